@@ -1,0 +1,107 @@
+//! One result, one reader, whichever comes first.
+//!
+//! Room: mechanism. Joins the side that produces a value and the side that may want it. Each side leaves once; the second to leave
+//! frees what they share.
+//!
+//! ```text
+//!   bits: DONE      the value is there        (producer, once)
+//!         GONE      nobody will read it       (reader, once)
+//!         WAITING   the reader left a ticket  (reader)
+//! ```
+//!
+//! # Invariant
+//! The value is read only after DONE. Exactly one side is told to free. A reader that waits is woken exactly once, and a
+//! producer that must wake it may still read the ticket.
+//!
+//! # Why it holds
+//! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its ticket was
+//! woken, or until `retract` told it that no producer saw WAITING; so the ticket outlives the producer's look at it.
+//!
+//! Checked by `tests/loom.rs`: `a_result_is_read_once_and_freed_once`, `a_reader_may_change_its_mind`.
+
+use crate::{
+    seat::{Ticket, TicketCell},
+    sync::atomic::{
+        AtomicU32,
+        Ordering::{AcqRel, Acquire},
+    },
+};
+
+const DONE: u32 = 1;
+const GONE: u32 = 2;
+const WAITING: u32 = 4;
+
+/// The meeting point of a producer and a reader.
+#[derive(Debug)]
+pub struct Completion {
+    bits: AtomicU32,
+    reader: TicketCell,
+}
+
+/// What the producer does after [`Completion::finish`].
+#[derive(Debug)]
+#[must_use = "a waiting reader must be woken, and an abandoned value freed"]
+pub enum Finish {
+    /// The reader will come, and frees. Touch nothing any more.
+    Kept,
+    /// The reader left: the producer frees.
+    Abandoned,
+    /// Wake the reader. Touch nothing else any more.
+    Wake(Ticket),
+}
+
+impl Default for Completion {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Completion {
+    /// Nothing produced, nobody waiting.
+    pub fn new() -> Self {
+        Self { bits: AtomicU32::new(0), reader: TicketCell::new() }
+    }
+
+    /// A value whose reader left before it began.
+    pub fn unread() -> Self {
+        Self { bits: AtomicU32::new(GONE), reader: TicketCell::new() }
+    }
+
+    /// The producer has written the value.
+    #[inline]
+    pub fn finish(&self) -> Finish {
+        let before = self.bits.fetch_or(DONE, AcqRel);
+        debug_assert_eq!(before & DONE, 0, "a value is produced once");
+        if before & WAITING != 0 {
+            Finish::Wake(self.reader.get().expect("a waiting reader left a ticket"))
+        } else if before & GONE != 0 {
+            Finish::Abandoned
+        } else {
+            Finish::Kept
+        }
+    }
+
+    /// Whether the value is there.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.bits.load(Acquire) & DONE != 0
+    }
+
+    /// The reader will wait for `ticket`. False if the value is there already.
+    pub fn wait(&self, ticket: Ticket) -> bool {
+        self.reader.set(ticket);
+        self.bits.fetch_or(WAITING, AcqRel) & DONE == 0
+    }
+
+    /// The reader would rather not wait. False if the producer has already seen it: then the ticket *will* be woken, and the
+    /// reader must wait for that.
+    pub fn retract(&self) -> bool {
+        self.bits.fetch_and(!WAITING, AcqRel) & DONE == 0
+    }
+
+    /// The reader leaves for good. True if the value is there: then the reader frees.
+    #[inline]
+    pub fn abandon(&self) -> bool {
+        self.bits.fetch_or(GONE, AcqRel) & DONE != 0
+    }
+}

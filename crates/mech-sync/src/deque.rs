@@ -1,0 +1,283 @@
+//! Unstarted work: the owner at one end, thieves at the other (Chase and Lev, with the fences of Lê et al.).
+//!
+//! Room: mechanism. Items are raw pointers; what they point to is the caller's business.
+//!
+//! # Invariant
+//! Every pushed pointer is returned exactly once: by `pop`, by `pop_oldest` or by one `steal`.
+//!
+//! # Why it holds
+//! Items live at indices `top..bottom`. Only the owner moves `bottom`; `top` only grows, by CAS, so each
+//! index below `bottom` is handed out once. The one contested case is the last item: the owner lowers
+//! `bottom`, fences and reads `top`; a thief reads `top`, fences and reads `bottom`. Two SeqCst fences have
+//! one order, so either the thief sees the lowered `bottom`, or the owner sees the raised `top` and
+//! settles by CAS.
+//!
+//! A thief may read a slot from a buffer that was just replaced. Old buffers are kept until the deque is
+//! dropped (together they are smaller than the newest), and `grow` copies the items, so the thief reads the same pointer
+//! from either; its CAS then decides whether it may keep it.
+//!
+//! # Rejected
+//! crossbeam-deque: loom does not model it, and its epoch pin costs more than our whole `pop`.
+//!
+//! Checked by `tests/loom.rs`: without the fence in `pop`, `the_last_item_is_taken_once` fails.
+
+use std::{cell::Cell, ptr, sync::Arc};
+
+use crate::sync::{
+    Mutex, Padded,
+    atomic::{
+        AtomicIsize, AtomicPtr,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        fence,
+    },
+    lock,
+};
+
+#[cfg(not(loom))]
+const FIRST_CAPACITY: usize = 256;
+#[cfg(loom)]
+const FIRST_CAPACITY: usize = 2;
+
+/// The owner's end. It may move to another thread, but two threads never share it.
+#[derive(Debug)]
+pub struct Deque<T> {
+    shared: Arc<Shared<T>>,
+    /// The owner's copy of `bottom`, and a lower bound of `top`: a push reads no shared line.
+    bottom: Cell<isize>,
+    top_seen: Cell<isize>,
+    buffer: Cell<*const Buffer<T>>,
+}
+
+/// A thief's end.
+#[derive(Debug)]
+pub struct Stealer<T>(Arc<Shared<T>>);
+
+/// What one attempt to steal brought.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Steal<T> {
+    /// The oldest item.
+    Taken(*mut T),
+    /// Nothing was there.
+    Empty,
+    /// Somebody else took it first; there may be more.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    top: Padded<AtomicIsize>,
+    bottom: Padded<AtomicIsize>,
+    buffer: AtomicPtr<Buffer<T>>,
+    /// Replaced buffers, which a slow thief may still read.
+    retired: Mutex<Vec<Retired<T>>>,
+}
+
+#[derive(Debug)]
+struct Retired<T>(*mut Buffer<T>);
+
+#[derive(Debug)]
+struct Buffer<T> {
+    slots: Box<[AtomicPtr<T>]>,
+}
+
+// SAFETY: the deque moves pointers between threads and never looks behind them; whoever pushes a
+// pointer promises that whoever takes it out may use it (`Deque::push` says so).
+unsafe impl<T> Send for Deque<T> {}
+// SAFETY: as above; `Shared` itself is only atomics, and a lock around the retired buffers.
+unsafe impl<T> Send for Stealer<T> {}
+// SAFETY: every method of `Stealer` takes `&self` and works on atomics only.
+unsafe impl<T> Sync for Stealer<T> {}
+
+impl<T> Clone for Stealer<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Buffer<T> {
+    fn with_capacity(capacity: usize) -> *mut Self {
+        debug_assert!(capacity.is_power_of_two());
+        let slots = (0..capacity).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        Box::into_raw(Box::new(Self { slots }))
+    }
+
+    #[inline(always)]
+    fn slot(&self, index: isize) -> &AtomicPtr<T> {
+        // The mask keeps the index in bounds, also after it wraps.
+        &self.slots[index as usize & (self.slots.len() - 1)]
+    }
+}
+
+impl<T> Default for Deque<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Deque<T> {
+    /// An empty deque.
+    pub fn new() -> Self {
+        let buffer = Buffer::with_capacity(FIRST_CAPACITY);
+        Self {
+            shared: Arc::new(Shared {
+                top: Padded(AtomicIsize::new(0)),
+                bottom: Padded(AtomicIsize::new(0)),
+                buffer: AtomicPtr::new(buffer),
+                retired: Mutex::new(Vec::new()),
+            }),
+            bottom: Cell::new(0),
+            top_seen: Cell::new(0),
+            buffer: Cell::new(buffer),
+        }
+    }
+
+    /// A thief's end of this deque.
+    pub fn stealer(&self) -> Stealer<T> {
+        Stealer(self.shared.clone())
+    }
+
+    /// Adds `item` as the newest. The pointer may come out on any thread that holds a [`Stealer`]; the caller
+    /// promises that what it points to may be used there.
+    #[inline]
+    pub fn push(&self, item: *mut T) {
+        let bottom = self.bottom.get();
+        if bottom.wrapping_sub(self.top_seen.get()) >= self.buffer().slots.len() as isize {
+            self.make_room();
+        }
+        self.buffer().slot(bottom).store(item, Relaxed);
+        self.bottom.set(bottom.wrapping_add(1));
+        self.shared.bottom.store(bottom.wrapping_add(1), Release); // publishes the slot to thieves
+    }
+
+    /// Takes the newest item.
+    #[inline]
+    pub fn pop(&self) -> Option<*mut T> {
+        let bottom = self.bottom.get();
+        if bottom.wrapping_sub(self.shared.top.load(Relaxed)) <= 0 {
+            return None; // only the owner adds, so this cannot become false meanwhile
+        }
+        let newest = bottom.wrapping_sub(1);
+        self.shared.bottom.store(newest, Relaxed);
+        fence(SeqCst); // pairs with the fence in `steal`
+        let top = self.shared.top.load(Relaxed);
+        self.top_seen.set(top);
+        let left = newest.wrapping_sub(top);
+        if left > 0 {
+            self.bottom.set(newest);
+            return Some(self.buffer().slot(newest).load(Relaxed));
+        }
+        // The last item, or none: the race is settled by whoever moves `top`.
+        let won = left == 0 && self.shared.top.compare_exchange(top, top.wrapping_add(1), SeqCst, Relaxed).is_ok();
+        self.shared.bottom.store(bottom, Relaxed);
+        won.then(|| self.buffer().slot(newest).load(Relaxed))
+    }
+
+    /// Takes the oldest item, as a thief would.
+    pub fn pop_oldest(&self) -> Option<*mut T> {
+        loop {
+            let top = self.shared.top.load(Acquire);
+            if self.bottom.get().wrapping_sub(top) <= 0 {
+                return None;
+            }
+            let item = self.buffer().slot(top).load(Relaxed);
+            if self.shared.top.compare_exchange(top, top.wrapping_add(1), SeqCst, Relaxed).is_ok() {
+                return Some(item);
+            }
+        }
+    }
+
+    /// Where the next push goes. Everything now in the deque stands before this mark.
+    #[inline]
+    pub fn mark(&self) -> isize {
+        self.bottom.get()
+    }
+
+    /// Whether everything that stood before `mark` has been taken.
+    #[inline]
+    pub fn has_passed(&self, mark: isize) -> bool {
+        let top = self.shared.top.load(Relaxed);
+        top.wrapping_sub(mark) >= 0 || self.bottom.get().wrapping_sub(top) <= 0
+    }
+
+    /// Whether nothing is in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bottom.get().wrapping_sub(self.shared.top.load(Relaxed)) <= 0
+    }
+
+    #[inline(always)]
+    fn buffer(&self) -> &Buffer<T> {
+        // SAFETY: `buffer` is the newest one, made by `new` or `make_room`, and freed only when the last
+        // end of the deque is dropped; we hold one.
+        unsafe { &*self.buffer.get() }
+    }
+
+    #[cold]
+    fn make_room(&self) {
+        let top = self.shared.top.load(Acquire);
+        self.top_seen.set(top);
+        let bottom = self.bottom.get();
+        let old = self.buffer();
+        if bottom.wrapping_sub(top) < old.slots.len() as isize {
+            return;
+        }
+        let new = Buffer::with_capacity(old.slots.len() * 2);
+        // SAFETY: just made, not yet shared.
+        let larger: &Buffer<T> = unsafe { &*new };
+        let mut index = top;
+        while index != bottom {
+            larger.slot(index).store(old.slot(index).load(Relaxed), Relaxed);
+            index = index.wrapping_add(1);
+        }
+        self.buffer.set(new);
+        let old = self.shared.buffer.swap(new, Release); // publishes the copied slots
+        lock(&self.shared.retired).push(Retired(old));
+    }
+}
+
+impl<T> Stealer<T> {
+    /// Tries once to take the oldest item.
+    pub fn steal(&self) -> Steal<T> {
+        let shared = &*self.0;
+        let top = shared.top.load(Acquire);
+        fence(SeqCst); // pairs with the fence in `pop`
+        let bottom = shared.bottom.load(Acquire);
+        if bottom.wrapping_sub(top) <= 0 {
+            return Steal::Empty;
+        }
+        // SAFETY: current or retired, a buffer lives until the last end of the deque is dropped; we are one.
+        let buffer = unsafe { &*shared.buffer.load(Acquire) };
+        let item = buffer.slot(top).load(Relaxed);
+        match shared.top.compare_exchange(top, top.wrapping_add(1), SeqCst, Relaxed) {
+            Ok(_) => Steal::Taken(item),
+            Err(_) => Steal::Lost,
+        }
+    }
+
+    /// About how many items are in it.
+    pub fn len(&self) -> usize {
+        let top = self.0.top.load(Relaxed);
+        self.0.bottom.load(Relaxed).wrapping_sub(top).max(0) as usize
+    }
+
+    /// Whether it looks empty from here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        let newest = self.buffer.load(Relaxed);
+        // SAFETY: made by `Buffer::with_capacity`, and nobody else is left to read it.
+        drop(unsafe { Box::from_raw(newest) });
+    }
+}
+
+impl<T> Drop for Retired<T> {
+    fn drop(&mut self) {
+        // SAFETY: made by `Buffer::with_capacity`, replaced since, and dropped with `Shared`, when nobody
+        // is left to read it.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}

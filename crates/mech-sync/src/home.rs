@@ -1,0 +1,198 @@
+//! Where a woken seat is delivered: a thread's inbox, or a future's waker.
+//!
+//! Room: mechanism. A worker thread has one home for all its fibers; a plain thread one for itself; a future that waits
+//! borrows one with its waker in it.
+//!
+//! # Invariant
+//! A seat delivered to a thread's inbox is seen by that thread before it sleeps, or wakes it.
+//!
+//! # Why it holds
+//! A deliverer does *push, fence, read `SLEEPING`*. The thread does *set `SLEEPING`, fence, look into the inbox*. Two SeqCst
+//! fences have one order: the look sees the push, or the deliverer sees the sleeper and rings. The bell is a
+//! mutex and a condition variable; the state changes under that mutex, so a ring between the look and the wait is not lost.
+//!
+//! Seats in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
+//!
+//! Checked by `tests/loom.rs`: without either fence, `a_delivery_is_seen_or_rings` fails.
+
+use std::{ptr, task::Waker, time::Instant};
+
+use crate::{
+    seat::Seat,
+    sync::{
+        Condvar, Mutex,
+        atomic::{
+            AtomicPtr, AtomicU32,
+            Ordering::{Acquire, Relaxed, Release, SeqCst},
+            fence,
+        },
+        lock,
+    },
+};
+
+const AWAKE: u32 = 0;
+const SLEEPING: u32 = 1;
+
+/// Where woken seats are brought.
+#[derive(Debug)]
+pub struct Home {
+    inbox: AtomicPtr<Seat>,
+    state: AtomicU32,
+    bell: Mutex<Bell>,
+    rung: Condvar,
+}
+
+#[derive(Debug)]
+enum Bell {
+    /// A thread lives here; it waits on the condition variable.
+    Thread,
+    /// A future waits here; whoever delivers wakes it.
+    Future(Option<Waker>),
+}
+
+/// The seats that were in an inbox, oldest first.
+#[derive(Debug)]
+pub struct Arrivals(Option<&'static Seat>);
+
+impl Home {
+    fn with_bell(bell: Bell) -> Self {
+        Self {
+            inbox: AtomicPtr::new(ptr::null_mut()),
+            state: AtomicU32::new(AWAKE),
+            bell: Mutex::new(bell),
+            rung: Condvar::new(),
+        }
+    }
+
+    /// A home for a thread.
+    pub fn for_thread() -> Self {
+        Self::with_bell(Bell::Thread)
+    }
+
+    /// A home for whatever future waits next; see [`Home::set_waker`].
+    pub fn for_future() -> Self {
+        let home = Self::with_bell(Bell::Future(None));
+        home.state.store(SLEEPING, Relaxed); // a deliverer always rings
+        home
+    }
+
+    /// Leaves `waker` to be woken by the next delivery.
+    ///
+    /// # Panics
+    /// If this home was made for a thread.
+    pub fn set_waker(&self, waker: &Waker) {
+        match &mut *lock(&self.bell) {
+            Bell::Future(Some(kept)) => kept.clone_from(waker),
+            Bell::Future(none) => *none = Some(waker.clone()),
+            Bell::Thread => panic!("a thread's home has no waker"),
+        }
+    }
+
+    /// Takes the waker back, so that a home that is not in use keeps nothing alive.
+    pub fn clear_waker(&self) {
+        let kept = match &mut *lock(&self.bell) {
+            Bell::Future(waker) => waker.take(),
+            Bell::Thread => None,
+        };
+        drop(kept); // outside the lock: dropping a waker may run foreign code
+        let _ = self.arrivals();
+    }
+
+    /// Brings a seat home and wakes what sleeps there. Called by [`crate::Delivery::send`].
+    pub(crate) fn deliver(&self, seat: &'static Seat) {
+        let mut head = self.inbox.load(Relaxed);
+        loop {
+            seat.next.store(head, Relaxed);
+            match self.inbox.compare_exchange_weak(head, ptr::from_ref(seat).cast_mut(), Release, Relaxed) {
+                Ok(_) => break,
+                Err(changed) => head = changed,
+            }
+        }
+        self.ring();
+    }
+
+    /// Wakes the thread if it sleeps or is about to.
+    pub fn ring(&self) {
+        fence(SeqCst); // pairs with the fence in `fall_asleep`
+        if self.state.load(Relaxed) == SLEEPING {
+            self.ring_sleeper();
+        }
+    }
+
+    #[cold]
+    fn ring_sleeper(&self) {
+        let waker = match &mut *lock(&self.bell) {
+            Bell::Thread => {
+                self.state.store(AWAKE, Relaxed); // under the lock, so the sleeper sees it before it waits
+                self.rung.notify_one();
+                None
+            }
+            Bell::Future(waker) => waker.take(),
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether seats are waiting to be taken in.
+    #[inline]
+    pub fn has_arrivals(&self) -> bool {
+        !self.inbox.load(Relaxed).is_null()
+    }
+
+    /// Takes in what has arrived, oldest first.
+    pub fn arrivals(&self) -> Arrivals {
+        let mut newest = self.inbox.swap(ptr::null_mut(), Acquire);
+        let mut oldest_first = None;
+        // SAFETY: the inbox links `&'static Seat`s, and the swap made the whole chain ours.
+        while let Some(seat) = unsafe { newest.as_ref() } {
+            newest = seat.next.load(Relaxed);
+            seat.set_next(oldest_first);
+            oldest_first = Some(seat);
+        }
+        Arrivals(oldest_first)
+    }
+
+    /// Announces sleep. The thread must now look at everything it could be woken for, then [`Home::sleep`] or
+    /// [`Home::stay_awake`].
+    pub fn fall_asleep(&self) {
+        self.state.store(SLEEPING, Relaxed);
+        fence(SeqCst); // pairs with the fence in `ring`
+    }
+
+    /// Takes the announcement back.
+    pub fn stay_awake(&self) {
+        self.state.store(AWAKE, Relaxed);
+    }
+
+    /// Sleeps until rung, or until the deadline. Says whether it was rung.
+    pub fn sleep(&self, deadline: Option<Instant>) -> bool {
+        let mut bell = lock(&self.bell);
+        while self.state.load(Relaxed) == SLEEPING {
+            match deadline {
+                None => bell = self.rung.wait(bell).unwrap_or_else(std::sync::PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        self.state.store(AWAKE, Relaxed);
+                        return false;
+                    }
+                    let waited = self.rung.wait_timeout(bell, left);
+                    bell = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = &'static Seat;
+
+    fn next(&mut self) -> Option<&'static Seat> {
+        let seat = self.0.take()?;
+        self.0 = seat.next();
+        seat.set_next(None);
+        Some(seat)
+    }
+}

@@ -1,0 +1,132 @@
+//! Idle workers sleep, and no published work sleeps with them.
+//!
+//! Room: mechanism. Knows which workers sleep and which search; knows nothing of what they look for.
+//!
+//! # Invariant
+//! Work published with [`Idle::published`] is seen by a worker that is awake and will look, or wakes one that sleeps.
+//!
+//! # Why it holds
+//! A publisher does *push, fence, read `census`*. A worker that gives up does *leave the searchers and join the sleepers in `census`, fence,
+//! look again*. Two SeqCst fences have one order. Publisher's first: the second look sees the push. Worker's first: the publisher sees
+//! a sleeper and no searcher, and rings. If the publisher saw a searcher instead and left it at that, the searcher had not
+//! given up yet, and its second look is still to come.
+//!
+//! A searcher that finds work rings the next one before it works, if it was the last searcher: so a flood of work wakes all, one after the other,
+//! while a single item wakes one.
+//!
+//! # Rejected
+//! Ringing on every push: correct, but threads wake to find the work already taken.
+//!
+//! Checked by `tests/loom.rs`: removing either fence fails `no_wakeup_is_lost`.
+
+use crate::{
+    home::Home,
+    sync::{
+        Mutex,
+        atomic::{
+            AtomicU64,
+            Ordering::{AcqRel, Relaxed, SeqCst},
+            fence,
+        },
+        lock,
+    },
+};
+
+/// In `census`: one searcher, and one sleeper.
+const SEARCHER: u64 = 1 << 32;
+const SLEEPER: u64 = 1;
+
+/// Who sleeps and who searches.
+#[derive(Debug, Default)]
+pub struct Idle {
+    census: AtomicU64,
+    sleepers: Mutex<Vec<&'static Home>>,
+}
+
+impl Idle {
+    /// Nobody sleeps, nobody searches.
+    pub fn new() -> Self {
+        Self { census: AtomicU64::new(0), sleepers: Mutex::new(Vec::new()) }
+    }
+
+    /// Work that any worker may take has been pushed.
+    #[inline]
+    pub fn published(&self) {
+        fence(SeqCst); // pairs with the fence in `fall_asleep`
+        let census = self.census.load(Relaxed);
+        if census != 0 && census < SEARCHER {
+            self.ring_one();
+        }
+    }
+
+    #[cold]
+    fn ring_one(&self) {
+        let home = {
+            let mut sleepers = lock(&self.sleepers);
+            let Some(home) = sleepers.pop() else { return };
+            self.census.fetch_add(SEARCHER - SLEEPER, AcqRel); // it wakes as a searcher
+            home
+        };
+        home.ring();
+    }
+
+    /// Whether some worker sleeps.
+    #[inline]
+    pub fn any_sleeper(&self) -> bool {
+        self.census.load(Relaxed) % SEARCHER != 0
+    }
+
+    /// A worker begins to search. False if enough do already: then it should go to sleep.
+    pub fn begin_search(&self, most: u32) -> bool {
+        self.census
+            .fetch_update(AcqRel, Relaxed, |census| (census / SEARCHER < u64::from(most)).then_some(census + SEARCHER))
+            .is_ok()
+    }
+
+    /// A searcher found work.
+    pub fn end_search(&self) {
+        let before = self.census.fetch_sub(SEARCHER, AcqRel);
+        debug_assert!(before >= SEARCHER, "only a searcher can stop searching");
+        if before / SEARCHER == 1 {
+            self.published(); // the last searcher passes the search on: there may be more
+        }
+    }
+
+    /// A worker gives up. It must now look at everything once more, then `Home::sleep` or [`Idle::stay_awake`].
+    pub fn fall_asleep(&self, home: &'static Home, was_searching: bool) {
+        home.fall_asleep(); // first: whoever finds us in the list must be able to ring
+        {
+            let mut sleepers = lock(&self.sleepers);
+            sleepers.push(home);
+            self.census.fetch_add(SLEEPER.wrapping_sub(if was_searching { SEARCHER } else { 0 }), AcqRel);
+        }
+        fence(SeqCst); // pairs with the fence in `published`
+    }
+
+    /// A worker that had announced sleep is awake again. True if it was rung for work, and so counts as a searcher.
+    pub fn stay_awake(&self, home: &'static Home) -> bool {
+        home.stay_awake();
+        let mut sleepers = lock(&self.sleepers);
+        match sleepers.iter().position(|&other| std::ptr::eq(other, home)) {
+            Some(at) => {
+                sleepers.swap_remove(at);
+                self.census.fetch_sub(SLEEPER, AcqRel);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Rings every sleeper: the end is near.
+    pub fn ring_all(&self) {
+        let homes = {
+            let mut sleepers = lock(&self.sleepers);
+            let rung = u64::try_from(sleepers.len()).expect("a count fits");
+            self.census.fetch_add(rung.wrapping_mul(SEARCHER - SLEEPER), AcqRel);
+            std::mem::take(&mut *sleepers)
+        };
+        for home in homes {
+            home.ring();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Work from outside, first in, first out.
+//!
+//! Room: mechanism. A queue every worker looks into when its own work is done, and now and then before.
+//!
+//! # Invariant
+//! Every pushed item is taken once, in the order pushed. `len` never reads zero while an item pushed before a SeqCst fence of the
+//! reader is in the queue.
+//!
+//! # Why it holds
+//! A lock guards the queue, and `len` is stored while it is held. A publisher fences after `push` (see `idle.rs`), a worker before it looks.
+
+use std::collections::VecDeque;
+
+use crate::{
+    spin::SpinLock,
+    sync::atomic::{
+        AtomicUsize,
+        Ordering::{Acquire, Release},
+    },
+};
+
+/// A shared first-in, first-out queue.
+#[derive(Debug)]
+pub struct Injector<T> {
+    len: AtomicUsize,
+    queue: SpinLock<VecDeque<T>>,
+}
+
+impl<T> Default for Injector<T> {
+    fn default() -> Self {
+        Self { len: AtomicUsize::new(0), queue: SpinLock::new(VecDeque::new()) }
+    }
+}
+
+impl<T> Injector<T> {
+    /// Adds an item at the back.
+    pub fn push(&self, item: T) {
+        let mut queue = self.queue.lock();
+        queue.push_back(item);
+        self.len.store(queue.len(), Release);
+    }
+
+    /// Takes the oldest item, and hands up to `more` further ones to `keep`, oldest first.
+    pub fn pop_batch(&self, more: usize, mut keep: impl FnMut(T)) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        let first = queue.pop_front();
+        let more = more.min(queue.len());
+        queue.drain(..more).for_each(&mut keep);
+        self.len.store(queue.len(), Release);
+        first
+    }
+
+    /// How many items are in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.load(Acquire)
+    }
+
+    /// Whether nothing is in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,185 @@
+//! A bounded queue for many on both sides (after Vyukov).
+//!
+//! Room: mechanism. The body of a bounded channel; it never blocks, it only says *full* or *empty*.
+//!
+//! # Invariant
+//! Every pushed value is popped once, and values come out in the order in which their pushes claimed a slot. `push` fails only if
+//! `capacity` values were in the ring, `pop` only if none was.
+//!
+//! # Why it holds
+//! A slot's `turn` says whose it is: `2 * lap` for the pusher of that lap, `2 * lap + 1` for its popper. A side claims an index by CAS on its
+//! cursor, so each index has one pusher and one popper; each hands the slot over by a Release store of the next turn, which the
+//! other side acquires before it touches the value.
+//!
+//! # Waiting
+//! The cursors move by SeqCst RMW, and *full* and *empty* are decided by SeqCst loads of the cursors. So somebody who announces a wait by a SeqCst
+//! RMW and then finds the ring empty is seen by every pusher that looks (SeqCst) for waiters after its push: all four
+//! are in one total order. `channel` stands on this. loom models fences rather than SeqCst accesses, so under loom the
+//! same places have a fence as well.
+//!
+//! Checked by `tests/loom.rs`: `values_pass_through_the_ring_once`.
+
+use std::mem::MaybeUninit;
+
+use crate::sync::{
+    Padded, UnsafeCell,
+    atomic::{
+        AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+    },
+    pause,
+};
+
+/// A bounded queue of `T`.
+#[derive(Debug)]
+pub struct Ring<T> {
+    push_at: Padded<AtomicUsize>,
+    pop_at: Padded<AtomicUsize>,
+    slots: Box<[Slot<T>]>,
+    /// Cursors count `lap * lap_size + index`, so that any capacity works.
+    lap_size: usize,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    turn: AtomicUsize,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: a value goes in on one thread and comes out on another, each slot in the hands of one side at a time.
+unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: as above; no method gives out a reference to a value.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+fn fence_for_loom() {
+    #[cfg(loom)]
+    crate::sync::atomic::fence(SeqCst);
+}
+
+impl<T> Ring<T> {
+    /// An empty ring.
+    ///
+    /// # Panics
+    /// If `capacity` is zero.
+    pub fn new(capacity: usize) -> Self {
+        assert!(capacity > 0, "a ring holds at least one value");
+        let slots = (0..capacity)
+            .map(|_| Slot { turn: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
+            .collect();
+        Self {
+            push_at: Padded(AtomicUsize::new(0)),
+            pop_at: Padded(AtomicUsize::new(0)),
+            slots,
+            lap_size: capacity.next_power_of_two(),
+        }
+    }
+
+    /// How many values fit.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    fn split(&self, cursor: usize) -> (usize, usize) {
+        (cursor & (self.lap_size - 1), cursor / self.lap_size)
+    }
+
+    #[inline]
+    fn step(&self, cursor: usize) -> usize {
+        let (index, lap) = self.split(cursor);
+        if index + 1 < self.slots.len() { cursor + 1 } else { lap.wrapping_add(1).wrapping_mul(self.lap_size) }
+    }
+
+    /// Adds a value, or gives it back if the ring is full.
+    #[inline]
+    pub fn push(&self, value: T) -> Result<(), T> {
+        let mut cursor = self.push_at.load(Relaxed);
+        loop {
+            let (index, lap) = self.split(cursor);
+            let slot = &self.slots[index];
+            let turn = slot.turn.load(Acquire);
+            if turn == lap.wrapping_mul(2) {
+                match self.push_at.compare_exchange_weak(cursor, self.step(cursor), SeqCst, Relaxed) {
+                    Ok(_) => {
+                        slot.value.with_mut(|place| {
+                            // SAFETY: the CAS gave this index to us alone, and its turn is the pusher's: the popper of the lap
+                            // before has handed it over.
+                            unsafe { (*place).write(value) };
+                        });
+                        slot.turn.store(turn.wrapping_add(1), Release); // to the popper of this lap
+                        fence_for_loom();
+                        return Ok(());
+                    }
+                    Err(moved) => cursor = moved,
+                }
+            } else {
+                fence_for_loom();
+                // Full if the popper's cursor stands a lap behind; else somebody is between claim and handover.
+                if self.pop_at.load(SeqCst).wrapping_add(self.lap_size) == cursor {
+                    return Err(value);
+                }
+                pause();
+                cursor = self.push_at.load(Relaxed);
+            }
+        }
+    }
+
+    /// Takes the oldest value, if there is one.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        let mut cursor = self.pop_at.load(Relaxed);
+        loop {
+            let (index, lap) = self.split(cursor);
+            let slot = &self.slots[index];
+            let turn = slot.turn.load(Acquire);
+            if turn == lap.wrapping_mul(2).wrapping_add(1) {
+                match self.pop_at.compare_exchange_weak(cursor, self.step(cursor), SeqCst, Relaxed) {
+                    Ok(_) => {
+                        let value = slot.value.with_mut(|place| {
+                            // SAFETY: the CAS gave this index to us alone, and its turn is the popper's: the pusher of this lap
+                            // wrote the value and handed it over.
+                            unsafe { (*place).assume_init_read() }
+                        });
+                        slot.turn.store(turn.wrapping_add(1), Release); // to the pusher of the next lap
+                        fence_for_loom();
+                        return Some(value);
+                    }
+                    Err(moved) => cursor = moved,
+                }
+            } else {
+                fence_for_loom();
+                if self.push_at.load(SeqCst) == cursor {
+                    return None;
+                }
+                pause();
+                cursor = self.pop_at.load(Relaxed);
+            }
+        }
+    }
+
+    /// How many values were in it at some moment during the call.
+    pub fn len(&self) -> usize {
+        loop {
+            let push_at = self.push_at.load(SeqCst);
+            let pop_at = self.pop_at.load(SeqCst);
+            if self.push_at.load(SeqCst) == push_at {
+                let (pushed, push_lap) = self.split(push_at);
+                let (popped, pop_lap) = self.split(pop_at);
+                return if push_lap == pop_lap { pushed - popped } else { self.slots.len() + pushed - popped };
+            }
+        }
+    }
+
+    /// Whether it was empty at some moment during the call.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        let pop_at = self.pop_at.load(SeqCst);
+        self.push_at.load(SeqCst) == pop_at
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
+}

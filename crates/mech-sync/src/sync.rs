@@ -1,0 +1,60 @@
+//! The atomics and locks of this crate: the standard ones, or loom's when a model runs.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::{Condvar, Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::{Condvar, Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+
+/// A cell whose accesses loom can watch.
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell;
+
+/// The standard cell behind loom's interface, so that one source serves both.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// A cache line of its own, so that neighbours do not slow each other down.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+impl<T> std::ops::Deref for Padded<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Locks, and goes on if a holder panicked: the data behind our locks is valid between any two of its
+/// writes, and a worker must not die of another's panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// One step of waiting for another thread's next few instructions.
+pub(crate) fn pause() {
+    #[cfg(loom)]
+    yield_now();
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
+}
