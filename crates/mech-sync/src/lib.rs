@@ -33,5 +33,5 @@ pub use home::Home;
 pub use idle::Idle;
 pub use injector::Injector;
 pub use ring::Ring;
-pub use seat::{Delivery, Park, Seat, Ticket, TicketCell};
+pub use seat::{Delivery, Park, Seat, TIMEOUT, Ticket, TicketCell, Wake};
 pub use spin::SpinLock;

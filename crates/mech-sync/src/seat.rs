@@ -4,13 +4,13 @@
 //! names one wait on that seat: it is what a channel, a lock or a timer keeps and later wakes.
 //!
 //! ```text
-//!   word = epoch << 2 | KICKED | PARKED
+//!   word = epoch << 18 | code << 2 | KICKED | PARKED
 //!
-//!              park                       wake(epoch)
-//!   (e, -) ───────────► (e, PARKED) ───────────────────► (e+1, -)  and is delivered
+//!              park                     wake(code)
+//!   (e, -) ───────────► (e, PARKED) ───────────────────► (e+1, code)  and is delivered
 //!     │                     │ kick
-//!     │ wake(epoch)         └──────► (e, KICKED)   and is delivered; the ticket stays good
-//!     └──► (e+1, -)   not parked yet: park will refuse
+//!     │ wake(code)          └──────► (e, KICKED)   and is delivered; the ticket stays good
+//!     └──► (e+1, code)   not parked yet: park will refuse
 //! ```
 //!
 //! # Invariant
@@ -38,7 +38,11 @@ use crate::{
 
 const PARKED: u64 = 1;
 const KICKED: u64 = 2;
-const EPOCH: u64 = 4;
+const CODE: u64 = 4;
+const EPOCH: u64 = CODE << 16;
+
+/// The code of a wake that came because time was up.
+pub const TIMEOUT: u16 = u16::MAX;
 
 /// Where one blocked thing sits.
 #[derive(Debug)]
@@ -49,6 +53,8 @@ pub struct Seat {
     pub(crate) next: AtomicPtr<Seat>,
     /// The owner's note to itself: which of its fibers sits here.
     tag: AtomicU32,
+    /// Where it stands in the one list it may be enlisted in; that list's lock guards it.
+    place: AtomicU32,
 }
 
 /// Names one wait on one seat.
@@ -64,8 +70,8 @@ pub struct Ticket {
 pub enum Park {
     /// Stop running: the seat will be delivered to its home.
     Parked,
-    /// The ticket was already woken.
-    Woken,
+    /// The ticket was already woken, with this code.
+    Woken(u16),
     /// Somebody kicked: look at what for, then park again with the same ticket or withdraw it.
     Kicked,
 }
@@ -83,6 +89,7 @@ impl Seat {
             home: AtomicPtr::new(std::ptr::from_ref(home).cast_mut()),
             next: AtomicPtr::new(std::ptr::null_mut()),
             tag: AtomicU32::new(0),
+            place: AtomicU32::new(0),
         }
     }
 
@@ -107,6 +114,16 @@ impl Seat {
     /// Sets the owner's note.
     pub fn set_tag(&self, tag: u32) {
         self.tag.store(tag, Relaxed);
+    }
+
+    /// Where it stands in the list it is enlisted in.
+    pub fn place(&self) -> u32 {
+        self.place.load(Relaxed)
+    }
+
+    /// Notes where it stands now; the list's lock must be held.
+    pub fn set_place(&self, place: u32) {
+        self.place.store(place, Relaxed);
     }
 
     /// A ticket for the next wait. Only the seat's owner calls this, and only between waits.
@@ -144,16 +161,18 @@ impl Ticket {
         self.seat
     }
 
-    /// Ends the wait. Returns the seat if it was parked; a ticket that was used before does nothing.
+    /// Ends the wait and says why: `code` means something to whoever waits. Returns the seat if it was parked; a ticket that
+    /// was used before does nothing.
     #[inline]
-    pub fn wake(self) -> Wake {
+    pub fn wake(self, code: u16) -> Wake {
         let word = &self.seat.word;
         let mut now = word.load(Relaxed);
         loop {
             if now / EPOCH != self.epoch {
                 return Wake::Stale;
             }
-            match word.compare_exchange_weak(now, (now & !PARKED) + EPOCH, AcqRel, Acquire) {
+            let next = (self.epoch + 1) * EPOCH | u64::from(code) * CODE | now & KICKED;
+            match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
                 Ok(was) if was & PARKED != 0 => return Wake::Parked(Delivery(self.seat)),
                 Ok(_) => return Wake::Awake,
                 Err(changed) => now = changed,
@@ -169,7 +188,7 @@ impl Ticket {
         loop {
             if now / EPOCH != self.epoch {
                 fence(Acquire); // see what the waker did before
-                return Park::Woken;
+                return Park::Woken((now / CODE) as u16);
             }
             let (next, verdict) =
                 if now & KICKED != 0 { (now & !KICKED, Park::Kicked) } else { (now | PARKED, Park::Parked) };
@@ -188,7 +207,7 @@ impl Ticket {
 
     /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.
     pub fn withdraw(self) -> bool {
-        !matches!(self.wake(), Wake::Stale)
+        !matches!(self.wake(0), Wake::Stale)
     }
 }
 
