@@ -84,11 +84,12 @@ impl Home {
     /// # Panics
     /// If this home was made for a thread.
     pub fn set_waker(&self, waker: &Waker) {
-        match &mut *lock(&self.bell) {
-            Bell::Future(Some(kept)) => kept.clone_from(waker),
-            Bell::Future(none) => *none = Some(waker.clone()),
+        let fresh = waker.clone();
+        let kept = match &mut *lock(&self.bell) {
+            Bell::Future(kept) => kept.replace(fresh),
             Bell::Thread => panic!("a thread's home has no waker"),
-        }
+        };
+        drop(kept); // outside the lock: dropping a waker may run foreign code
     }
 
     /// Takes the waker back, so that a home that is not in use keeps nothing alive.
@@ -97,7 +98,7 @@ impl Home {
             Bell::Future(waker) => waker.take(),
             Bell::Thread => None,
         };
-        drop(kept); // outside the lock: dropping a waker may run foreign code
+        drop(kept); // as in `set_waker`
         let _ = self.arrivals();
     }
 
