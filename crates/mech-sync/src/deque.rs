@@ -12,6 +12,10 @@
 //! one order, so either the thief sees the lowered `bottom`, or the owner sees the raised `top` and
 //! settles by CAS.
 //!
+//! Every store of `bottom` is a Release, also the one by which `pop` lowers it: a thief may learn of an item from any of them,
+//! and then it reads the slot, the buffer and what the item points to. `top_seen` comes from Acquire loads: a push may reuse
+//! a slot only after the thief that took the item there has read it.
+//!
 //! A thief may read a slot from a buffer that was just replaced. Old buffers are kept until the deque is
 //! dropped (together they are smaller than the newest), and `grow` copies the items, so the thief reads the same pointer
 //! from either; its CAS then decides whether it may keep it.
@@ -157,9 +161,9 @@ impl<T> Deque<T> {
             return None; // only the owner adds, so this cannot become false meanwhile
         }
         let newest = bottom.wrapping_sub(1);
-        self.shared.bottom.store(newest, Relaxed);
+        self.shared.bottom.store(newest, Release); // a thief that reads this may take what lies below
         fence(SeqCst); // pairs with the fence in `steal`
-        let top = self.shared.top.load(Relaxed);
+        let top = self.shared.top.load(Acquire); // the next pushes reuse the slots below: thieves are done with them
         self.top_seen.set(top);
         let left = newest.wrapping_sub(top);
         if left > 0 {
@@ -168,7 +172,7 @@ impl<T> Deque<T> {
         }
         // The last item, or none: the race is settled by whoever moves `top`.
         let won = left == 0 && self.shared.top.compare_exchange(top, top.wrapping_add(1), SeqCst, Relaxed).is_ok();
-        self.shared.bottom.store(bottom, Relaxed);
+        self.shared.bottom.store(bottom, Release);
         won.then(|| self.buffer().slot(newest).load(Relaxed))
     }
 

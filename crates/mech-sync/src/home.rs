@@ -22,7 +22,7 @@ use crate::{
     sync::{
         Condvar, Mutex,
         atomic::{
-            AtomicPtr, AtomicU32,
+            AtomicBool, AtomicPtr, AtomicU32,
             Ordering::{Acquire, Relaxed, Release, SeqCst},
             fence,
         },
@@ -38,6 +38,8 @@ const SLEEPING: u32 = 1;
 pub struct Home {
     inbox: AtomicPtr<Seat>,
     state: AtomicU32,
+    /// The thread's note to itself: since it announced sleep, it did go to sleep.
+    slept: AtomicBool,
     bell: Mutex<Bell>,
     rung: Condvar,
 }
@@ -59,6 +61,7 @@ impl Home {
         Self {
             inbox: AtomicPtr::new(ptr::null_mut()),
             state: AtomicU32::new(AWAKE),
+            slept: AtomicBool::new(false),
             bell: Mutex::new(bell),
             rung: Condvar::new(),
         }
@@ -81,11 +84,12 @@ impl Home {
     /// # Panics
     /// If this home was made for a thread.
     pub fn set_waker(&self, waker: &Waker) {
-        match &mut *lock(&self.bell) {
-            Bell::Future(Some(kept)) => kept.clone_from(waker),
-            Bell::Future(none) => *none = Some(waker.clone()),
+        let fresh = waker.clone();
+        let kept = match &mut *lock(&self.bell) {
+            Bell::Future(kept) => kept.replace(fresh),
             Bell::Thread => panic!("a thread's home has no waker"),
-        }
+        };
+        drop(kept); // outside the lock: dropping a waker may run foreign code
     }
 
     /// Takes the waker back, so that a home that is not in use keeps nothing alive.
@@ -94,7 +98,7 @@ impl Home {
             Bell::Future(waker) => waker.take(),
             Bell::Thread => None,
         };
-        drop(kept); // outside the lock: dropping a waker may run foreign code
+        drop(kept); // as in `set_waker`
         let _ = self.arrivals();
     }
 
@@ -156,6 +160,7 @@ impl Home {
     /// Announces sleep. The thread must now look at everything it could be woken for, then [`Home::sleep`] or
     /// [`Home::stay_awake`].
     pub fn fall_asleep(&self) {
+        self.slept.store(false, Relaxed);
         self.state.store(SLEEPING, Relaxed);
         fence(SeqCst); // pairs with the fence in `ring`
     }
@@ -165,8 +170,14 @@ impl Home {
         self.state.store(AWAKE, Relaxed);
     }
 
+    /// Whether the thread slept since it last announced sleep. Owner only.
+    pub(crate) fn has_slept(&self) -> bool {
+        self.slept.load(Relaxed)
+    }
+
     /// Sleeps until rung, or until the deadline. Says whether it was rung.
     pub fn sleep(&self, deadline: Option<Instant>) -> bool {
+        self.slept.store(true, Relaxed);
         let mut bell = lock(&self.bell);
         while self.state.load(Relaxed) == SLEEPING {
             match deadline {

@@ -12,7 +12,8 @@
 //! given up yet, and its second look is still to come.
 //!
 //! A searcher that finds work rings the next one before it works, if it was the last searcher: so a flood of work wakes all, one after the other,
-//! while a single item wakes one.
+//! while a single item wakes one. A searcher whose second look finds work is a searcher again, for publishers may have
+//! relied on it meanwhile. One that slept is not: its second look found nothing, so nothing was left to it.
 //!
 //! # Rejected
 //! Ringing on every push: correct, but threads wake to find the work already taken.
@@ -40,7 +41,14 @@ const SLEEPER: u64 = 1;
 #[derive(Debug, Default)]
 pub struct Idle {
     census: AtomicU64,
-    sleepers: Mutex<Vec<&'static Home>>,
+    sleepers: Mutex<Vec<Sleeper>>,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    home: &'static Home,
+    /// It searched until it gave up.
+    was_searching: bool,
 }
 
 impl Idle {
@@ -63,7 +71,7 @@ impl Idle {
     fn ring_one(&self) {
         let home = {
             let mut sleepers = lock(&self.sleepers);
-            let Some(home) = sleepers.pop() else { return };
+            let Some(Sleeper { home, .. }) = sleepers.pop() else { return };
             self.census.fetch_add(SEARCHER - SLEEPER, AcqRel); // it wakes as a searcher
             home
         };
@@ -97,24 +105,21 @@ impl Idle {
         home.fall_asleep(); // first: whoever finds us in the list must be able to ring
         {
             let mut sleepers = lock(&self.sleepers);
-            sleepers.push(home);
+            sleepers.push(Sleeper { home, was_searching });
             self.census.fetch_add(SLEEPER.wrapping_sub(if was_searching { SEARCHER } else { 0 }), AcqRel);
         }
         fence(SeqCst); // pairs with the fence in `published`
     }
 
-    /// A worker that had announced sleep is awake again. True if it was rung for work, and so counts as a searcher.
+    /// A worker that had announced sleep is awake again. True if it counts as a searcher: it was rung for work, or it was searching
+    /// and its second look kept it from sleeping. Then it must search, or [`Idle::end_search`] before it works.
     pub fn stay_awake(&self, home: &'static Home) -> bool {
         home.stay_awake();
         let mut sleepers = lock(&self.sleepers);
-        match sleepers.iter().position(|&other| std::ptr::eq(other, home)) {
-            Some(at) => {
-                sleepers.swap_remove(at);
-                self.census.fetch_sub(SLEEPER, AcqRel);
-                false
-            }
-            None => true,
-        }
+        let Some(at) = sleepers.iter().position(|sleeper| std::ptr::eq(sleeper.home, home)) else { return true };
+        let still_searching = sleepers.swap_remove(at).was_searching && !home.has_slept();
+        self.census.fetch_add(if still_searching { SEARCHER - SLEEPER } else { SLEEPER.wrapping_neg() }, AcqRel);
+        still_searching
     }
 
     /// Rings every sleeper: the end is near.
@@ -125,8 +130,8 @@ impl Idle {
             self.census.fetch_add(rung.wrapping_mul(SEARCHER - SLEEPER), AcqRel);
             std::mem::take(&mut *sleepers)
         };
-        for home in homes {
-            home.ring();
+        for sleeper in homes {
+            sleeper.home.ring();
         }
     }
 }

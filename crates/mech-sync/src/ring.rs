@@ -22,27 +22,26 @@
 use std::mem::MaybeUninit;
 
 use crate::sync::{
-    Padded, UnsafeCell,
+    Padded, Spin, UnsafeCell,
     atomic::{
-        AtomicUsize,
+        AtomicU64,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
-    pause,
 };
 
 /// A bounded queue of `T`.
 #[derive(Debug)]
 pub struct Ring<T> {
-    push_at: Padded<AtomicUsize>,
-    pop_at: Padded<AtomicUsize>,
+    push_at: Padded<AtomicU64>,
+    pop_at: Padded<AtomicU64>,
     slots: Box<[Slot<T>]>,
-    /// Cursors count `lap * lap_size + index`, so that any capacity works.
-    lap_size: usize,
+    /// Cursors count `lap * lap_size + index`, so that any capacity works. 64 bits do not overflow in a machine's life.
+    lap_size: u64,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
-    turn: AtomicUsize,
+    turn: AtomicU64,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -64,13 +63,13 @@ impl<T> Ring<T> {
     pub fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a ring holds at least one value");
         let slots = (0..capacity)
-            .map(|_| Slot { turn: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
+            .map(|_| Slot { turn: AtomicU64::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
             .collect();
         Self {
-            push_at: Padded(AtomicUsize::new(0)),
-            pop_at: Padded(AtomicUsize::new(0)),
+            push_at: Padded(AtomicU64::new(0)),
+            pop_at: Padded(AtomicU64::new(0)),
             slots,
-            lap_size: capacity.next_power_of_two(),
+            lap_size: capacity.next_power_of_two() as u64,
         }
     }
 
@@ -80,25 +79,26 @@ impl<T> Ring<T> {
     }
 
     #[inline]
-    fn split(&self, cursor: usize) -> (usize, usize) {
-        (cursor & (self.lap_size - 1), cursor / self.lap_size)
+    fn split(&self, cursor: u64) -> (usize, u64) {
+        ((cursor & (self.lap_size - 1)) as usize, cursor / self.lap_size)
     }
 
     #[inline]
-    fn step(&self, cursor: usize) -> usize {
+    fn step(&self, cursor: u64) -> u64 {
         let (index, lap) = self.split(cursor);
-        if index + 1 < self.slots.len() { cursor + 1 } else { lap.wrapping_add(1).wrapping_mul(self.lap_size) }
+        if index + 1 < self.slots.len() { cursor + 1 } else { (lap + 1) * self.lap_size }
     }
 
     /// Adds a value, or gives it back if the ring is full.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
+        let mut spin = Spin::default();
         let mut cursor = self.push_at.load(Relaxed);
         loop {
             let (index, lap) = self.split(cursor);
             let slot = &self.slots[index];
             let turn = slot.turn.load(Acquire);
-            if turn == lap.wrapping_mul(2) {
+            if turn == 2 * lap {
                 match self.push_at.compare_exchange_weak(cursor, self.step(cursor), SeqCst, Relaxed) {
                     Ok(_) => {
                         slot.value.with_mut(|place| {
@@ -106,7 +106,7 @@ impl<T> Ring<T> {
                             // before has handed it over.
                             unsafe { (*place).write(value) };
                         });
-                        slot.turn.store(turn.wrapping_add(1), Release); // to the popper of this lap
+                        slot.turn.store(turn + 1, Release); // to the popper of this lap
                         fence_for_loom();
                         return Ok(());
                     }
@@ -115,10 +115,10 @@ impl<T> Ring<T> {
             } else {
                 fence_for_loom();
                 // Full if the popper's cursor stands a lap behind; else somebody is between claim and handover.
-                if self.pop_at.load(SeqCst).wrapping_add(self.lap_size) == cursor {
+                if self.pop_at.load(SeqCst) + self.lap_size == cursor {
                     return Err(value);
                 }
-                pause();
+                spin.turn();
                 cursor = self.push_at.load(Relaxed);
             }
         }
@@ -127,12 +127,13 @@ impl<T> Ring<T> {
     /// Takes the oldest value, if there is one.
     #[inline]
     pub fn pop(&self) -> Option<T> {
+        let mut spin = Spin::default();
         let mut cursor = self.pop_at.load(Relaxed);
         loop {
             let (index, lap) = self.split(cursor);
             let slot = &self.slots[index];
             let turn = slot.turn.load(Acquire);
-            if turn == lap.wrapping_mul(2).wrapping_add(1) {
+            if turn == 2 * lap + 1 {
                 match self.pop_at.compare_exchange_weak(cursor, self.step(cursor), SeqCst, Relaxed) {
                     Ok(_) => {
                         let value = slot.value.with_mut(|place| {
@@ -140,7 +141,7 @@ impl<T> Ring<T> {
                             // wrote the value and handed it over.
                             unsafe { (*place).assume_init_read() }
                         });
-                        slot.turn.store(turn.wrapping_add(1), Release); // to the pusher of the next lap
+                        slot.turn.store(turn + 1, Release); // to the pusher of the next lap
                         fence_for_loom();
                         return Some(value);
                     }
@@ -151,7 +152,7 @@ impl<T> Ring<T> {
                 if self.push_at.load(SeqCst) == cursor {
                     return None;
                 }
-                pause();
+                spin.turn();
                 cursor = self.pop_at.load(Relaxed);
             }
         }
@@ -159,6 +160,7 @@ impl<T> Ring<T> {
 
     /// How many values were in it at some moment during the call.
     pub fn len(&self) -> usize {
+        fence_for_loom();
         loop {
             let push_at = self.push_at.load(SeqCst);
             let pop_at = self.pop_at.load(SeqCst);
@@ -173,6 +175,7 @@ impl<T> Ring<T> {
     /// Whether it was empty at some moment during the call.
     #[inline]
     pub fn is_empty(&self) -> bool {
+        fence_for_loom();
         let pop_at = self.pop_at.load(SeqCst);
         self.push_at.load(SeqCst) == pop_at
     }

@@ -158,7 +158,7 @@ impl Ticket {
             if now / EPOCH != self.epoch {
                 return Wake::Stale;
             }
-            let next = (self.epoch + 1) * EPOCH | u64::from(code) * CODE | now & KICKED;
+            let next = (self.epoch + 1).wrapping_mul(EPOCH) | u64::from(code) * CODE | now & KICKED;
             match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
                 Ok(was) if was & PARKED != 0 => return Wake::Parked(Delivery(self.seat)),
                 Ok(_) => return Wake::Awake,
@@ -194,7 +194,13 @@ impl Ticket {
 
     /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.
     pub fn withdraw(self) -> bool {
-        !matches!(self.wake(0), Wake::Stale)
+        match self.wake(0) {
+            Wake::Stale => {
+                fence(Acquire); // see what the waker did before
+                false
+            }
+            Wake::Awake | Wake::Parked(_) => true,
+        }
     }
 }
 

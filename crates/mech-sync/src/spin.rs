@@ -8,7 +8,7 @@
 //! # Why it holds
 //! `swap(true, Acquire)` succeeds for one thread at a time; the guard's drop stores `false` with Release.
 //!
-//! A holder may lose its CPU. Then waiters give theirs up as well after a short while, so that 256 threads on 2 CPUs still get on.
+//! A holder may lose its CPU; see `sync::Spin` for how the others wait then.
 //!
 //! # Rejected
 //! `std::sync::Mutex`: unlocking costs it a second RMW, which shows in a channel's round trip.
@@ -18,12 +18,11 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::sync::{
-    UnsafeCell,
+    Spin, UnsafeCell,
     atomic::{
         AtomicBool,
         Ordering::{Acquire, Relaxed, Release},
     },
-    pause, yield_now,
 };
 
 /// Data behind a spinning lock.
@@ -68,11 +67,10 @@ impl<T> SpinLock<T> {
 
     #[cold]
     fn lock_slowly(&self) {
-        let mut tries = 0_u32;
+        let mut spin = Spin::default();
         loop {
             while self.held.load(Relaxed) {
-                tries += 1;
-                if tries.is_multiple_of(64) { yield_now() } else { pause() }
+                spin.turn();
             }
             if !self.held.swap(true, Acquire) {
                 return;

@@ -51,10 +51,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// One step of waiting for another thread's next few instructions.
-pub(crate) fn pause() {
-    #[cfg(loom)]
-    yield_now();
-    #[cfg(not(loom))]
-    std::hint::spin_loop();
+/// Waits for another thread's next few instructions.
+///
+/// That thread may have lost its CPU. Then we give up ours as well, now and then, so that 256 threads on 2 CPUs still get on.
+#[derive(Debug, Default)]
+pub(crate) struct Spin(u32);
+
+impl Spin {
+    /// Waits a little.
+    pub(crate) fn turn(&mut self) {
+        self.0 = self.0.wrapping_add(1);
+        if cfg!(loom) || self.0.is_multiple_of(64) { yield_now() } else { std::hint::spin_loop() }
+    }
 }
