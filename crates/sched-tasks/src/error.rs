@@ -95,6 +95,11 @@ impl TaskError {
         }
     }
 
+    /// Whether it is the very same failure, not just one like it.
+    pub(crate) fn is_same(&self, other: &TaskError) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn with_others(self, others: Vec<TaskError>) -> Self {
         if others.is_empty() {
             return self;

@@ -1,9 +1,12 @@
 //! Seats and homes for everybody who may block. They are never freed, only reused, so that a late waker always finds a live
 //! word (see `mech_sync::seat`).
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    task::Waker,
+};
 
-use mech_sync::{Home, Seat};
+use mech_sync::{Home, Park, Seat, Ticket};
 
 /// Seats are made by the batch: neighbours in memory mostly belong to one worker.
 const BATCH: usize = 64;
@@ -45,26 +48,47 @@ pub(crate) fn give_home(home: &'static Home) {
     lock(&THREAD_HOMES).push(home);
 }
 
-/// A seat with a home of its own, for a future that waits.
+/// One wait of a future: a seat with a home of its own, parked, and the waker in it.
 #[derive(Debug)]
-pub(crate) struct FutureSeat(&'static Seat);
+pub(crate) struct FutureWait(Ticket);
 
-impl FutureSeat {
-    pub(crate) fn take() -> Self {
-        Self(lock(&FUTURE_SEATS).pop().unwrap_or_else(|| {
+impl FutureWait {
+    /// Begins to wait: the ticket wakes `waker`.
+    pub(crate) fn begin(waker: &Waker) -> Self {
+        let seat = lock(&FUTURE_SEATS).pop().unwrap_or_else(|| {
             let home = Box::leak(Box::new(Home::for_future()));
             Box::leak(Box::new(Seat::new(home)))
-        }))
+        });
+        seat.home().set_waker(waker);
+        let ticket = seat.ticket();
+        let parked = ticket.park();
+        debug_assert_eq!(parked, Park::Parked, "nobody else has this seat");
+        Self(ticket)
     }
 
-    pub(crate) fn seat(&self) -> &'static Seat {
+    pub(crate) fn ticket(&self) -> Ticket {
         self.0
+    }
+
+    /// Whether the ticket was woken; if not, `waker` will be.
+    pub(crate) fn poll(&self, waker: &Waker) -> bool {
+        // The waker first: a wake that comes after it finds it, one that came before is seen.
+        self.0.seat().home().set_waker(waker);
+        self.0.is_woken()
+    }
+
+    /// Waits for a wake that is under way on another thread.
+    pub(crate) fn until_woken(&self) {
+        while !self.0.is_woken() {
+            std::thread::yield_now();
+        }
     }
 }
 
-impl Drop for FutureSeat {
+impl Drop for FutureWait {
     fn drop(&mut self) {
-        self.0.home().clear_waker();
-        lock(&FUTURE_SEATS).push(self.0);
+        self.0.withdraw();
+        self.0.seat().home().clear_waker();
+        lock(&FUTURE_SEATS).push(self.0.seat());
     }
 }

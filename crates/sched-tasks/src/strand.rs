@@ -11,9 +11,10 @@ use std::{
 };
 
 use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
+use vocab::TaskId;
 
 use crate::{
-    drive::worker::Worker,
+    drive::{shared::TaskIds, worker::Worker},
     error::TaskLabel,
     local::Locals,
     places,
@@ -190,6 +191,15 @@ impl Strand {
         match &self.worker {
             Some(worker) => worker.tally(scope),
             None => scope.children_ended(1),
+        }
+    }
+
+    /// A number for a task that is spawned here.
+    #[inline]
+    pub(crate) fn next_task_id(&self) -> TaskId {
+        match &self.worker {
+            Some(worker) => worker.ids.next(),
+            None => TaskIds::new().next(), // wastes a block; plain threads spawn little
         }
     }
 

@@ -20,26 +20,22 @@ use std::{
     cell::UnsafeCell,
     future::Future,
     mem::{ManuallyDrop, MaybeUninit},
-    panic::{AssertUnwindSafe, Location, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     ptr::NonNull,
-    sync::{
-        Arc,
-        atomic::{
-            AtomicU32,
-            Ordering::{AcqRel, Acquire, Relaxed, Release},
-            fence,
-        },
+    sync::atomic::{
+        AtomicU32,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+        fence,
     },
     task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
 };
 
 use mech_sync::Completion;
-use vocab::TaskId;
 
 use super::{
     scope::ScopeRef,
-    task::{self, Front, Handle, Header, Runnable, RunnableRef, Running, TaskRef, VTable},
+    task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, TaskRef, VTable},
 };
 use crate::{
     drive::shared::Shared,
@@ -80,29 +76,25 @@ type Pointer = NonNull<Runnable>;
 ///
 /// # Safety
 /// As for `task::create`.
-pub(crate) unsafe fn create<F, T>(
+pub(super) unsafe fn create<F, T>(
     scope: &NurseryCore,
     future: F,
-    id: TaskId,
-    site: &'static Location<'static>,
-    name: Option<Arc<Box<str>>>,
+    identity: Identity,
 ) -> (RunnableRef, Handle<T>)
 where
     F: Future<Output = Result<T, TaskError>> + Send,
     T: Send,
 {
     let cell = Box::new(Cell {
-        front: Front {
+        front: Front::<T> {
             header: Header {
                 runnable: Runnable {
-                    vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, free: release::<F, T> },
+                    vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: release::<F, T> },
                 },
                 completion: Completion::new(),
                 // SAFETY: the task is counted in `scope`; after it is counted as ended nothing reads the reference.
                 scope: unsafe { ScopeRef::new(scope) },
-                id,
-                site,
-                name,
+                identity,
             },
             result: UnsafeCell::new(MaybeUninit::uninit()),
         },
@@ -164,33 +156,44 @@ where
         // SAFETY: as above.
         Err(payload) => unsafe { end::<F, T>(this, Err(task::error_of(payload, header)), strand) },
     }
+}
 
-    /// # Safety
-    /// The caller is RUNNING it, and does not touch it again.
-    unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Strand) {
-        // SAFETY: as in `run`.
-        let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
-        let header = &cell.front.header;
-        // SAFETY: ours while RUNNING.
-        let rest = unsafe { &mut *cell.rest.get() };
-        // SAFETY: dropped here only, since it ends once.
-        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut rest.future) }));
-        let locals = std::mem::take(&mut rest.locals);
-        drop(locals);
-        if rest.place != NO_PLACE {
-            header.scope.delist(rest.place);
-        }
-        cell.state.store(DONE, Release);
-        let outcome = match dropped {
-            Ok(()) => outcome,
-            Err(payload) => Err(task::error_of(payload, header)),
-        };
-        // SAFETY: future and locals are gone; then the task gives up its own reference.
-        unsafe {
-            task::finish(this.cast::<Front<T>>(), outcome, strand, release::<F, T>);
-            release::<F, T>(this);
-        }
+/// # Safety
+/// The caller is RUNNING it, and does not touch it again.
+unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Strand) {
+    // SAFETY: as in `run`.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    let header = &cell.front.header;
+    // SAFETY: ours while RUNNING.
+    let rest = unsafe { &mut *cell.rest.get() };
+    // SAFETY: dropped here only, since it ends once.
+    let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut rest.future) }));
+    let locals = std::mem::take(&mut rest.locals);
+    drop(locals);
+    if rest.place != NO_PLACE {
+        header.scope.delist(rest.place);
     }
+    cell.state.store(DONE, Release);
+    let outcome = match dropped {
+        Ok(()) => outcome,
+        Err(payload) => Err(task::error_of(payload, header)),
+    };
+    // SAFETY: future and locals are gone; then the task gives up its own reference.
+    unsafe {
+        task::finish(this.cast::<Front<T>>(), outcome, strand, release::<F, T>);
+        release::<F, T>(this);
+    }
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn refuse<F, T>(this: Pointer, error: TaskError, strand: &Strand) {
+    // SAFETY: as in `run`.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    cell.state.swap(RUNNING, AcqRel);
+    let error = error.of_task(&task::label(&cell.front.header));
+    // SAFETY: RUNNING makes it ours.
+    unsafe { end::<F, T>(this, Err(error), strand) };
 }
 
 /// # Safety

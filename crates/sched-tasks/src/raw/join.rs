@@ -46,7 +46,7 @@ where
     RB: Send,
 {
     let half = Half {
-        runnable: Runnable { vtable: &VTable { run: run::<B, RB>, fail: fail::<B, RB>, free: keep } },
+        runnable: Runnable { vtable: &VTable { run: run::<B, RB>, fail: fail::<B, RB>, refuse: fail::<B, RB>, free: keep } },
         completion: Completion::new(),
         task: strand.running.get().expect("a fiber that runs user code runs a task").task(),
         scope: strand.scope.get().expect("a task has a nursery"),
@@ -104,12 +104,14 @@ where
 }
 
 /// # Safety
-/// As for [`run`], except that it began to run and lost its stack.
+/// As for [`run`], except that it began to run and lost its stack, or got none.
 unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, _strand: &Strand) {
     // SAFETY: as in `run`.
     let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
     // SAFETY: as in `run`.
     unsafe { *half.result.get() = Some(Err(Box::new(error))) };
+    // SAFETY: as in `run`.
+    drop(unsafe { (*half.closure.get()).take() });
     tell(&half.completion);
 }
 

@@ -11,7 +11,11 @@ use std::{ops::Deref, ptr::NonNull};
 
 use mech_sync::Completion;
 
-use crate::{nursery::NurseryCore, strand::Strand};
+use super::{
+    future,
+    task::{self, Handle, Identity, RunnableRef},
+};
+use crate::{error::TaskError, nursery::NurseryCore, scope::Nursery, strand::Strand};
 
 /// A nursery that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +48,31 @@ impl Deref for ScopeRef {
     }
 }
 
+/// Spawns a closure into a nursery; it is counted already.
+pub(crate) fn spawn<'scope, F, T>(nursery: &'scope Nursery<'scope, '_>, body: F, identity: Identity) -> (RunnableRef, Handle<T>)
+where
+    F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+    T: Send + 'scope,
+{
+    // SAFETY: a `Nursery` exists only while `scope::open` runs its body and waits for the children, and `'scope` ends after that; the child is
+    // counted, so that wait covers it.
+    unsafe { task::create(nursery.core(), body, identity) }
+}
+
+/// The same for a future.
+pub(crate) fn spawn_async<'scope, F, T>(
+    nursery: &'scope Nursery<'scope, '_>,
+    body: F,
+    identity: Identity,
+) -> (RunnableRef, Handle<T>)
+where
+    F: Future<Output = Result<T, TaskError>> + Send + 'scope,
+    T: Send + 'scope,
+{
+    // SAFETY: as in `spawn`.
+    unsafe { future::create(nursery.core(), body, identity) }
+}
+
 /// A frame that must not be left before others are done: an open nursery or a `join`.
 #[derive(Debug)]
 pub(crate) struct Open {
@@ -62,7 +91,6 @@ enum What {
 pub(crate) struct OpenRef(NonNull<Open>);
 
 /// What an undertaker waits for in place of a frame whose stack overflowed.
-#[derive(Debug)]
 pub(crate) enum Unfinished<'a> {
     Nursery(&'a NurseryCore),
     Join(&'a Completion),

@@ -42,6 +42,8 @@ pub(super) struct VTable {
     pub(super) run: unsafe fn(NonNull<Runnable>, &Strand),
     /// Ends it with an error, after it began and its stack was lost.
     pub(super) fail: unsafe fn(NonNull<Runnable>, TaskError, &Strand),
+    /// Ends it with an error before it began.
+    pub(super) refuse: unsafe fn(NonNull<Runnable>, TaskError, &Strand),
     /// Gives the handle's share of the memory back.
     pub(super) free: unsafe fn(NonNull<Runnable>),
 }
@@ -81,6 +83,14 @@ impl RunnableRef {
     }
 }
 
+impl RunnableRef {
+    /// Ends it unrun, because of `reason`.
+    pub(crate) fn refuse(self, reason: Reason, strand: &Strand) {
+        // SAFETY: as in `run`.
+        unsafe { (self.0.as_ref().vtable.refuse)(self.0, TaskError::new(reason, None), strand) }
+    }
+}
+
 /// What every task has, whatever it runs.
 #[derive(Debug)]
 #[repr(C)]
@@ -88,9 +98,16 @@ pub(crate) struct Header {
     pub(super) runnable: Runnable,
     pub(super) completion: Completion,
     pub(super) scope: ScopeRef,
-    pub(super) id: TaskId,
-    pub(super) site: &'static Location<'static>,
-    pub(super) name: Option<Arc<Box<str>>>,
+    pub(super) identity: Identity,
+}
+
+/// Who a task is.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) id: TaskId,
+    pub(crate) site: &'static Location<'static>,
+    /// One word if there is none.
+    pub(crate) name: Option<Arc<Box<str>>>,
 }
 
 /// The start of a task's memory as its handle knows it: without the type of what runs.
@@ -107,39 +124,28 @@ struct Cell<F, T> {
     closure: UnsafeCell<MaybeUninit<F>>,
 }
 
-/// What a caller may say about a task.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Details {
-    pub(crate) name: Option<Arc<Box<str>>>,
-    pub(crate) priority: vocab::Priority,
-}
-
 /// Makes a task of `scope` that will run `closure`. The caller has counted it, and will publish the [`RunnableRef`].
 ///
 /// # Safety
 /// `scope` does not end before the task has been counted as ended, and neither `F` nor `T` borrows anything that ends before
 /// `scope` does.
-pub(crate) unsafe fn create<F, T>(
+pub(super) unsafe fn create<F, T>(
     scope: &NurseryCore,
     closure: F,
-    id: TaskId,
-    site: &'static Location<'static>,
-    name: Option<Arc<Box<str>>>,
+    identity: Identity,
 ) -> (RunnableRef, Handle<T>)
 where
     F: FnOnce() -> Result<T, TaskError> + Send,
     T: Send,
 {
     let cell = Box::new(Cell {
-        front: Front {
+        front: Front::<T> {
             header: Header {
-                runnable: Runnable { vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, free: free::<F, T> } },
+                runnable: Runnable { vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T> } },
                 completion: Completion::new(),
                 // SAFETY: the task is counted in `scope`, and `finish` takes the reference out before it is counted as ended.
                 scope: unsafe { ScopeRef::new(scope) },
-                id,
-                site,
-                name,
+                identity,
             },
             result: UnsafeCell::new(MaybeUninit::uninit()),
         },
@@ -160,8 +166,7 @@ where
     // SAFETY: live until `finish`; the closure is ours alone, since a task is run once.
     let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
     let outcome = if header.scope.is_cancelled() {
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(closure)));
-        dropped.map_err(|panic| error_of(panic, header)).and_then(|()| Err(cancelled(header)))
+        Err(drop_unrun(closure, header, cancelled(header)))
     } else {
         strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(closure));
@@ -174,6 +179,26 @@ where
     };
     // SAFETY: the closure is gone and nothing of the task runs any more.
     unsafe { finish(this.cast::<Front<T>>(), outcome, strand, free::<F, T>) };
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) {
+    let cell = this.cast::<Cell<F, T>>();
+    // SAFETY: as in `run`.
+    let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
+    let error = drop_unrun(closure, header, error.of_task(&label(header)));
+    // SAFETY: as in `run`.
+    unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
+}
+
+/// Drops what never ran: `error` says why, unless a destructor has something worse to tell.
+#[cold]
+pub(super) fn drop_unrun<F>(body: F, header: &Header, error: TaskError) -> TaskError {
+    match catch_unwind(AssertUnwindSafe(|| drop(body))) {
+        Ok(()) => error,
+        Err(payload) => error_of(payload, header),
+    }
 }
 
 /// # Safety
@@ -230,7 +255,8 @@ pub(super) unsafe fn finish<T>(
 }
 
 pub(super) fn label(header: &Header) -> TaskLabel {
-    TaskLabel { id: header.id, name: header.name.as_deref().map(|name| Arc::from(&**name)), spawned_at: header.site }
+    let Identity { id, site, name } = &header.identity;
+    TaskLabel { id: *id, name: name.as_deref().map(|name| Arc::from(&**name)), spawned_at: site }
 }
 
 pub(super) fn cancelled(header: &Header) -> TaskError {
