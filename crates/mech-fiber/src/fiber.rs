@@ -19,10 +19,12 @@
 //! `unwind` feature passes every word through memory.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::control::{self, Words};
 use crate::header::{self, Header};
 use crate::slab::Stack;
 
@@ -54,8 +56,8 @@ use crate::slab::Stack;
 /// printed. If it panics meanwhile, the panic ends with it. With `panic = "abort"` there is no unwinding:
 /// the stack is quarantined instead.
 pub struct Fiber {
-    /// `None` once the fiber overflowed.
-    coroutine: Option<Coroutine<usize, usize, usize, Stack>>,
+    /// Done, and not to be dropped, once `header.overflowed` is set: the quarantine has its stack.
+    coroutine: ManuallyDrop<Coroutine<usize, usize, usize, Stack>>,
     /// At the top of the coroutine's stack; outlives it, as stacks are never unmapped.
     header: *const Header,
 }
@@ -71,6 +73,10 @@ pub enum Step {
     /// The fiber ran out of stack. Its frames stay as they are for ever; nothing was unwound.
     Overflowed,
 }
+
+/// The word that travels with an overflow or a forced unwinding. The header tells whether it is one: a program
+/// may use this word too. So the hot path compares a register and loads nothing.
+pub(crate) const RARE: usize = -0x05ba_df1b_isize as usize;
 
 /// The payload that unwinds a dropped fiber.
 struct Dropped;
@@ -93,14 +99,16 @@ impl Fiber {
             let header = unsafe { &*header };
             header.yielder.set(yielder);
             let result = panic::catch_unwind(AssertUnwindSafe(|| main(word)));
-            header.ours.save();
+            if !control::are_default() {
+                Words::DEFAULT.load();
+            }
             result.unwrap_or_else(|payload| {
                 header.panic.set(Some(payload));
                 0
             })
         });
         Fiber {
-            coroutine: Some(coroutine),
+            coroutine: ManuallyDrop::new(coroutine),
             header,
         }
     }
@@ -110,67 +118,98 @@ impl Fiber {
     ///
     /// # Panics
     /// With the panic that left `main`, or when the fiber is done.
-    #[inline]
+    #[inline(always)]
     pub fn resume(&mut self, word: usize) -> Step {
-        let Some(coroutine) = self.coroutine.as_mut() else {
-            resumed_after_end()
-        };
-        if coroutine.done() {
+        if !control::are_default() {
+            return self.resume_with_own_words(word);
+        }
+        let result = self.switch(word);
+        match result {
+            CoroutineResult::Yield(word) if word != RARE => Step::Suspended(word),
+            result => self.rare(result),
+        }
+    }
+
+    #[inline(always)]
+    fn switch(&mut self, word: usize) -> CoroutineResult<usize, usize> {
+        if self.coroutine.done() {
             resumed_after_end();
         }
         touch_below();
-        // SAFETY: written by `new`; stacks are never unmapped, and this one is the coroutine's.
-        let header = unsafe { &*self.header };
-        header.theirs.save();
-        let before = header::enter(header);
-        let result = coroutine.resume(word); // does not unwind: `new` catches below `main`
+        let before = header::enter(self.header);
+        let result = self.coroutine.resume(word); // does not unwind: `new` catches below `main`
         header::enter(before);
-        header.theirs.restore(&header.ours);
+        result
+    }
+
+    /// The end of the fiber, or a word that only looks like it.
+    #[inline(never)]
+    fn rare(&mut self, result: CoroutineResult<usize, usize>) -> Step {
+        // SAFETY: written by `new`; stacks are never unmapped.
+        let header = unsafe { &*self.header };
+        match (result, header.panic.take()) {
+            (CoroutineResult::Yield(_), _) if header.overflowed.get() => self.abandon(),
+            (CoroutineResult::Yield(word), _) => Step::Suspended(word),
+            (CoroutineResult::Return(word), None) => Step::Returned(word),
+            (CoroutineResult::Return(_), Some(payload)) => panic::resume_unwind(payload),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resume_with_own_words(&mut self, word: usize) -> Step {
+        let words = Words::save();
+        Words::DEFAULT.load();
+        let result = self.switch(word);
+        words.load();
         match result {
-            CoroutineResult::Yield(word) if !header.overflowed.get() => Step::Suspended(word),
-            CoroutineResult::Yield(_) => self.abandon(),
-            CoroutineResult::Return(word) => match header.panic.take() {
-                None => Step::Returned(word),
-                Some(payload) => panic::resume_unwind(payload),
-            },
+            CoroutineResult::Yield(word) if word != RARE => Step::Suspended(word),
+            result => self.rare(result),
         }
     }
 
     /// Whether the fiber returned, panicked or overflowed.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.coroutine.as_ref().is_none_or(Coroutine::done)
+        self.coroutine.done()
     }
 
     /// Leaves the frames as they are, for ever.
     #[cold]
     fn abandon(&mut self) -> Step {
-        if let Some(mut coroutine) = self.coroutine.take() {
-            // SAFETY: nothing on the stack is dropped, nor overwritten later: the stack goes into
-            // quarantine, so this is a leak and not a `longjmp` over live objects.
-            unsafe { coroutine.force_reset() };
-            coroutine.into_stack().quarantine();
+        // SAFETY: as in `rare`.
+        unsafe { &*self.header }.overflowed.set(true);
+        // SAFETY:
+        // - Nothing on the stack is dropped, nor overwritten later: the stack goes into quarantine, so this is a
+        //   leak and not a `longjmp` over live objects.
+        // - The coroutine is taken once: it is done from here on, so `resume` cannot come here again, and `drop`
+        //   sees `overflowed`. What stays behind is only asked whether it is done.
+        unsafe {
+            self.coroutine.force_reset();
+            ManuallyDrop::take(&mut self.coroutine)
         }
+        .into_stack()
+        .quarantine();
         Step::Overflowed
     }
 }
 
 impl Drop for Fiber {
     fn drop(&mut self) {
-        let waits = |fiber: &Fiber| {
-            fiber
-                .coroutine
-                .as_ref()
-                .is_some_and(|inner| inner.started() && !inner.done())
-        };
-        if cfg!(panic = "abort") && waits(self) {
+        // SAFETY: written by `new`; stacks are never unmapped.
+        let header = unsafe { &*self.header };
+        let waits = |inner: &Coroutine<_, _, _, _>| inner.started() && !inner.done();
+        if cfg!(panic = "abort") && waits(&self.coroutine) {
             let _ = self.abandon();
         }
-        while waits(self) {
-            // SAFETY: as in `resume`.
-            unsafe { &*self.header }.unwinding.set(true);
+        while waits(&self.coroutine) {
+            header.unwinding.set(true);
             // A fiber that catches the unwinding and suspends again is unwound again.
-            let _ = panic::catch_unwind(AssertUnwindSafe(|| self.resume(0)));
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| self.resume(RARE)));
+        }
+        if !header.overflowed.get() {
+            // SAFETY: not taken by `abandon`, and not used again.
+            unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
     }
 }
@@ -198,12 +237,24 @@ pub fn suspend(word: usize) -> usize {
     // SAFETY: set by the closure in `Fiber::new` before any code of the fiber ran; the yielder
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
-    header.ours.save();
-    let word = yielder.suspend(word);
-    header.ours.restore(&header.theirs);
-    if header.unwinding.get() {
+    let word = if control::are_default() {
+        yielder.suspend(word)
+    } else {
+        suspend_with_own_words(yielder, word)
+    };
+    if word == RARE && header.unwinding.get() {
         unwind_dropped();
     }
+    word
+}
+
+#[cold]
+#[inline(never)]
+fn suspend_with_own_words(yielder: &Yielder<usize, usize>, word: usize) -> usize {
+    let words = Words::save();
+    Words::DEFAULT.load();
+    let word = yielder.suspend(word);
+    words.load();
     word
 }
 

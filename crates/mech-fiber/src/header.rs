@@ -21,8 +21,6 @@ use std::ptr;
 
 use corosensei::Yielder;
 
-use crate::control::ControlWords;
-
 thread_local! {
     static CURRENT: Cell<*const Header> = const { Cell::new(ptr::null()) };
 }
@@ -44,10 +42,6 @@ pub(crate) fn enter(header: *const Header) -> *const Header {
 pub(crate) struct Header {
     /// The way out; null until the fiber first runs.
     pub(crate) yielder: Cell<*const Yielder<usize, usize>>,
-    /// The fiber's control words when it last left its stack.
-    pub(crate) ours: ControlWords,
-    /// The resumer's control words when it last entered.
-    pub(crate) theirs: ControlWords,
     /// The fiber is being dropped: every `suspend` unwinds.
     pub(crate) unwinding: Cell<bool>,
     /// The fiber ran out of stack and left by `overflow::escape`.
@@ -68,8 +62,6 @@ impl Header {
     pub(crate) fn new(index: u32, guard: Range<usize>) -> Self {
         Self {
             yielder: Cell::new(ptr::null()),
-            ours: ControlWords::default(),
-            theirs: ControlWords::default(),
             unwinding: Cell::new(false),
             overflowed: Cell::new(false),
             index,

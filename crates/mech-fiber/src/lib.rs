@@ -45,6 +45,7 @@ mod overflow;
 #[cfg(not(target_os = "linux"))]
 use overflow as thread;
 
+pub use control::keep_control_words_exactly;
 pub use error::StackError;
 pub use fiber::{Fiber, Step, in_fiber, remaining_bytes, suspend};
 pub use memory::GuardKind;

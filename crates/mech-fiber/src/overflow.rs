@@ -35,6 +35,8 @@ use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::chain;
+use crate::control::Words;
+use crate::fiber::RARE;
 use crate::header::{self, Header};
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
@@ -121,10 +123,10 @@ extern "C" fn escape() -> ! {
     // SAFETY: the handler saw this header on this thread, and nothing ran in between.
     let header = unsafe { &*header::current() };
     header.overflowed.set(true);
-    header.ours.save();
+    Words::DEFAULT.load();
     // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
     let yielder = unsafe { &*header.yielder.get() };
-    yielder.suspend(0);
+    yielder.suspend(RARE);
     // `Fiber::abandon` made the coroutine done, so nothing resumes it.
     process::abort()
 }

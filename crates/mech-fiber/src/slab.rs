@@ -24,6 +24,11 @@ use crate::StackError;
 use crate::header::Header;
 use crate::memory::{self, GuardKind};
 
+/// How many different places in its last page a stack may begin at, and how far apart. At most 0.9 KB of the
+/// page are lost to it.
+const COLOURS: usize = 8;
+const COLOUR_BYTES: usize = 128;
+
 /// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
 static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
 
@@ -31,7 +36,7 @@ static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabOptions {
     /// Usable bytes of one stack: a multiple of the page size from 16 KiB to 1 GiB. A stack
-    /// commits only the pages it touches. Some 100 bytes at the top hold bookkeeping.
+    /// commits only the pages it touches. Up to 1 KB at the top is bookkeeping.
     pub stack_bytes: usize,
     /// How many stacks may be in use at once.
     pub max_stacks: usize,
@@ -291,7 +296,9 @@ impl Slab {
     }
 
     fn stack(&'static self, index: u32) -> Stack {
-        let top = self.slot(index) + self.slot_bytes - mem::size_of::<Header>();
+        // Neighbours begin at different cache lines, or the tops of all stacks would fight for the same few sets.
+        let colour = index as usize % COLOURS * COLOUR_BYTES;
+        let top = self.slot(index) + self.slot_bytes - mem::size_of::<Header>() - colour;
         let top = NonZeroUsize::new(top).expect("a mapping never starts at address 0");
         Stack {
             slab: self,
@@ -355,7 +362,7 @@ impl Drop for Stack {
 // SAFETY:
 // - Guarded: `take` hands out a stack only after `memory::install` succeeded for its number.
 // - Large enough: `check_shape` asks for 16 KiB, of which `Header` takes less than one page.
-// - Aligned: `top` is a page end minus `Header`, whose size is a multiple of its alignment, 64.
+// - Aligned: `top` is a page end minus multiples of 64.
 unsafe impl corosensei::stack::Stack for Stack {
     #[inline]
     fn base(&self) -> corosensei::stack::StackPointer {
