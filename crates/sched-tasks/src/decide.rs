@@ -5,9 +5,12 @@
 //! *A yield goes to the back.* A task that yielded runs again only after everything that was ready before it.
 //!
 //! # Why they hold
-//! Started tasks wait in arrival order, each with a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
-//! A worker with only unstarted tasks takes the newest, for its warm caches, but every [`PATIENCE`] choices the oldest; and as often it looks
-//! into the shared queue before its own.
+//! Started tasks go on in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
+//! A worker with only unstarted tasks takes the newest, for its warm caches. But every [`PATIENCE`] choices it takes the oldest unstarted task, and as
+//! often it looks into the shared queue before its own.
+//!
+//! # Rejected
+//! Marks for woken tasks as well: a tree of tasks then opens breadth first, and a million stacks wait where six would do.
 
 /// After so many choices a worker attends to what it otherwise puts off. Prime, so that it does not beat in time with loops.
 pub const PATIENCE: u32 = 61;
@@ -59,9 +62,9 @@ pub const fn choose(view: &View) -> Choice {
     match view {
         View { urgent: true, .. } => Choice::Urgent,
         View { injected: true, .. } if impatient => Choice::Injected,
+        View { unstarted: true, .. } if impatient => Choice::Oldest,
         View { ready: Some(FirstReady { is_next: true }), .. } => Choice::Ready,
         View { ready: Some(FirstReady { is_next: false }), .. } => Choice::Oldest,
-        View { unstarted: true, .. } if impatient => Choice::Oldest,
         View { unstarted: true, .. } => Choice::Newest,
         View { injected: true, .. } => Choice::Injected,
         _ => Choice::Search,

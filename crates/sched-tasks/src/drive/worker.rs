@@ -78,13 +78,15 @@ pub(crate) struct Worker {
 }
 
 struct FiberSlot {
-    fiber: Option<Box<Fiber>>,
+    /// Borrowed while it runs: a fiber is entered once at a time.
+    fiber: RefCell<Fiber>,
     strand: Rc<Strand>,
 }
 
 struct Ready {
-    /// Unstarted tasks older than this go first.
-    mark: isize,
+    /// After a yield: unstarted tasks older than this go first. A task that was woken waits for none of them: it goes on where
+    /// it was, deep in its tree, before the worker opens up another branch.
+    behind: Option<isize>,
     what: ReadyWhat,
 }
 
@@ -151,7 +153,13 @@ impl Worker {
     /// A seat of one of our fibers was woken on this very thread.
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.ready.borrow_mut().push_back(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(seat) });
+        self.ready.borrow_mut().push_back(Ready { behind: None, what: ReadyWhat::Fiber(seat) });
+    }
+
+    /// One of our fibers yielded.
+    #[inline]
+    fn enqueue_behind_all(&self, what: ReadyWhat) {
+        self.ready.borrow_mut().push_back(Ready { behind: Some(self.deque.mark()), what });
     }
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
@@ -159,8 +167,7 @@ impl Worker {
         if self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
-            let mark = self.deque.mark();
-            self.ready.borrow_mut().push_back(Ready { mark, what: ReadyWhat::Future(runnable) });
+            self.enqueue_behind_all(ReadyWhat::Future(runnable));
         }
     }
 
@@ -211,11 +218,9 @@ impl Worker {
             let view = View {
                 tick,
                 urgent: !self.shared.urgent.is_empty(),
-                ready: self
-                    .ready
-                    .borrow()
-                    .front()
-                    .map(|first| FirstReady { is_next: !unstarted || self.deque.has_passed(first.mark) }),
+                ready: self.ready.borrow().front().map(|first| FirstReady {
+                    is_next: !unstarted || first.behind.is_none_or(|mark| self.deque.has_passed(mark)),
+                }),
                 unstarted,
                 injected: !self.shared.injected.is_empty(),
             };
@@ -280,8 +285,9 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            for slot in self.fibers.borrow_mut().drain(..) {
-                if let Some(mut fiber) = slot.fiber {
+            for slot in self.fibers.take() {
+                let mut fiber = slot.fiber.into_inner();
+                if !fiber.is_done() {
                     let step = fiber.resume(EXIT);
                     debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
                 }
@@ -328,7 +334,7 @@ impl Worker {
         let seat = places::take_seat(self.home);
         let strand = Rc::new(Strand::new(seat, Some(self.clone())));
         let on_fiber = strand.clone();
-        let fiber = Some(Box::new(Fiber::new(stack, move |word| run_tasks(&on_fiber, word))));
+        let fiber = RefCell::new(Fiber::new(stack, move |word| run_tasks(&on_fiber, word)));
         let mut fibers = self.fibers.borrow_mut();
         let slot = FiberSlot { fiber, strand };
         let key = match self.vacant.borrow_mut().pop() {
@@ -348,24 +354,21 @@ impl Worker {
     /// Enters a fiber, and sees to it when it comes back.
     #[inline]
     fn resume(self: &Rc<Self>, key: u32) {
-        let (mut fiber, strand) = {
-            let slot = &mut self.fibers.borrow_mut()[key as usize];
-            (slot.fiber.take().expect("a fiber is entered once at a time"), slot.strand.clone())
-        };
+        let fibers = self.fibers.borrow(); // nobody adds fibers while one runs: that is done here, on the trunk
+        let slot = &fibers[key as usize];
         stats::add(&self.slot().counters.switches, 1);
-        let step = current::enter(&strand, || fiber.resume(GO_ON));
+        let step = current::enter(&slot.strand, || slot.fiber.borrow_mut().resume(GO_ON));
         match step {
-            Step::Suspended(signal) => {
-                self.fibers.borrow_mut()[key as usize].fiber = Some(fiber);
-                match signal {
-                    BLOCKED => {}
-                    YIELDED => self.enqueue(strand.seat),
-                    IDLE => self.idle_fibers.borrow_mut().push(key),
-                    other => unreachable!("a fiber stopped with {other}"),
-                }
-            }
+            Step::Suspended(BLOCKED) => {}
+            Step::Suspended(YIELDED) => self.enqueue_behind_all(ReadyWhat::Fiber(slot.strand.seat)),
+            Step::Suspended(IDLE) => self.idle_fibers.borrow_mut().push(key),
+            Step::Suspended(other) => unreachable!("a fiber stopped with {other}"),
             Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
-            Step::Overflowed => self.bury(key, strand),
+            Step::Overflowed => {
+                let strand = slot.strand.clone();
+                drop(fibers);
+                self.bury(key, strand);
+            }
         }
     }
 
