@@ -90,7 +90,7 @@ impl Plan {
         let line = format!("{title}: {what}");
         self.title.set(title);
         self.rewrite(&line);
-        watchdog::enter(line);
+        watchdog::enter(line, watchdog::ROUND);
     }
 
     /// The workload is over.

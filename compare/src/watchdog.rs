@@ -1,7 +1,7 @@
 //! A run that hangs says where, and ends.
 //!
 //! # Invariant
-//! The program ends within [`LIMIT`] of the last [`enter`].
+//! The program ends within the limit of the last [`enter`].
 //!
 //! # Why it holds
 //! One detached thread wakes every second and compares; it shares nothing with the
@@ -13,15 +13,28 @@ use std::sync::{Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than the longest single round, by a factor of ten or more.
-const LIMIT: Duration = Duration::from_secs(120);
+/// For one round of one side: ten times the longest, or more.
+pub const ROUND: Duration = Duration::from_secs(90);
 
-static CURRENT: Mutex<Option<(String, Instant)>> = Mutex::new(None);
+/// For a child process; shorter, so that the child says what hung and the parent goes on.
+pub const CHILD: Duration = Duration::from_secs(60);
+
+struct Watched {
+    what: String,
+    since: Instant,
+    limit: Duration,
+}
+
+static CURRENT: Mutex<Option<Watched>> = Mutex::new(None);
 
 /// Says what runs from now on, and starts the clock again.
-pub fn enter(what: String) {
+pub fn enter(what: String, limit: Duration) {
     static WATCHING: Once = Once::new();
-    set(Some((what, Instant::now())));
+    set(Some(Watched {
+        what,
+        since: Instant::now(),
+        limit,
+    }));
     WATCHING.call_once(|| {
         thread::spawn(watch);
     });
@@ -32,19 +45,19 @@ pub fn rest() {
     set(None);
 }
 
-fn set(current: Option<(String, Instant)>) {
+fn set(current: Option<Watched>) {
     *CURRENT.lock().expect("no holder panics") = current;
 }
 
 fn watch() {
     loop {
         thread::sleep(Duration::from_secs(1));
-        if let Some((what, since)) = &*CURRENT.lock().expect("no holder panics")
-            && since.elapsed() > LIMIT
+        if let Some(Watched { what, since, limit }) = &*CURRENT.lock().expect("no holder panics")
+            && since.elapsed() > *limit
         {
             eprintln!(
-                "\ncompare: {what} has not finished after {} s; giving up",
-                LIMIT.as_secs()
+                "\ncompare: {what}: not finished after {} s; giving up",
+                limit.as_secs()
             );
             process::exit(1);
         }

@@ -13,10 +13,10 @@ mod stream;
 mod switch;
 mod yields;
 
-use crate::Failure;
 use crate::measure::Plan;
 use crate::memory::Parked;
 use crate::table::Row;
+use crate::{Failure, watchdog};
 
 /// Something to do, on every side.
 #[derive(Debug)]
@@ -104,7 +104,10 @@ pub fn find(name: &str) -> Result<&'static Workload, Failure> {
 
 /// What a fresh copy of this program does for `memory::in_child`.
 pub fn child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
-    crate::watchdog::enter(format!("{workload}: {side} with {count} tasks"));
+    watchdog::enter(
+        format!("{workload}: {side} with {count} tasks"),
+        watchdog::CHILD,
+    );
     match workload {
         park_fibers::NAME => park_fibers::child(side, count),
         park_futures::NAME => park_futures::child(side, count),
