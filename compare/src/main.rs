@@ -55,21 +55,13 @@ struct Options {
 
 enum Command {
     Run(Options),
-    Child {
-        workload: String,
-        side: String,
-        count: usize,
-    },
+    Child { workload: String, side: String, count: usize },
     Help,
     List,
 }
 
 fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
-    let mut options = Options {
-        workloads: Vec::new(),
-        json: None,
-        quick: false,
-    };
+    let mut options = Options { workloads: Vec::new(), json: None, quick: false };
     while let Some(arg) = args.next()? {
         match arg {
             Short('h') | Long("help") => return Ok(Command::Help),
@@ -77,8 +69,7 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
             Long("quick") => options.quick = true,
             Long("json") => {
                 let path = args.value()?;
-                let file = File::create(&path)
-                    .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+                let file = File::create(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
                 options.json = Some(file);
             }
             // How `memory::in_child` starts this program again; not for people.
@@ -86,11 +77,7 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
                 let workload = args.value()?.string()?;
                 let side = args.value()?.string()?;
                 let count = args.value()?.parse()?;
-                return Ok(Command::Child {
-                    workload,
-                    side,
-                    count,
-                });
+                return Ok(Command::Child { workload, side, count });
             }
             Value(name) => options.workloads.push(workloads::find(&name.string()?)?),
             other => return Err(other.unexpected().into()),
@@ -109,12 +96,7 @@ fn run(mut options: Options) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     for (index, workload) in options.workloads.iter().enumerate() {
         let started = Instant::now();
-        plan.say(&format!(
-            "[{}/{}] {}",
-            index + 1,
-            options.workloads.len(),
-            workload.name
-        ));
+        plan.say(&format!("[{}/{}] {}", index + 1, options.workloads.len(), workload.name));
         match guarded(|| (workload.run)(&plan)) {
             Ok(new) => {
                 if let Some(file) = &mut options.json {
@@ -124,11 +106,7 @@ fn run(mut options: Options) -> Result<ExitCode, Failure> {
                     }
                 }
                 rows.extend(new);
-                plan.done(&format!(
-                    "{} in {:.1} s",
-                    workload.name,
-                    started.elapsed().as_secs_f64()
-                ));
+                plan.done(&format!("{} in {:.1} s", workload.name, started.elapsed().as_secs_f64()));
             }
             Err(failure) => {
                 plan.done(&format!("{} FAILED: {failure}", workload.name));
@@ -140,20 +118,13 @@ fn run(mut options: Options) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     write!(out, "{}", table::render(&rows))?;
     writeln!(out, "\n{}", summary(&rows, &failed, began))?;
-    Ok(if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    })
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn summary(rows: &[Row], failed: &[&str], began: Instant) -> String {
     let judged = rows.iter().filter_map(Row::met);
     let (met, bars) = judged.fold((0, 0), |(met, bars), ok| (met + u32::from(ok), bars + 1));
-    let mut text = format!(
-        "{met} of {bars} bars met, {:.0} s in all",
-        began.elapsed().as_secs_f64()
-    );
+    let mut text = format!("{met} of {bars} bars met, {:.0} s in all", began.elapsed().as_secs_f64());
     if !failed.is_empty() {
         text += &format!("; not measured: {}", failed.join(", "));
     }
@@ -163,10 +134,8 @@ fn summary(rows: &[Row], failed: &[&str], began: Instant) -> String {
 /// Runs one workload; a panic in it becomes its failure, so that the others still run.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let message = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied());
+        let message =
+            panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         Err(format!("panicked: {}", message.unwrap_or("without a message")).into())
     })
 }
@@ -191,11 +160,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Run(options) => run(options),
-        Command::Child {
-            workload,
-            side,
-            count,
-        } => workloads::child(&workload, &side, count).map(|parked| {
+        Command::Child { workload, side, count } => workloads::child(&workload, &side, count).map(|parked| {
             println!("{parked}");
             ExitCode::SUCCESS
         }),

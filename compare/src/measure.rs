@@ -22,10 +22,7 @@ pub struct Side<'a> {
 
 impl<'a> Side<'a> {
     pub fn new(name: &'static str, work: impl FnMut() -> Result<(), Failure> + 'a) -> Self {
-        Self {
-            name,
-            work: Box::new(work),
-        }
+        Self { name, work: Box::new(work) }
     }
 }
 
@@ -39,11 +36,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(quick: bool) -> Self {
-        Self {
-            quick,
-            terminal: io::stderr().is_terminal(),
-            title: Cell::default(),
-        }
+        Self { quick, terminal: io::stderr().is_terminal(), title: Cell::default() }
     }
 
     /// `full`, or `quick` under `--quick`.
@@ -52,11 +45,7 @@ impl Plan {
     }
 
     /// Nanoseconds of one operation for each side, in its best round.
-    pub fn best_of<const N: usize>(
-        &self,
-        operations: usize,
-        mut sides: [Side<'_>; N],
-    ) -> Result<[f64; N], Failure> {
+    pub fn best_of<const N: usize>(&self, operations: usize, mut sides: [Side<'_>; N]) -> Result<[f64; N], Failure> {
         let rounds = self.pick(7, 3);
         let mut best = [f64::INFINITY; N];
         for round in 0..=rounds {

@@ -44,14 +44,9 @@ impl FromStr for Parked {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
-        let (resident, mappings) = text
-            .trim()
-            .split_once(' ')
-            .ok_or_else(|| format!("expected `<bytes> <mappings>`, got {text:?}"))?;
-        Ok(Self {
-            resident_bytes: resident.parse()?,
-            mappings: mappings.parse()?,
-        })
+        let (resident, mappings) =
+            text.trim().split_once(' ').ok_or_else(|| format!("expected `<bytes> <mappings>`, got {text:?}"))?;
+        Ok(Self { resident_bytes: resident.parse()?, mappings: mappings.parse()? })
     }
 }
 
@@ -84,14 +79,8 @@ mod tests {
 
     #[test]
     fn what_the_child_prints_the_parent_reads() {
-        let parked = Parked {
-            resident_bytes: 4_600_000_000,
-            mappings: 25,
-        };
-        assert_eq!(
-            parked.to_string().parse::<Parked>().expect("it parses"),
-            parked
-        );
+        let parked = Parked { resident_bytes: 4_600_000_000, mappings: 25 };
+        assert_eq!(parked.to_string().parse::<Parked>().expect("it parses"), parked);
         assert!("".parse::<Parked>().is_err());
     }
 

@@ -41,14 +41,7 @@ impl Row {
         unit: &'static str,
         bar: Bar,
     ) -> Self {
-        Self {
-            workload,
-            peer,
-            ours,
-            theirs,
-            unit,
-            bar,
-        }
+        Self { workload, peer, ours, theirs, unit, bar }
     }
 
     pub fn ratio(&self) -> f64 {
@@ -113,11 +106,7 @@ impl Row {
 
 /// JSON knows no infinity and nobody needs the 17th digit.
 fn rounded(value: f64) -> f64 {
-    if value.is_finite() {
-        (value * 1e4).round() / 1e4
-    } else {
-        -1.0
-    }
+    if value.is_finite() { (value * 1e4).round() / 1e4 } else { -1.0 }
 }
 
 /// Three digits that mean something.
@@ -129,39 +118,21 @@ fn figure(value: f64) -> String {
     }
 }
 
-const TITLES: [&str; 8] = [
-    "workload",
-    "peer",
-    "ours",
-    "theirs",
-    "unit",
-    "ours/theirs",
-    "bar",
-    "verdict",
-];
+const TITLES: [&str; 8] = ["workload", "peer", "ours", "theirs", "unit", "ours/theirs", "bar", "verdict"];
 const NUMBERS: [bool; 8] = [false, false, true, true, false, true, false, false];
 
 /// The table, columns aligned, one line for each row.
 pub fn render(rows: &[Row]) -> String {
     let mut lines = vec![TITLES.map(str::to_owned)];
     lines.extend(rows.iter().map(Row::cells));
-    let widths: [usize; 8] = std::array::from_fn(|column| {
-        lines
-            .iter()
-            .map(|line| line[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    });
+    let widths: [usize; 8] =
+        std::array::from_fn(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
     let mut text = String::new();
     for line in &lines {
         let mut out = String::new();
         for (column, cell) in line.iter().enumerate() {
             let width = widths[column];
-            let padded = if NUMBERS[column] {
-                format!("{cell:>width$}")
-            } else {
-                format!("{cell:<width$}")
-            };
+            let padded = if NUMBERS[column] { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
             write!(out, "{padded}  ").expect("a String takes everything");
         }
         text.push_str(out.trim_end());
@@ -194,13 +165,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_not_a_number_misses_every_bar() {
-        for bar in [
-            Bar::Times(1.0),
-            Bar::Part(3),
-            Bar::AtMost,
-            Bar::Below,
-            Bar::AtLeast,
-        ] {
+        for bar in [Bar::Times(1.0), Bar::Part(3), Bar::AtMost, Bar::Below, Bar::AtLeast] {
             assert_eq!(row(f64::NAN, 1.0, bar).met(), Some(false), "{bar:?}");
         }
     }
@@ -215,10 +180,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let text = render(&[
-            row(7.5, 30.0, Bar::Part(3)),
-            row(123.4, 1.0, Bar::Times(1.0)),
-        ]);
+        let text = render(&[row(7.5, 30.0, Bar::Part(3)), row(123.4, 1.0, Bar::Times(1.0))]);
         assert_eq!(
             text,
             "\

@@ -30,11 +30,7 @@ static CURRENT: Mutex<Option<Watched>> = Mutex::new(None);
 /// Says what runs from now on, and starts the clock again.
 pub fn enter(what: String, limit: Duration) {
     static WATCHING: Once = Once::new();
-    set(Some(Watched {
-        what,
-        since: Instant::now(),
-        limit,
-    }));
+    set(Some(Watched { what, since: Instant::now(), limit }));
     WATCHING.call_once(|| {
         thread::spawn(watch);
     });
@@ -55,10 +51,7 @@ fn watch() {
         if let Some(Watched { what, since, limit }) = &*CURRENT.lock().expect("no holder panics")
             && since.elapsed() > *limit
         {
-            eprintln!(
-                "\ncompare: {what}: not finished after {} s; giving up",
-                limit.as_secs()
-            );
+            eprintln!("\ncompare: {what}: not finished after {} s; giving up", limit.as_secs());
             process::exit(1);
         }
     }

@@ -33,10 +33,7 @@ const USAGE: &str = "Try `cargo xtask --help`.";
 /// The folder of the workspace.
 fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask
-        .parent()
-        .expect("xtask lies in the workspace")
-        .to_owned()
+    xtask.parent().expect("xtask lies in the workspace").to_owned()
 }
 
 /// Where cargo builds; a build with other flags takes a folder of its own below it.
@@ -53,10 +50,7 @@ fn help() -> String {
 }
 
 fn test(args: &[OsString]) -> ExitCode {
-    let names: Vec<_> = args
-        .iter()
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
+    let names: Vec<_> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     match steps::choose(&names) {
         Ok(steps) => steps::run(&steps),
         Err(message) => {
@@ -131,9 +125,7 @@ fn main() -> ExitCode {
         }
         _ => {
             let command = command.to_string_lossy();
-            eprintln!(
-                "xtask: no command is called `{command}`; there are: test tidy compare\n{USAGE}"
-            );
+            eprintln!("xtask: no command is called `{command}`; there are: test tidy compare\n{USAGE}");
             ExitCode::from(2)
         }
     }

@@ -26,46 +26,14 @@ pub(crate) struct Step {
 
 /// Every step, cheapest first: a wrong indent should not take ten minutes to show.
 pub(crate) const ALL: &[Step] = &[
-    Step {
-        name: "tidy",
-        about: "the rules of `cargo xtask tidy`",
-        run: tidy_step,
-    },
-    Step {
-        name: "fmt",
-        about: "formatting",
-        run: fmt,
-    },
-    Step {
-        name: "clippy",
-        about: "lints, of tests and examples too; a warning fails",
-        run: clippy,
-    },
-    Step {
-        name: "tests",
-        about: "unit and integration tests",
-        run: tests,
-    },
-    Step {
-        name: "doctests",
-        about: "the examples in the documentation",
-        run: doctests,
-    },
-    Step {
-        name: "loom",
-        about: "every interleaving of the lock-free parts",
-        run: loom,
-    },
-    Step {
-        name: "docs",
-        about: "the documentation builds; a broken link fails",
-        run: docs,
-    },
-    Step {
-        name: "compare",
-        about: "the comparison harness: lints and its tests",
-        run: compare,
-    },
+    Step { name: "tidy", about: "the rules of `cargo xtask tidy`", run: tidy_step },
+    Step { name: "fmt", about: "formatting", run: fmt },
+    Step { name: "clippy", about: "lints, of tests and examples too; a warning fails", run: clippy },
+    Step { name: "tests", about: "unit and integration tests", run: tests },
+    Step { name: "doctests", about: "the examples in the documentation", run: doctests },
+    Step { name: "loom", about: "every interleaving of the lock-free parts", run: loom },
+    Step { name: "docs", about: "the documentation builds; a broken link fails", run: docs },
+    Step { name: "compare", about: "the comparison harness: lints and its tests", run: compare },
 ];
 
 /// The steps of these names, or all.
@@ -92,11 +60,7 @@ pub(crate) fn run(steps: &[&Step]) -> ExitCode {
         let took = started.elapsed();
         if let Err(message) = outcome {
             let left = steps.len() - times.len() - 1;
-            println!(
-                "\n{} FAILED after {:.1} s: {message}",
-                step.name,
-                took.as_secs_f64()
-            );
+            println!("\n{} FAILED after {:.1} s: {message}", step.name, took.as_secs_f64());
             println!("repeat it: cargo xtask test {}", step.name);
             println!("steps: {} passed, 1 failed, {left} not run", times.len());
             return ExitCode::FAILURE;
@@ -124,15 +88,7 @@ fn fmt() -> Result<(), String> {
 
 fn clippy() -> Result<(), String> {
     component("clippy", "clippy")?;
-    Cargo::new(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])
-    .run()
+    Cargo::new(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()
 }
 
 fn tests() -> Result<(), String> {
@@ -166,30 +122,20 @@ fn loom() -> Result<(), String> {
 fn docs() -> Result<(), String> {
     // Libraries only: the command is called `bursar` as the facade is, and the pages of one
     // would overwrite the other's.
-    Cargo::new(&["doc", "--workspace", "--no-deps", "--lib"])
-        .flags("RUSTDOCFLAGS", "-D warnings")
-        .run()
+    Cargo::new(&["doc", "--workspace", "--no-deps", "--lib"]).flags("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 fn compare() -> Result<(), String> {
     component("clippy", "clippy")?;
     let manifest = ["--manifest-path", "compare/Cargo.toml"];
-    Cargo::new(&["clippy", "--all-targets"])
-        .args(&manifest)
-        .target("compare")
-        .args(&["--", "-D", "warnings"])
-        .run()?;
-    Cargo::new(&["test"])
-        .args(&manifest)
-        .target("compare")
-        .run_tests()
+    Cargo::new(&["clippy", "--all-targets"]).args(&manifest).target("compare").args(&["--", "-D", "warnings"]).run()?;
+    Cargo::new(&["test"]).args(&manifest).target("compare").run_tests()
 }
 
 /// The packages of `crates/` that have this file.
 fn crates_with(file: &str) -> Result<Vec<String>, String> {
     let folder = root().join("crates");
-    let entries =
-        fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut names: Vec<_> = entries
         .filter_map(Result::ok)
         .filter(|entry| entry.path().join(file).exists())
@@ -201,10 +147,7 @@ fn crates_with(file: &str) -> Result<Vec<String>, String> {
 
 fn works(args: &[&str]) -> bool {
     let mut command = Command::new(cargo());
-    command
-        .args(args)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -218,10 +161,7 @@ fn component(subcommand: &str, name: &str) -> Result<(), String> {
         return Ok(());
     }
     println!("{name} is missing; running `rustup component add {name}`");
-    let added = Command::new("rustup")
-        .args(["component", "add", name])
-        .current_dir(root())
-        .status();
+    let added = Command::new("rustup").args(["component", "add", name]).current_dir(root()).status();
     if added.is_ok_and(|status| status.success()) && works(&[subcommand, "--version"]) {
         return Ok(());
     }
@@ -239,11 +179,7 @@ struct Cargo {
 
 impl Cargo {
     fn new(args: &[&str]) -> Self {
-        Self {
-            args: Vec::new(),
-            env: Vec::new(),
-        }
-        .args(args)
+        Self { args: Vec::new(), env: Vec::new() }.args(args)
     }
 
     fn args(mut self, args: &[&str]) -> Self {
@@ -269,11 +205,7 @@ impl Cargo {
     }
 
     fn shown(&self) -> String {
-        let env: String = self
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{value}\" "))
-            .collect();
+        let env: String = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
         format!("{env}cargo {}", self.args.join(" "))
     }
 
@@ -286,24 +218,13 @@ impl Cargo {
     }
 
     fn run(&self) -> Result<(), String> {
-        let status = self
-            .command()
-            .status()
-            .map_err(|error| self.cannot_start(&error))?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(self.failed())
-        }
+        let status = self.command().status().map_err(|error| self.cannot_start(&error))?;
+        if status.success() { Ok(()) } else { Err(self.failed()) }
     }
 
     /// As `run`, and fails if the test harness reports no test that passed.
     fn run_tests(&self) -> Result<(), String> {
-        let mut child = self
-            .command()
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| self.cannot_start(&error))?;
+        let mut child = self.command().stdout(Stdio::piped()).spawn().map_err(|error| self.cannot_start(&error))?;
         let mut passed = 0;
         for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
             let line = line.map_err(|error| error.to_string())?;
@@ -354,14 +275,8 @@ mod tests {
 
     #[test]
     fn only_the_summary_of_a_binary_counts_tests() {
-        assert_eq!(
-            tests_passed("test result: ok. 12 passed; 0 failed; 1 ignored;"),
-            12
-        );
-        assert_eq!(
-            tests_passed("test result: ok. 0 passed; 0 failed; 0 ignored;"),
-            0
-        );
+        assert_eq!(tests_passed("test result: ok. 12 passed; 0 failed; 1 ignored;"), 12);
+        assert_eq!(tests_passed("test result: ok. 0 passed; 0 failed; 0 ignored;"), 0);
         assert_eq!(tests_passed("test result: FAILED. 12 passed; 1 failed;"), 0);
         assert_eq!(tests_passed("test tests::twelve_passed ... ok"), 0);
     }
@@ -369,9 +284,6 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_it_can_be_typed() {
         let cargo = Cargo::new(&["test", "--test", "loom"]).env("LOOM_MAX_PREEMPTIONS", "2");
-        assert_eq!(
-            cargo.shown(),
-            "LOOM_MAX_PREEMPTIONS=\"2\" cargo test --test loom"
-        );
+        assert_eq!(cargo.shown(), "LOOM_MAX_PREEMPTIONS=\"2\" cargo test --test loom");
     }
 }

@@ -54,11 +54,5 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
             Side::new("rayon", || check(n, rayon.install(|| with_rayon(n)))),
         ],
     )?;
-    Ok(vec![Row::new(
-        NAME,
-        "rayon",
-        best,
-        "ns/join",
-        Bar::Times(1.5),
-    )])
+    Ok(vec![Row::new(NAME, "rayon", best, "ns/join", Bar::Times(1.5))])
 }

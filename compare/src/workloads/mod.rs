@@ -31,83 +31,30 @@ pub struct Workload {
 
 /// Every workload, in the order of the table.
 pub const ALL: &[Workload] = &[
-    Workload {
-        name: switch::NAME,
-        about: "enter a bare fiber and come back",
-        run: switch::run,
-    },
-    Workload {
-        name: yields::NAME,
-        about: "2 tasks take turns on 1 worker",
-        run: yields::run,
-    },
-    Workload {
-        name: spawn::NAME,
-        about: "spawn and join 1 M empty tasks",
-        run: spawn::run,
-    },
-    Workload {
-        name: skynet::NAME,
-        about: "a tree of tasks, 10 children each",
-        run: skynet::run,
-    },
-    Workload {
-        name: fib::NAME,
-        about: "fork-join without a cutoff",
-        run: fib::run,
-    },
-    Workload {
-        name: pingpong::NAME,
-        about: "channel round trip, 1 worker",
-        run: pingpong::run,
-    },
-    Workload {
-        name: stream::NAME,
-        about: "messages through one channel",
-        run: stream::run,
-    },
-    Workload {
-        name: park_fibers::NAME,
-        about: "memory of 1 M parked fibers",
-        run: park_fibers::run,
-    },
-    Workload {
-        name: park_futures::NAME,
-        about: "memory of 1 M parked futures",
-        run: park_futures::run,
-    },
-    Workload {
-        name: steal::NAME,
-        about: "publish to start on an idle worker",
-        run: steal::run,
-    },
-    Workload {
-        name: scale::NAME,
-        about: "2 workers over 1, CPU-bound",
-        run: scale::run,
-    },
+    Workload { name: switch::NAME, about: "enter a bare fiber and come back", run: switch::run },
+    Workload { name: yields::NAME, about: "2 tasks take turns on 1 worker", run: yields::run },
+    Workload { name: spawn::NAME, about: "spawn and join 1 M empty tasks", run: spawn::run },
+    Workload { name: skynet::NAME, about: "a tree of tasks, 10 children each", run: skynet::run },
+    Workload { name: fib::NAME, about: "fork-join without a cutoff", run: fib::run },
+    Workload { name: pingpong::NAME, about: "channel round trip, 1 worker", run: pingpong::run },
+    Workload { name: stream::NAME, about: "messages through one channel", run: stream::run },
+    Workload { name: park_fibers::NAME, about: "memory of 1 M parked fibers", run: park_fibers::run },
+    Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
+    Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
+    Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
 ];
 
 /// The workload of that name.
 pub fn find(name: &str) -> Result<&'static Workload, Failure> {
-    ALL.iter()
-        .find(|workload| workload.name == name)
-        .ok_or_else(|| {
-            let known: Vec<_> = ALL.iter().map(|workload| workload.name).collect();
-            format!(
-                "no workload is called `{name}`; there are: {}",
-                known.join(" ")
-            )
-            .into()
-        })
+    ALL.iter().find(|workload| workload.name == name).ok_or_else(|| {
+        let known: Vec<_> = ALL.iter().map(|workload| workload.name).collect();
+        format!("no workload is called `{name}`; there are: {}", known.join(" ")).into()
+    })
 }
 
 /// What a fresh copy of this program does for `memory::in_child`.
 pub fn child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
-    watchdog::enter(
-        format!("{workload}: {side} with {count} tasks"),
-        watchdog::CHILD,
-    );
+    watchdog::enter(format!("{workload}: {side} with {count} tasks"), watchdog::CHILD);
     match workload {
         park_fibers::NAME => park_fibers::child(side, count),
         park_futures::NAME => park_futures::child(side, count),

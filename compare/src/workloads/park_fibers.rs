@@ -124,20 +124,8 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let (ours_kib, may_kib) = (kib(ours, count), kib(may, MAY_FIBERS));
     let mappings = [ours.mappings as f64, MAPPINGS_MAX];
     Ok(vec![
-        Row::new(
-            NAME,
-            LIMIT,
-            [ours_kib, RESIDENT_KIB_MAX],
-            "KiB/fiber",
-            Bar::AtMost,
-        ),
+        Row::new(NAME, LIMIT, [ours_kib, RESIDENT_KIB_MAX], "KiB/fiber", Bar::AtMost),
         Row::new(NAME, LIMIT, mappings, "mappings", Bar::AtMost),
-        Row::new(
-            NAME,
-            "may, 20000 fibers",
-            [ours_kib, may_kib],
-            "KiB/fiber",
-            Bar::Open,
-        ),
+        Row::new(NAME, "may, 20000 fibers", [ours_kib, may_kib], "KiB/fiber", Bar::Open),
     ])
 }

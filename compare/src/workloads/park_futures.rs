@@ -29,18 +29,11 @@ impl Gate {
     fn for_wakers(count: usize) -> Arc<Self> {
         let mut wakers = vec![Waker::noop().clone(); count];
         wakers.clear();
-        Arc::new(Self {
-            waiting: Mutex::new(Some(wakers)),
-            finished: AtomicUsize::new(0),
-        })
+        Arc::new(Self { waiting: Mutex::new(Some(wakers)), finished: AtomicUsize::new(0) })
     }
 
     fn waiting(&self) -> usize {
-        self.waiting
-            .lock()
-            .expect("no holder panics")
-            .as_ref()
-            .map_or(0, Vec::len)
+        self.waiting.lock().expect("no holder panics").as_ref().map_or(0, Vec::len)
     }
 
     fn finished(&self) -> usize {
@@ -148,11 +141,5 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
         Ok(in_child(NAME, side, count)?.resident_bytes as f64 / count as f64)
     };
     let both = [bytes("ours")?, bytes("tokio")?];
-    Ok(vec![Row::new(
-        NAME,
-        "tokio",
-        both,
-        "B/task",
-        Bar::Times(1.0),
-    )])
+    Ok(vec![Row::new(NAME, "tokio", both, "B/task", Bar::Times(1.0))])
 }

@@ -13,9 +13,7 @@ use crate::Failure;
 
 /// A tokio runtime with this many workers.
 pub fn tokio(workers: usize) -> Result<tokio::runtime::Runtime, Failure> {
-    Ok(tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build()?)
 }
 
 /// Runs the root task on a worker of `runtime` and waits for it.
@@ -28,9 +26,7 @@ pub fn run_tokio<T: Send + 'static>(
 
 /// A rayon pool with this many threads.
 pub fn rayon(workers: usize) -> Result<rayon::ThreadPool, Failure> {
-    Ok(rayon::ThreadPoolBuilder::new()
-        .num_threads(workers)
-        .build()?)
+    Ok(rayon::ThreadPoolBuilder::new().num_threads(workers).build()?)
 }
 
 /// Runs the root task on `executor`, driven by this many threads, and waits for it.

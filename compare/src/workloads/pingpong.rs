@@ -44,16 +44,12 @@ mod with_tokio {
         let (pong, mut pongs) = channel::<u64>(1);
         let echo = tokio::spawn(async move {
             while let Some(value) = pings.recv().await {
-                pong.send(value)
-                    .await
-                    .expect("the other side still receives");
+                pong.send(value).await.expect("the other side still receives");
             }
         });
         let asker = tokio::spawn(async move {
             for trip in 0..count {
-                ping.send(trip)
-                    .await
-                    .expect("the other side still receives");
+                ping.send(trip).await.expect("the other side still receives");
                 assert_eq!(pongs.recv().await.expect("the other side answers"), trip);
             }
         });
@@ -70,9 +66,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
         count,
         [
             Side::new("ours", || ours::trips(&runtime, count as u64)),
-            Side::new("tokio", || {
-                peers::run_tokio(&tokio, with_tokio::trips(count as u64))
-            }),
+            Side::new("tokio", || peers::run_tokio(&tokio, with_tokio::trips(count as u64))),
         ],
     )?;
     Ok(vec![Row::new(NAME, "tokio", best, "ns/trip", Bar::Part(4))])

@@ -15,20 +15,15 @@ const SPEEDUP_MIN: f64 = 1.9;
 
 /// A chain of multiplications: no memory, nothing to run ahead of.
 fn leaf(seed: u64) -> u64 {
-    (0..20_000).fold(black_box(seed), |x, _| {
-        x.wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407)
-    })
+    (0..20_000)
+        .fold(black_box(seed), |x, _| x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
 }
 
 fn ours(depth: u32, seed: u64) -> u64 {
     if depth == 0 {
         return leaf(seed);
     }
-    let (a, b) = bursar::join(
-        || ours(depth - 1, 2 * seed),
-        || ours(depth - 1, 2 * seed + 1),
-    );
+    let (a, b) = bursar::join(|| ours(depth - 1, 2 * seed), || ours(depth - 1, 2 * seed + 1));
     a ^ b
 }
 
@@ -36,10 +31,7 @@ fn with_rayon(depth: u32, seed: u64) -> u64 {
     if depth == 0 {
         return leaf(seed);
     }
-    let (a, b) = rayon::join(
-        || with_rayon(depth - 1, 2 * seed),
-        || with_rayon(depth - 1, 2 * seed + 1),
-    );
+    let (a, b) = rayon::join(|| with_rayon(depth - 1, 2 * seed), || with_rayon(depth - 1, 2 * seed + 1));
     a ^ b
 }
 

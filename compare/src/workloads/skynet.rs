@@ -92,18 +92,9 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let [ours, tokio, rayon] = plan.best_of(
         tasks,
         [
-            Side::new("ours", || {
-                check(runtime.run(|| ours::sum(0, leaves))??, leaves)
-            }),
-            Side::new("tokio", || {
-                check(
-                    peers::run_tokio(&tokio, with_tokio::sum(0, leaves))?,
-                    leaves,
-                )
-            }),
-            Side::new("rayon", || {
-                check(rayon.install(|| with_rayon::sum(0, leaves)), leaves)
-            }),
+            Side::new("ours", || check(runtime.run(|| ours::sum(0, leaves))??, leaves)),
+            Side::new("tokio", || check(peers::run_tokio(&tokio, with_tokio::sum(0, leaves))?, leaves)),
+            Side::new("rayon", || check(rayon.install(|| with_rayon::sum(0, leaves)), leaves)),
         ],
     )?;
     Ok(vec![

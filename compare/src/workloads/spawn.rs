@@ -84,9 +84,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
         [
             Side::new("ours", || ours::scoped(&runtime, count)),
             Side::new("ours, joined", || ours::joined(&runtime, count)),
-            Side::new("tokio", || {
-                peers::run_tokio(&tokio, with_tokio::joined(count))
-            }),
+            Side::new("tokio", || peers::run_tokio(&tokio, with_tokio::joined(count))),
             Side::new("rayon", || {
                 with_rayon::scoped(&rayon, count);
                 Ok(())
@@ -101,13 +99,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let unit = "ns/task";
     Ok(vec![
         Row::new(NAME, "tokio", [scoped, tokio], unit, Bar::Part(5)),
-        Row::new(
-            NAME,
-            "tokio, all handles joined",
-            [joined, tokio],
-            unit,
-            Bar::Part(5),
-        ),
+        Row::new(NAME, "tokio, all handles joined", [joined, tokio], unit, Bar::Part(5)),
         Row::new(NAME, "rayon", [scoped, rayon], unit, Bar::Times(1.0)),
         Row::new(NAME, "async-executor", [joined, executor], unit, Bar::Open),
     ])

@@ -39,10 +39,7 @@ struct Stopwatch {
 
 impl Stopwatch {
     fn start() -> Self {
-        Self {
-            published: Instant::now(),
-            started_ns: AtomicU64::new(0),
-        }
+        Self { published: Instant::now(), started_ns: AtomicU64::new(0) }
     }
 
     /// Called by the stolen task, first thing.
@@ -129,9 +126,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let runtime = bursar::Runtime::builder().workers(2).build()?;
     let pool = peers::rayon(2)?;
 
-    let short: Vec<_> = (0..500)
-        .map(|i| Duration::from_micros(20 + i * 7 % 81))
-        .collect();
+    let short: Vec<_> = (0..500).map(|i| Duration::from_micros(20 + i * 7 % 81)).collect();
     let mut short = sample(plan, plan.pick(8, 4), &short, &runtime, &pool)?;
     let long = [Duration::from_millis(5); 50];
     let mut long = sample(plan, plan.pick(4, 2), &long, &runtime, &pool)?;

@@ -45,10 +45,7 @@ mod with_tokio {
         let (sender, mut receiver) = channel::<u64>(CAPACITY);
         tokio::spawn(async move {
             for value in 0..count {
-                sender
-                    .send(value)
-                    .await
-                    .expect("the consumer still receives");
+                sender.send(value).await.expect("the consumer still receives");
             }
         });
         let consumer = tokio::spawn(async move {
@@ -104,20 +101,12 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
         messages,
         [
             Side::new("ours", || check(count, ours::sum(&runtime, count)?)),
-            Side::new("tokio", || {
-                check(count, peers::run_tokio(&tokio, with_tokio::sum(count))?)
-            }),
+            Side::new("tokio", || check(count, peers::run_tokio(&tokio, with_tokio::sum(count))?)),
             Side::new("crossbeam", || check(count, with_crossbeam::sum(count))),
         ],
     )?;
     Ok(vec![
         Row::new(NAME, "tokio", [ours, tokio], "ns/message", Bar::Part(3)),
-        Row::new(
-            NAME,
-            "crossbeam",
-            [ours, crossbeam],
-            "ns/message",
-            Bar::Times(1.0),
-        ),
+        Row::new(NAME, "crossbeam", [ours, crossbeam], "ns/message", Bar::Times(1.0)),
     ])
 }

@@ -65,11 +65,5 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
             }),
         ],
     )?;
-    Ok(vec![Row::new(
-        NAME,
-        "corosensei",
-        best,
-        "ns/pair",
-        Bar::Times(1.3),
-    )])
+    Ok(vec![Row::new(NAME, "corosensei", best, "ns/pair", Bar::Times(1.3))])
 }

@@ -79,9 +79,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
                 with_may::yields(each);
                 Ok(())
             }),
-            Side::new("tokio", || {
-                peers::run_tokio(&tokio, with_tokio::yields(each))
-            }),
+            Side::new("tokio", || peers::run_tokio(&tokio, with_tokio::yields(each))),
         ],
     )?;
     Ok(vec![

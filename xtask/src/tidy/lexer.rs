@@ -66,11 +66,7 @@ fn split(line: &str, mut mode: Mode) -> (Line, Mode) {
             Mode::LineComment => out.comment.push(next),
             Mode::BlockComment(depth) => {
                 if rest.starts_with("*/") {
-                    mode = if depth == 1 {
-                        Mode::Code
-                    } else {
-                        Mode::BlockComment(depth - 1)
-                    };
+                    mode = if depth == 1 { Mode::Code } else { Mode::BlockComment(depth - 1) };
                     step = 2;
                 } else if rest.starts_with("/*") {
                     mode = Mode::BlockComment(depth + 1);
@@ -108,9 +104,7 @@ fn raw_text(rest: &str, before: &str) -> Option<(usize, usize)> {
         return None;
     }
     let hashes = after.len() - after.trim_start_matches('#').len();
-    after[hashes..]
-        .starts_with('"')
-        .then_some((hashes + 2, hashes))
+    after[hashes..].starts_with('"').then_some((hashes + 2, hashes))
 }
 
 /// `'x'` or `'\n'`: its length. A lifetime has no second quote there.

@@ -25,10 +25,7 @@ pub(crate) struct File {
 impl File {
     #[cfg(test)]
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }
+        Self { path: path.to_owned(), text: text.to_owned() }
     }
 
     /// `crates/NAME/REST` as `(NAME, REST)`.
@@ -58,18 +55,10 @@ pub(crate) fn check(root: &Path) -> Result<String, String> {
     }
     let mut problems = Vec::new();
     for (name, rule) in RULES {
-        problems.extend(
-            rule(&files)
-                .into_iter()
-                .map(|problem| format!("{name}: {problem}")),
-        );
+        problems.extend(rule(&files).into_iter().map(|problem| format!("{name}: {problem}")));
     }
     match problems.len() {
-        0 => Ok(format!(
-            "tidy: {} files keep {} rules",
-            files.len(),
-            RULES.len()
-        )),
+        0 => Ok(format!("tidy: {} files keep {} rules", files.len(), RULES.len())),
         count => Err(format!("{}\ntidy: {count} problems", problems.join("\n"))),
     }
 }
@@ -92,13 +81,7 @@ fn read(root: &Path) -> std::io::Result<Vec<File>> {
 /// What git tracks or would track; `None` where there is no git, as in an unpacked archive.
 fn git_files(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
         .ok()?;

@@ -7,28 +7,18 @@ const LINES_MAX: usize = 600;
 /// No file is longer than a reader's patience. A second invariant is a second file.
 pub(super) fn length(files: &[File]) -> Vec<Problem> {
     // A history grows; that is its purpose.
-    let counted =
-        |path: &str| path.ends_with(".rs") || (path.ends_with(".md") && path != "CHANGELOG.md");
+    let counted = |path: &str| path.ends_with(".rs") || (path.ends_with(".md") && path != "CHANGELOG.md");
     files
         .iter()
         .filter(|file| counted(&file.path))
         .map(|file| (file, file.text.lines().count()))
         .filter(|(_, count)| *count > LINES_MAX)
-        .map(|(file, count)| {
-            format!(
-                "{} has {count} lines, more than {LINES_MAX}; split it",
-                file.path
-            )
-        })
+        .map(|(file, count)| format!("{} has {count} lines, more than {LINES_MAX}; split it", file.path))
         .collect()
 }
 
 /// Folders of somebody's machine. In pieces, or this file would break the rule.
-const MACHINE_PATHS: &[&str] = &[
-    concat!("/wo", "rk/"),
-    concat!("/ro", "ot/"),
-    concat!("/tmp/", "wt"),
-];
+const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/tmp/", "wt")];
 
 /// A path that exists on one machine helps nobody on another.
 pub(super) fn machine_paths(files: &[File]) -> Vec<Problem> {
@@ -62,10 +52,7 @@ mod tests {
         let fits = File::new("crates/vocab/src/lib.rs", &"\n".repeat(LINES_MAX));
         let long = File::new("crates/vocab/src/time.rs", &"\n".repeat(LINES_MAX + 1));
         let lock = File::new("Cargo.lock", &"\n".repeat(LINES_MAX + 1));
-        assert_eq!(
-            length(&[fits, long, lock]),
-            ["crates/vocab/src/time.rs has 601 lines, more than 600; split it"]
-        );
+        assert_eq!(length(&[fits, long, lock]), ["crates/vocab/src/time.rs has 601 lines, more than 600; split it"]);
     }
 
     #[test]

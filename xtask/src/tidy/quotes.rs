@@ -42,21 +42,15 @@ struct Prose {
 /// Looks up every file and test that the prose names.
 pub(super) fn check(files: &[File]) -> Vec<Problem> {
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    let functions: BTreeSet<String> = files
-        .iter()
-        .filter(|file| file.path.ends_with(".rs"))
-        .flat_map(|file| functions(&file.text))
-        .collect();
+    let functions: BTreeSet<String> =
+        files.iter().filter(|file| file.path.ends_with(".rs")).flat_map(|file| functions(&file.text)).collect();
     let mut problems = Vec::new();
     for file in files {
         let prose = prose(file);
         for Prose { line, text } in &prose {
             for quoted in paths_in(text) {
                 if !exists(quoted, &file.path, &paths) {
-                    problems.push(format!(
-                        "{}:{line} names `{quoted}`, no such file",
-                        file.path
-                    ));
+                    problems.push(format!("{}:{line} names `{quoted}`, no such file", file.path));
                 }
             }
         }
@@ -70,30 +64,16 @@ pub(super) fn check(files: &[File]) -> Vec<Problem> {
 }
 
 fn prose(file: &File) -> Vec<Prose> {
-    let numbered = |(index, text)| Prose {
-        line: index + 1,
-        text,
-    };
+    let numbered = |(index, text)| Prose { line: index + 1, text };
     if file.path == "ARCHITECTURE.md" {
-        return file
-            .text
-            .lines()
-            .map(str::to_owned)
-            .enumerate()
-            .map(numbered)
-            .collect();
+        return file.text.lines().map(str::to_owned).enumerate().map(numbered).collect();
     }
     if !file.path.ends_with(".rs") {
         return Vec::new();
     }
     // `///` and `//!` leave one more character of the marker.
     let comment = |comment: String| comment.trim_start_matches(['/', '!']).to_owned();
-    lines(&file.text)
-        .into_iter()
-        .map(|line| comment(line.comment))
-        .enumerate()
-        .map(numbered)
-        .collect()
+    lines(&file.text).into_iter().map(|line| comment(line.comment)).enumerate().map(numbered).collect()
 }
 
 /// Words that are a file with a folder before it.
@@ -105,11 +85,7 @@ fn paths_in(text: &str) -> Vec<&str> {
         .filter(|word| word.contains('/') && !word.starts_with('/'))
         .filter(|word| !word.contains("./") && !word.starts_with('.'))
         .filter(|word| ENDINGS.iter().any(|ending| word.ends_with(ending)))
-        .filter(|word| {
-            !FOREIGN
-                .iter()
-                .any(|name| word.split('/').next() == Some(name))
-        })
+        .filter(|word| !FOREIGN.iter().any(|name| word.split('/').next() == Some(name)))
         .collect()
 }
 
@@ -124,9 +100,7 @@ fn exists(quoted: &str, from: &str, paths: &BTreeSet<&str>) -> bool {
     };
     bases.push(format!("{package}src/"));
     bases.push(package);
-    bases
-        .iter()
-        .any(|base| paths.contains(format!("{base}{quoted}").as_str()))
+    bases.iter().any(|base| paths.contains(format!("{base}{quoted}").as_str()))
 }
 
 /// Names in backticks between *Checked by* and the end of the paragraph.
@@ -147,20 +121,14 @@ fn checks_in(prose: &[Prose]) -> Vec<(usize, String)> {
         }
         let quoted = text.split('`').skip(1).step_by(2);
         let last = quoted.map(|name| name.rsplit("::").next().unwrap_or(name));
-        found.extend(
-            last.filter(|name| is_test_name(name))
-                .map(|name| (*line, name.to_owned())),
-        );
+        found.extend(last.filter(|name| is_test_name(name)).map(|name| (*line, name.to_owned())));
     }
     found
 }
 
 /// A sentence in snake case; a single word could be anything.
 fn is_test_name(name: &str) -> bool {
-    name.contains('_')
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    name.contains('_') && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
 /// The names of all functions that a file defines.
@@ -185,10 +153,7 @@ mod tests {
         check(&[
             File::new("crates/mech-sync/src/park.rs", comment),
             File::new("crates/mech-sync/src/idle/bell.rs", ""),
-            File::new(
-                "crates/mech-sync/tests/loom.rs",
-                "fn no_wakeup_is_lost() {}\n",
-            ),
+            File::new("crates/mech-sync/tests/loom.rs", "fn no_wakeup_is_lost() {}\n"),
         ])
     }
 
@@ -196,10 +161,7 @@ mod tests {
     fn a_file_that_is_there_may_be_named_from_near_or_far() {
         let near = "//! See `tests/loom.rs`, idle/bell.rs and `src/idle/bell.rs`.\n";
         assert_eq!(problems_of(near), [""; 0]);
-        assert_eq!(
-            problems_of("// crates/mech-sync/tests/loom.rs: all of it.\n"),
-            [""; 0]
-        );
+        assert_eq!(problems_of("// crates/mech-sync/tests/loom.rs: all of it.\n"), [""; 0]);
     }
 
     #[test]
@@ -227,22 +189,13 @@ let path = \"src/gone.rs\";
 //!
 //! Uses `wait_for_ever`, in another paragraph.
 ";
-        assert_eq!(
-            problems_of(comment),
-            ["crates/mech-sync/src/park.rs:2 names `no_bell_rings_twice`, no such test"]
-        );
+        assert_eq!(problems_of(comment), ["crates/mech-sync/src/park.rs:2 names `no_bell_rings_twice`, no such test"]);
     }
 
     #[test]
     fn a_test_may_be_named_with_its_module() {
-        assert_eq!(
-            problems_of("// Checked by `loom::no_wakeup_is_lost`.\n"),
-            [""; 0]
-        );
-        assert_eq!(
-            problems_of("// Checked by `loom::no_such_test`.\n").len(),
-            1
-        );
+        assert_eq!(problems_of("// Checked by `loom::no_wakeup_is_lost`.\n"), [""; 0]);
+        assert_eq!(problems_of("// Checked by `loom::no_such_test`.\n").len(), 1);
     }
 
     #[test]

@@ -13,10 +13,7 @@ const FORBID: &str = "#![forbid(unsafe_code)]";
 
 /// Looks at the first file of every crate, and at every file of the crates in between.
 pub(super) fn check(files: &[File]) -> Vec<Problem> {
-    files
-        .iter()
-        .flat_map(|file| opens_forbidding(file).into_iter().chain(in_one_file(file)))
-        .collect()
+    files.iter().flat_map(|file| opens_forbidding(file).into_iter().chain(in_one_file(file))).collect()
 }
 
 /// A crate's first file forbids it, so that the compiler watches over all the others.
@@ -26,15 +23,11 @@ fn opens_forbidding(file: &File) -> Option<Problem> {
         None => file.in_crate()?,
     };
     let is_root = matches!(rest, "src/lib.rs" | "src/main.rs")
-        || rest
-            .strip_prefix("src/bin/")
-            .is_some_and(|bin| !bin.contains('/'));
+        || rest.strip_prefix("src/bin/").is_some_and(|bin| !bin.contains('/'));
     if !is_root || MAY_BE_UNSAFE.contains(&name) {
         return None;
     }
-    let forbids = lines(&file.text)
-        .iter()
-        .any(|line| line.code.trim() == FORBID);
+    let forbids = lines(&file.text).iter().any(|line| line.code.trim() == FORBID);
     (!forbids).then(|| format!("{} does not open with `{FORBID}`", file.path))
 }
 
@@ -51,19 +44,12 @@ fn in_one_file(file: &File) -> Vec<Problem> {
     let found = lines(&file.text).into_iter().enumerate();
     found
         .filter(|(_, line)| has_word(&line.code, "unsafe"))
-        .map(|(index, _)| {
-            format!(
-                "{}:{} says `unsafe`; in {name} only {only} may",
-                file.path,
-                index + 1
-            )
-        })
+        .map(|(index, _)| format!("{}:{} says `unsafe`; in {name} only {only} may", file.path, index + 1))
         .collect()
 }
 
 fn has_word(code: &str, word: &str) -> bool {
-    code.split(|c: char| !c.is_alphanumeric() && c != '_')
-        .any(|found| found == word)
+    code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
 }
 
 #[cfg(test)]
@@ -72,18 +58,9 @@ mod tests {
 
     #[test]
     fn a_crate_that_does_not_forbid_it_is_named() {
-        let open = File::new(
-            "crates/vocab/src/lib.rs",
-            "//! Nouns.\n// #![forbid(unsafe_code)]\n",
-        );
-        assert_eq!(
-            check(&[open]),
-            ["crates/vocab/src/lib.rs does not open with `#![forbid(unsafe_code)]`"]
-        );
-        let closed = File::new(
-            "crates/vocab/src/lib.rs",
-            "//! Nouns.\n#![forbid(unsafe_code)]\n",
-        );
+        let open = File::new("crates/vocab/src/lib.rs", "//! Nouns.\n// #![forbid(unsafe_code)]\n");
+        assert_eq!(check(&[open]), ["crates/vocab/src/lib.rs does not open with `#![forbid(unsafe_code)]`"]);
+        let closed = File::new("crates/vocab/src/lib.rs", "//! Nouns.\n#![forbid(unsafe_code)]\n");
         assert_eq!(check(&[closed]), [""; 0]);
         let main = File::new("crates/surface-cli/src/main.rs", "fn main() {}\n");
         assert_eq!(check(&[main]).len(), 1);
@@ -103,15 +80,11 @@ mod tests {
     #[test]
     fn the_task_scheduler_is_unsafe_in_one_file() {
         let text = "// unsafe in a comment\n#![deny(unsafe_code)]\nfn f() { unsafe { g() } }\n";
-        let files = [
-            File::new("crates/sched-tasks/src/raw.rs", text),
-            File::new("crates/sched-tasks/src/nursery.rs", text),
-        ];
+        let files =
+            [File::new("crates/sched-tasks/src/raw.rs", text), File::new("crates/sched-tasks/src/nursery.rs", text)];
         assert_eq!(
             check(&files),
-            [
-                "crates/sched-tasks/src/nursery.rs:3 says `unsafe`; in sched-tasks only src/raw.rs may"
-            ]
+            ["crates/sched-tasks/src/nursery.rs:3 says `unsafe`; in sched-tasks only src/raw.rs may"]
         );
     }
 }
