@@ -184,9 +184,9 @@ mod tests {
         assert_eq!(
             text,
             "\
-workload  peer   ours  theirs  unit      ours/theirs  bar      verdict
-yield     may    7.50    30.0  ns/yield        0.250  ≤ 1/3    met
-yield     may     123    1.00  ns/yield      123.400  ≤ 1.0 ×  NOT MET
+workload  peer  ours  theirs  unit      ours/theirs  bar      verdict
+yield     may   7.50    30.0  ns/yield        0.250  ≤ 1/3    met
+yield     may    123    1.00  ns/yield      123.400  ≤ 1.0 ×  NOT MET
 "
         );
     }
