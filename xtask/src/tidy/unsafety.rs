@@ -31,21 +31,21 @@ fn opens_forbidding(file: &File) -> Option<Problem> {
     (!forbids).then(|| format!("{} does not open with `{FORBID}`", file.path))
 }
 
-fn in_one_file(file: &File) -> Vec<Problem> {
-    let Some((name, rest)) = file.in_crate() else {
-        return Vec::new();
-    };
-    let Some((_, only)) = IN_ONE_FILE.iter().find(|(one, _)| *one == name) else {
-        return Vec::new();
-    };
+/// One problem a file, with the first place: the cure is to move the code, not to edit a line.
+fn in_one_file(file: &File) -> Option<Problem> {
+    let (name, rest) = file.in_crate()?;
+    let (_, only) = IN_ONE_FILE.iter().find(|(one, _)| *one == name)?;
     if !rest.starts_with("src/") || !rest.ends_with(".rs") || rest == *only {
-        return Vec::new();
+        return None;
     }
-    let found = lines(&file.text).into_iter().enumerate();
-    found
-        .filter(|(_, line)| has_word(&line.code, "unsafe"))
-        .map(|(index, _)| format!("{}:{} says `unsafe`; in {name} only {only} may", file.path, index + 1))
-        .collect()
+    let lines = lines(&file.text);
+    let mut places = lines.iter().zip(1..).filter(|(line, _)| has_word(&line.code, "unsafe"));
+    let (_, first) = places.next()?;
+    let more = match places.count() {
+        0 => String::new(),
+        more => format!(", and {more} times more"),
+    };
+    Some(format!("{}:{first} says `unsafe`{more}; in {name} only {only} may", file.path))
 }
 
 fn has_word(code: &str, word: &str) -> bool {
@@ -85,6 +85,11 @@ mod tests {
         assert_eq!(
             check(&files),
             ["crates/sched-tasks/src/nursery.rs:3 says `unsafe`; in sched-tasks only src/raw.rs may"]
+        );
+        let twice = File::new("crates/sched-tasks/src/scope.rs", "unsafe fn f() {}\nunsafe fn g() {}\n");
+        assert_eq!(
+            check(&[twice]),
+            ["crates/sched-tasks/src/scope.rs:1 says `unsafe`, and 1 times more; in sched-tasks only src/raw.rs may"]
         );
     }
 }
