@@ -32,10 +32,7 @@ struct Previous {
 // SAFETY: `action` is written once, before `known` is set (Release); readers see `known` (Acquire) first.
 unsafe impl Sync for Previous {}
 
-static PREVIOUS: Previous = Previous {
-    action: UnsafeCell::new(MaybeUninit::uninit()),
-    known: AtomicBool::new(false),
-};
+static PREVIOUS: Previous = Previous { action: UnsafeCell::new(MaybeUninit::uninit()), known: AtomicBool::new(false) };
 
 /// Installs `handler` for SIGSEGV, once per process.
 pub(crate) fn install(handler: Handler) -> Result<(), StackError> {
@@ -63,10 +60,7 @@ pub(crate) fn install(handler: Handler) -> Result<(), StackError> {
         }
         Ok(())
     });
-    done.map_err(|errno| StackError::Thread {
-        call: "sigaction",
-        errno,
-    })
+    done.map_err(|errno| StackError::Thread { call: "sigaction", errno })
 }
 
 /// Does with the signal what the kernel would have done without us.

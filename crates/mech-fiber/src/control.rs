@@ -42,12 +42,8 @@ mod arch {
     static LEFT: Lanes = Lanes([1, 0x3f80_0000, 0x3f80_0000, 0]);
     static RIGHT: Lanes = Lanes([0, 0x33c0_0000, 0x3300_0000, 0]);
     // Lane 3 is made wrong to send every switch the slow way.
-    static SUM: Expected = Expected([
-        AtomicU32::new(1),
-        AtomicU32::new(0x3f80_0001),
-        AtomicU32::new(0x3f80_0000),
-        AtomicU32::new(0),
-    ]);
+    static SUM: Expected =
+        Expected([AtomicU32::new(1), AtomicU32::new(0x3f80_0001), AtomicU32::new(0x3f80_0000), AtomicU32::new(0)]);
 
     #[repr(align(16))]
     struct Expected([AtomicU32; 4]);
@@ -85,10 +81,7 @@ mod arch {
     }
 
     impl Words {
-        pub(crate) const DEFAULT: Words = Words {
-            simd: SIMD,
-            x87: X87,
-        };
+        pub(crate) const DEFAULT: Words = Words { simd: SIMD, x87: X87 };
 
         /// The words in force.
         pub(crate) fn save() -> Words {
@@ -141,9 +134,7 @@ mod arch {
         pub(crate) fn save() -> Words {
             let fpcr;
             // SAFETY: reads a register.
-            unsafe {
-                asm!("mrs {}, fpcr", out(reg) fpcr, options(nomem, nostack, preserves_flags))
-            };
+            unsafe { asm!("mrs {}, fpcr", out(reg) fpcr, options(nomem, nostack, preserves_flags)) };
             Words(fpcr)
         }
 

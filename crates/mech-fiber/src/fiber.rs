@@ -107,10 +107,7 @@ impl Fiber {
                 0
             })
         });
-        Fiber {
-            coroutine: ManuallyDrop::new(coroutine),
-            header,
-        }
+        Fiber { coroutine: ManuallyDrop::new(coroutine), header }
     }
 
     /// Runs the fiber until it suspends, returns or overflows. `word` is what its [`suspend`]
@@ -216,9 +213,7 @@ impl Drop for Fiber {
 
 impl fmt::Debug for Fiber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fiber")
-            .field("done", &self.is_done())
-            .finish_non_exhaustive()
+        f.debug_struct("Fiber").field("done", &self.is_done()).finish_non_exhaustive()
     }
 }
 
@@ -237,11 +232,7 @@ pub fn suspend(word: usize) -> usize {
     // SAFETY: set by the closure in `Fiber::new` before any code of the fiber ran; the yielder
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
-    let word = if control::are_default() {
-        yielder.suspend(word)
-    } else {
-        suspend_with_own_words(yielder, word)
-    };
+    let word = if control::are_default() { yielder.suspend(word) } else { suspend_with_own_words(yielder, word) };
     if word == RARE && header.unwinding.get() {
         unwind_dropped();
     }

@@ -73,13 +73,8 @@ pub fn overflow_policy() -> OverflowPolicy {
 pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let header = header::current();
     // SAFETY: the kernel calls with valid pointers, which are ours until we return.
-    let (by_fault, address, mut interrupted) = unsafe {
-        (
-            (*info).si_code > 0,
-            (*info).si_addr() as usize,
-            Interrupted::new(context),
-        )
-    };
+    let (by_fault, address, mut interrupted) =
+        unsafe { ((*info).si_code > 0, (*info).si_addr() as usize, Interrupted::new(context)) };
     if by_fault && !header.is_null() && escape_top() != 0 {
         // SAFETY: not null, so initialised and mapped: the invariant of `header.rs`.
         let header = unsafe { &*header };

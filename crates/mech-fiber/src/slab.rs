@@ -46,11 +46,7 @@ pub struct SlabOptions {
 
 impl Default for SlabOptions {
     fn default() -> Self {
-        Self {
-            stack_bytes: 64 << 10,
-            max_stacks: 1 << 20,
-            warm_bytes: 64 << 20,
-        }
+        Self { stack_bytes: 64 << 10, max_stacks: 1 << 20, warm_bytes: 64 << 20 }
     }
 }
 
@@ -116,15 +112,8 @@ impl Slab {
 
     /// As [`Slab::reserve`], with the kind of guard chosen by the caller: for tests of old kernels.
     #[doc(hidden)]
-    pub fn reserve_with(
-        options: SlabOptions,
-        guard: Option<GuardKind>,
-    ) -> Result<&'static Slab, StackError> {
-        let SlabOptions {
-            stack_bytes,
-            max_stacks,
-            warm_bytes,
-        } = options;
+    pub fn reserve_with(options: SlabOptions, guard: Option<GuardKind>) -> Result<&'static Slab, StackError> {
+        let SlabOptions { stack_bytes, max_stacks, warm_bytes } = options;
         let slots = max_stacks.saturating_add(max_stacks / 64 + 16);
         let (slot_bytes, bytes) = memory::check_shape(stack_bytes, max_stacks, slots)?;
         let warm_limit_pages = warm_bytes / memory::page_bytes();
@@ -132,12 +121,8 @@ impl Slab {
             slab.lock().warm_limit_pages = warm_limit_pages;
             return Ok(slab);
         }
-        let start = memory::reserve(bytes).map_err(|errno| StackError::Reserve {
-            bytes,
-            max_stacks,
-            stack_bytes,
-            errno,
-        })?;
+        let start =
+            memory::reserve(bytes).map_err(|errno| StackError::Reserve { bytes, max_stacks, stack_bytes, errno })?;
         let slab = Slab {
             start,
             slot_bytes,
@@ -160,11 +145,7 @@ impl Slab {
     }
 
     /// A retired slab of this shape that can still hand out `max_stacks` stacks.
-    fn recycle(
-        stack_bytes: usize,
-        max_stacks: usize,
-        guard: Option<GuardKind>,
-    ) -> Option<&'static Slab> {
+    fn recycle(stack_bytes: usize, max_stacks: usize, guard: Option<GuardKind>) -> Option<&'static Slab> {
         let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
         let fit = retired.iter().position(|slab| {
             let lists = slab.lock();
@@ -277,10 +258,7 @@ impl Slab {
     }
 
     fn all_in_use(&self, lists: &Lists) -> StackError {
-        StackError::AllInUse {
-            max_stacks: self.max_stacks,
-            quarantined: lists.quarantined,
-        }
+        StackError::AllInUse { max_stacks: self.max_stacks, quarantined: lists.quarantined }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
@@ -300,11 +278,7 @@ impl Slab {
         let colour = index as usize % COLOURS * COLOUR_BYTES;
         let top = self.slot(index) + self.slot_bytes - mem::size_of::<Header>() - colour;
         let top = NonZeroUsize::new(top).expect("a mapping never starts at address 0");
-        Stack {
-            slab: self,
-            top,
-            index,
-        }
+        Stack { slab: self, top, index }
     }
 }
 

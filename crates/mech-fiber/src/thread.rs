@@ -61,15 +61,9 @@ struct Spare {
 
 impl Spare {
     fn new() -> Result<Self, StackError> {
-        let failed = |call| StackError::Thread {
-            call,
-            errno: last_errno(),
-        };
+        let failed = |call| StackError::Thread { call, errno: last_errno() };
         let page = page_bytes();
-        let (signal, escape) = (
-            SIGNAL_BYTES.next_multiple_of(page),
-            ESCAPE_BYTES.next_multiple_of(page),
-        );
+        let (signal, escape) = (SIGNAL_BYTES.next_multiple_of(page), ESCAPE_BYTES.next_multiple_of(page));
         let bytes = page + signal + page + escape;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
         // SAFETY: a fresh private mapping touches nothing that exists.
@@ -77,10 +71,7 @@ impl Spare {
         if start == libc::MAP_FAILED {
             return Err(failed("mmap"));
         }
-        let spare = Spare {
-            start: start as usize,
-            bytes,
-        }; // from here on unmapped on failure
+        let spare = Spare { start: start as usize, bytes }; // from here on unmapped on failure
         let open = libc::PROT_READ | libc::PROT_WRITE;
         for (offset, length) in [(page, signal), (page + signal + page, escape)] {
             // SAFETY: both parts lie inside the mapping, which nobody uses yet.

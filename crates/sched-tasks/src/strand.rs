@@ -17,19 +17,14 @@ use crate::{
     drive::{shared::TaskIds, worker::Worker},
     error::TaskLabel,
     local::Locals,
-    places,
     nursery::Member,
+    places,
     raw::{
         current,
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
 };
-
-/// What a fiber tells the trunk of its worker when it stops.
-pub(crate) const BLOCKED: usize = 0;
-pub(crate) const YIELDED: usize = 1;
-pub(crate) const IDLE: usize = 2;
 
 /// One thread of control.
 pub(crate) struct Strand {
@@ -99,9 +94,12 @@ impl Strand {
 
     /// Gives the thread away until the seat is delivered. False if the deadline came first.
     fn stop(&self, deadline: Option<Instant>) -> bool {
-        if self.worker.is_some() {
+        if let Some(worker) = &self.worker {
             self.enlist();
-            mech_fiber::suspend(BLOCKED);
+            let successor = worker.choose_successor();
+            if !worker.is_key_of(successor, self.seat) {
+                mech_fiber::suspend(successor);
+            } // else it was delivered already
             return true;
         }
         let home = self.seat.home();

@@ -42,12 +42,7 @@ static GLOBAL: Counting = Counting;
 
 /// A slab of its own for a test.
 fn slab(stack_bytes: usize, max_stacks: usize) -> &'static Slab {
-    Slab::reserve(SlabOptions {
-        stack_bytes,
-        max_stacks,
-        ..Default::default()
-    })
-    .expect("reserve")
+    Slab::reserve(SlabOptions { stack_bytes, max_stacks, ..Default::default() }).expect("reserve")
 }
 
 /// A stack large enough for a backtrace without optimisation.

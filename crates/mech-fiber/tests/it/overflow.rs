@@ -13,11 +13,7 @@ use crate::slab;
 #[inline(never)]
 pub(crate) fn recurse(depth: usize) -> usize {
     let frame = black_box([depth; 8]);
-    if depth == 0 {
-        0
-    } else {
-        recurse(depth - 1) + black_box(frame)[7] / depth
-    }
+    if depth == 0 { 0 } else { recurse(depth - 1) + black_box(frame)[7] / depth }
 }
 
 /// One frame of 1 MiB: far more than a guard.
@@ -32,9 +28,7 @@ fn one_huge_frame(word: usize) -> usize {
 fn endless_recursion_fails_its_fiber_and_no_other() {
     prepare_thread().unwrap();
     let slab = slab(64 << 10, 4);
-    let mut other = Fiber::new(slab.take().unwrap(), |first| {
-        first + suspend(1) + suspend(2)
-    });
+    let mut other = Fiber::new(slab.take().unwrap(), |first| first + suspend(1) + suspend(2));
     assert_eq!(other.resume(10), Step::Suspended(1));
     let mut deep = Fiber::new(slab.take().unwrap(), recurse);
     assert_eq!(deep.resume(usize::MAX), Step::Overflowed);

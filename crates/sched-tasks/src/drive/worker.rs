@@ -3,9 +3,9 @@
 //! ```text
 //!   trunk (the thread's own stack)
 //!     │ resume ──► a fiber: runs task after task, until one of them waits
-//!     │ ◄── BLOCKED / YIELDED   the stack stays behind, with the task on it
-//!     │ ◄── IDLE                nothing to run on it: the stack is kept warm
-//!     └ search, sleep
+//!     │ ◄── HOP + key           it waits, yielded or is idle, and chose who runs next
+//!     │ ◄── STOP                the same, but it found nobody
+//!     └ search, sleep, make new fibers
 //! ```
 //!
 //! # Invariants
@@ -18,10 +18,7 @@ use std::{
     hint,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::Ordering::Relaxed,
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -33,7 +30,7 @@ use super::{
     stats,
 };
 use crate::{
-    decide::{self, Choice, FirstReady, View},
+    decide::{self, Choice, FirstReady},
     error::{Reason, TaskError},
     places,
     raw::{
@@ -41,7 +38,7 @@ use crate::{
         scope::{self, ScopeRef, Unfinished},
         task::{Runnable, RunnableRef},
     },
-    strand::{BLOCKED, IDLE, Strand, Woken, YIELDED},
+    strand::{Strand, Woken},
 };
 
 /// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
@@ -50,6 +47,10 @@ const SEARCH_STEPS: u32 = 8;
 /// What to resume an idle fiber with.
 const GO_ON: usize = 0;
 const EXIT: usize = 1;
+
+/// What a fiber stops with: nobody to enter, or (plus its key) the fiber to enter next.
+const STOP: usize = 0;
+const HOP: usize = 1;
 
 pub(crate) struct Worker {
     pub(crate) index: usize,
@@ -67,8 +68,8 @@ pub(crate) struct Worker {
     vacant: RefCell<Vec<u32>>,
     /// What an idle fiber is resumed for.
     handoff: Cell<Option<RunnableRef>>,
-    /// What the fiber that just went idle had found to do instead.
-    found: Cell<Option<Next>>,
+    /// A task that a stopping fiber found and had no fiber for.
+    found: Cell<Option<RunnableRef>>,
     tick: Cell<u32>,
     random: Cell<u64>,
     /// Ended tasks of one nursery that it has not been told of.
@@ -205,45 +206,69 @@ impl Worker {
 
     // ---- choosing ----
 
-    /// What to run next, of what is at hand.
+    /// What to run next, of what is at hand. Whatever was counted for another nursery is reported before.
     #[inline]
     fn next(&self) -> Option<Next> {
         if self.home.has_arrivals() {
-            self.home.arrivals().for_each(|seat| self.enqueue(seat));
+            self.take_in();
         }
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
-            let unstarted = !self.deque.is_empty();
-            let view = View {
-                tick,
-                urgent: !self.shared.urgent.is_empty(),
-                ready: self.ready.borrow().front().map(|first| FirstReady {
-                    is_next: !unstarted || first.behind.is_none_or(|mark| self.deque.has_passed(mark)),
-                }),
-                unstarted,
-                injected: !self.shared.injected.is_empty(),
-            };
-            let found = match decide::choose(&view) {
-                Choice::Ready => self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
-                    ReadyWhat::Fiber(seat) => Next::Resume(seat),
-                    ReadyWhat::Future(runnable) => Next::Start(runnable),
-                }),
+            let found = match decide::choose(tick, self) {
+                Choice::Ready => self.next_ready(),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
                 Choice::Search => {
                     self.report(); // that may make an owner ready
-                    return self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
-                        ReadyWhat::Fiber(seat) => Next::Resume(seat),
-                        ReadyWhat::Future(runnable) => Next::Start(runnable),
-                    });
+                    return self.next_ready();
                 }
             };
             if found.is_some() {
                 return found; // else somebody was quicker: look again
             }
+        }
+    }
+
+    #[inline]
+    fn next_ready(&self) -> Option<Next> {
+        let ready = self.ready.borrow_mut().pop_front()?;
+        Some(match ready.what {
+            ReadyWhat::Fiber(seat) => {
+                self.report();
+                Next::Resume(seat)
+            }
+            ReadyWhat::Future(runnable) => Next::Start(runnable),
+        })
+    }
+
+    /// Takes in the fibers that other threads woke.
+    #[cold]
+    fn take_in(&self) {
+        self.home.arrivals().for_each(|seat| self.enqueue(seat));
+    }
+
+    /// What a fiber that stops leaves with: whom to enter next, or that the trunk must see.
+    #[inline]
+    pub(crate) fn choose_successor(&self) -> usize {
+        match self.next() {
+            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
+            Some(Next::Start(runnable)) => {
+                let idle = self.idle_fibers.borrow_mut().pop();
+                match idle {
+                    Some(key) => {
+                        self.handoff.set(Some(runnable));
+                        HOP + key as usize
+                    }
+                    None => {
+                        self.found.set(Some(runnable));
+                        STOP
+                    }
+                }
+            }
+            None => STOP,
         }
     }
 
@@ -260,9 +285,10 @@ impl Worker {
             let (state, random) = decide::next_random(self.random.get());
             self.random.set(state);
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
-                let victim = decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
-                    workers[index].stealer.len()
-                });
+                let victim =
+                    decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
+                        workers[index].stealer.len()
+                    });
                 match workers[victim].stealer.steal() {
                     Steal::Taken(item) => {
                         stats::add(&self.slot().counters.stolen, 1);
@@ -273,6 +299,12 @@ impl Worker {
             }
         }
         self.shared.patient.pop_batch(0, |_| {})
+    }
+
+    /// Whether a successor is the very fiber that sits on `seat`.
+    #[inline]
+    pub(crate) fn is_key_of(&self, successor: usize, seat: &'static Seat) -> bool {
+        successor == HOP + seat.tag() as usize
     }
 
     // ---- running ----
@@ -299,19 +331,12 @@ impl Worker {
 
     fn work(self: &Rc<Self>, trunk: &Strand) {
         loop {
-            if self.slot().fails_next.swap(false, Relaxed) {
+            if self.slot().fails_next.load(Relaxed) && self.slot().fails_next.swap(false, Relaxed) {
                 panic!("worker {} was told to fail", self.index);
             }
-            let next = match self.found.take() {
-                Some(next) => Some(next),
-                None => self.next(),
-            };
-            match next.or_else(|| self.search()) {
+            match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(Next::Start(runnable)) => self.start(runnable, trunk),
-                Some(Next::Resume(seat)) => {
-                    self.report();
-                    self.resume(seat.tag());
-                }
+                Some(Next::Resume(seat)) => self.resume(seat.tag()),
                 None => return,
             }
         }
@@ -351,23 +376,21 @@ impl Worker {
         Ok(key)
     }
 
-    /// Enters a fiber, and sees to it when it comes back.
-    #[inline]
-    fn resume(self: &Rc<Self>, key: u32) {
+    /// Enters a fiber, and then whomever it names, until one names nobody.
+    fn resume(self: &Rc<Self>, mut key: u32) {
         let fibers = self.fibers.borrow(); // nobody adds fibers while one runs: that is done here, on the trunk
-        let slot = &fibers[key as usize];
-        stats::add(&self.slot().counters.switches, 1);
-        let step = current::enter(&slot.strand, || slot.fiber.borrow_mut().resume(GO_ON));
-        match step {
-            Step::Suspended(BLOCKED) => {}
-            Step::Suspended(YIELDED) => self.enqueue_behind_all(ReadyWhat::Fiber(slot.strand.seat)),
-            Step::Suspended(IDLE) => self.idle_fibers.borrow_mut().push(key),
-            Step::Suspended(other) => unreachable!("a fiber stopped with {other}"),
-            Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
-            Step::Overflowed => {
-                let strand = slot.strand.clone();
-                drop(fibers);
-                self.bury(key, strand);
+        loop {
+            let slot = &fibers[key as usize];
+            stats::add(&self.slot().counters.switches, 1);
+            match current::enter(&slot.strand, || slot.fiber.borrow_mut().resume(GO_ON)) {
+                Step::Suspended(STOP) => return,
+                Step::Suspended(hop) => key = (hop - HOP) as u32,
+                Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
+                Step::Overflowed => {
+                    let strand = slot.strand.clone();
+                    drop(fibers);
+                    return self.bury(key, strand);
+                }
             }
         }
     }
@@ -478,25 +501,51 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
             runnable.run(strand);
             next = worker.next();
         }
-        worker.found.set(next);
-        word = mech_fiber::suspend(IDLE);
+        // Nothing to start: this fiber is idle, and the one that was chosen goes on.
+        worker.idle_fibers.borrow_mut().push(strand.seat.tag());
+        word = mech_fiber::suspend(match next {
+            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
+            _ => STOP,
+        });
     }
     0
 }
 
-/// Lets others run. Says whether there were any.
-pub(crate) fn yield_now(strand: &Strand) -> bool {
-    match &strand.worker {
-        Some(worker) => {
-            let others = worker.has_other_work();
-            if others {
-                mech_fiber::suspend(YIELDED);
-            }
-            others
-        }
-        None => {
-            std::thread::yield_now();
-            false
-        }
+impl decide::Sight for Worker {
+    #[inline(always)]
+    fn urgent(&self) -> bool {
+        !self.shared.urgent.is_empty()
+    }
+
+    #[inline(always)]
+    fn ready(&self) -> Option<FirstReady> {
+        let ready = self.ready.borrow();
+        let first = ready.front()?;
+        Some(FirstReady { is_next: first.behind.is_none_or(|mark| self.deque.has_passed(mark)) })
+    }
+
+    #[inline(always)]
+    fn unstarted(&self) -> bool {
+        !self.deque.is_empty()
+    }
+
+    #[inline(always)]
+    fn injected(&self) -> bool {
+        !self.shared.injected.is_empty()
+    }
+}
+
+/// Lets others run first, if there are any.
+#[inline]
+pub(crate) fn yield_now(strand: &Strand) {
+    let Some(worker) = &strand.worker else {
+        return std::thread::yield_now();
+    };
+    if worker.has_other_work() {
+        worker.enqueue_behind_all(ReadyWhat::Fiber(strand.seat));
+        let successor = worker.choose_successor();
+        if !worker.is_key_of(successor, strand.seat) {
+            mech_fiber::suspend(successor);
+        } // else the others were taken meanwhile
     }
 }

@@ -76,11 +76,7 @@ type Pointer = NonNull<Runnable>;
 ///
 /// # Safety
 /// As for `task::create`.
-pub(super) unsafe fn create<F, T>(
-    scope: &NurseryCore,
-    future: F,
-    identity: Identity,
-) -> (RunnableRef, Handle<T>)
+pub(super) unsafe fn create<F, T>(scope: &NurseryCore, future: F, identity: Identity) -> (RunnableRef, Handle<T>)
 where
     F: Future<Output = Result<T, TaskError>> + Send,
     T: Send,
@@ -89,7 +85,12 @@ where
         front: Front::<T> {
             header: Header {
                 runnable: Runnable {
-                    vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: release::<F, T> },
+                    vtable: &VTable {
+                        run: run::<F, T>,
+                        fail: fail::<F, T>,
+                        refuse: refuse::<F, T>,
+                        free: release::<F, T>,
+                    },
                 },
                 completion: Completion::new(),
                 // SAFETY: the task is counted in `scope`; after it is counted as ended nothing reads the reference.
@@ -232,9 +233,7 @@ fn vtable<F, T>() -> &'static RawWakerVTable
 where
     F: Future<Output = Result<T, TaskError>>,
 {
-    &const {
-        RawWakerVTable::new(clone_waker::<F, T>, wake::<F, T>, wake_by_ref::<F, T>, drop_waker::<F, T>)
-    }
+    &const { RawWakerVTable::new(clone_waker::<F, T>, wake::<F, T>, wake_by_ref::<F, T>, drop_waker::<F, T>) }
 }
 
 fn pointer(data: *const ()) -> Pointer {
@@ -250,7 +249,10 @@ where
     // SAFETY: a waker holds (or borrows) a reference.
     let cell = unsafe { pointer(data).cast::<Cell<F, T>>().as_ref() };
     let before = cell.refs.fetch_add(1, Relaxed);
-    assert!(before < u32::MAX / 2, "a task has more than two thousand million wakers: something clones them and keeps them all");
+    assert!(
+        before < u32::MAX / 2,
+        "a task has more than two thousand million wakers: something clones them and keeps them all"
+    );
     RawWaker::new(data, vtable::<F, T>())
 }
 

@@ -49,7 +49,11 @@ impl Deref for ScopeRef {
 }
 
 /// Spawns a closure into a nursery; it is counted already.
-pub(crate) fn spawn<'scope, F, T>(nursery: &'scope Nursery<'scope, '_>, body: F, identity: Identity) -> (RunnableRef, Handle<T>)
+pub(crate) fn spawn<'scope, F, T>(
+    nursery: &'scope Nursery<'scope, '_>,
+    body: F,
+    identity: Identity,
+) -> (RunnableRef, Handle<T>)
 where
     F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
     T: Send + 'scope,

@@ -129,11 +129,7 @@ struct Cell<F, T> {
 /// # Safety
 /// `scope` does not end before the task has been counted as ended, and neither `F` nor `T` borrows anything that ends before
 /// `scope` does.
-pub(super) unsafe fn create<F, T>(
-    scope: &NurseryCore,
-    closure: F,
-    identity: Identity,
-) -> (RunnableRef, Handle<T>)
+pub(super) unsafe fn create<F, T>(scope: &NurseryCore, closure: F, identity: Identity) -> (RunnableRef, Handle<T>)
 where
     F: FnOnce() -> Result<T, TaskError> + Send,
     T: Send,
@@ -141,7 +137,14 @@ where
     let cell = Box::new(Cell {
         front: Front::<T> {
             header: Header {
-                runnable: Runnable { vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T> } },
+                runnable: Runnable {
+                    vtable: &VTable {
+                        run: run::<F, T>,
+                        fail: fail::<F, T>,
+                        refuse: refuse::<F, T>,
+                        free: free::<F, T>,
+                    },
+                },
                 completion: Completion::new(),
                 // SAFETY: the task is counted in `scope`, and `finish` takes the reference out before it is counted as ended.
                 scope: unsafe { ScopeRef::new(scope) },
