@@ -8,12 +8,6 @@ use crate::strand;
 #[derive(Default)]
 pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
 
-impl Locals {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-}
-
 /// A value per task, made on first use and dropped when the task ends. Declare it with [`fiber_local!`](crate::fiber_local).
 ///
 /// On a plain thread it is a value per thread.

@@ -43,6 +43,7 @@ pub(crate) struct Strand {
     /// A panic or a cancellation is on its way up.
     pub(crate) unwinding: Cell<bool>,
     pub(crate) locals: RefCell<Locals>,
+    pub(crate) has_locals: Cell<bool>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
     pub(crate) open: Cell<Option<OpenRef>>,
 }
@@ -68,6 +69,7 @@ impl Strand {
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             locals: RefCell::new(Locals::default()),
+            has_locals: Cell::new(false),
             open: Cell::new(None),
         }
     }
@@ -142,18 +144,22 @@ impl Strand {
     /// Ends the task: nothing of it stays behind.
     #[inline]
     pub(crate) fn end(&self) {
+        if self.enlisted.get().is_some() || self.shields.get() != 0 || self.unwinding.get() || self.has_locals.get() {
+            self.clean_up();
+        }
+        self.scope.set(None);
+    }
+
+    #[cold]
+    fn clean_up(&self) {
         if let (Some(place), Some(scope)) = (self.enlisted.take(), self.base.get()) {
             scope.delist(place);
         }
-        self.base.set(None);
-        self.scope.set(None);
-        self.running.set(None);
         self.shields.set(0);
         self.unwinding.set(false);
-        if !self.locals.borrow().is_empty() {
-            let locals = self.locals.take();
-            drop(locals); // may run foreign destructors: the borrow is over
-        }
+        self.has_locals.set(false);
+        let locals = self.locals.take();
+        drop(locals); // may run foreign destructors: the borrow is over
     }
 
     /// Whether the running task has been told to stop and may not put it off.

@@ -34,6 +34,7 @@ use std::{
 use mech_sync::Completion;
 
 use super::{
+    pool,
     scope::ScopeRef,
     task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, TaskRef, VTable},
 };
@@ -81,7 +82,7 @@ where
     F: Future<Output = Result<T, TaskError>> + Send,
     T: Send,
 {
-    let cell = Box::new(Cell {
+    let cell = pool::boxed(Cell {
         front: Front::<T> {
             header: Header {
                 runnable: Runnable {
@@ -104,7 +105,7 @@ where
         shared: scope.shared(),
         rest: UnsafeCell::new(Rest { future: ManuallyDrop::new(future), locals: Locals::default(), place: NO_PLACE }),
     });
-    let pointer = NonNull::from(Box::leak(cell)).cast::<Runnable>();
+    let pointer = cell.cast::<Runnable>();
     // SAFETY: just made and SCHEDULED, so nobody else will hand it out before it ran.
     (unsafe { RunnableRef::new(pointer) }, Handle::new(pointer))
 }
@@ -225,7 +226,7 @@ unsafe fn release<F, T>(this: Pointer) {
     if cell.refs.fetch_sub(1, Release) == 1 {
         fence(Acquire); // sees what the others did before they let go
         // SAFETY: the last reference; future and result are gone or leaked (`ManuallyDrop`, `MaybeUninit`).
-        drop(unsafe { Box::from_raw(this.cast::<Cell<F, T>>().as_ptr()) });
+        unsafe { pool::unbox(this.cast::<Cell<F, T>>()) };
     }
 }
 

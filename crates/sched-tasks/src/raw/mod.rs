@@ -11,5 +11,6 @@
 pub(crate) mod current;
 pub(crate) mod future;
 pub(crate) mod join;
+mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;

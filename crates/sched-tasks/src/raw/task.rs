@@ -21,7 +21,7 @@ use std::{
 use mech_sync::{Completion, Finish};
 use vocab::TaskId;
 
-use super::scope::ScopeRef;
+use super::{pool, scope::ScopeRef};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
     nursery::NurseryCore,
@@ -134,7 +134,7 @@ where
     F: FnOnce() -> Result<T, TaskError> + Send,
     T: Send,
 {
-    let cell = Box::new(Cell {
+    let cell = pool::boxed(Cell {
         front: Front::<T> {
             header: Header {
                 runnable: Runnable {
@@ -154,7 +154,7 @@ where
         },
         closure: UnsafeCell::new(MaybeUninit::new(closure)),
     });
-    let pointer = NonNull::from(Box::leak(cell)).cast::<Runnable>();
+    let pointer = cell.cast::<Runnable>();
     // SAFETY: just made, and given out once.
     (unsafe { RunnableRef::new(pointer) }, Handle { pointer, result: PhantomData })
 }
@@ -214,8 +214,8 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand)
 /// # Safety
 /// Runner and handle have both left, and the result has been moved out or dropped.
 unsafe fn free<F, T>(this: NonNull<Runnable>) {
-    // SAFETY: made by `Box::leak` in `create`, with these types; closure and result are `MaybeUninit`, so only the header is dropped.
-    drop(unsafe { Box::from_raw(this.cast::<Cell<F, T>>().as_ptr()) });
+    // SAFETY: made in `create`, with these types; closure and result are `MaybeUninit`, so only the header is dropped.
+    unsafe { pool::unbox(this.cast::<Cell<F, T>>()) };
 }
 
 /// Writes the result, tells the reader, and counts the task as ended.
@@ -374,8 +374,6 @@ impl<T> Handle<T> {
         assert!(self.completion().is_done(), "a result is taken after the task is done");
         // SAFETY: done, so it was written, and `self` is the only reader.
         let result = unsafe { (*self.front().result.get()).assume_init_read() };
-        let abandoned = self.completion().abandon();
-        debug_assert!(abandoned, "a task that is done stays done");
         // SAFETY: the runner left when it finished, and we leave now.
         unsafe { (self.pointer.as_ref().vtable.free)(self.pointer) };
         std::mem::forget(self);
