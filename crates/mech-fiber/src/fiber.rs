@@ -21,11 +21,13 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
+use std::process;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::control::{self, Words};
 use crate::header::{self, Header};
+use crate::overflow;
 use crate::slab::Stack;
 
 /// A stack being run.
@@ -76,7 +78,7 @@ pub enum Step {
 
 /// The word that travels with an overflow or a forced unwinding. The header tells whether it is one: a program
 /// may use this word too. So the hot path compares a register and loads nothing.
-pub(crate) const RARE: usize = -0x05ba_df1b_isize as usize;
+const RARE: usize = -0x05ba_df1b_isize as usize;
 
 /// The payload that unwinds a dropped fiber.
 struct Dropped;
@@ -277,6 +279,40 @@ pub fn remaining_bytes() -> Option<usize> {
     // SAFETY: not null, so initialised and mapped.
     let low = unsafe { (*header).guard_high };
     Some((&raw const here as usize).saturating_sub(low))
+}
+
+/// Overflows here and now, unless `bytes` of stack are left. Does nothing outside fibers.
+///
+/// For code about to take a lock or to leave something half done: what an overflow would leave behind in the middle, it
+/// cannot leave behind before the beginning.
+#[inline]
+pub fn ensure_stack(bytes: usize) {
+    if remaining_bytes().is_some_and(|left| left < bytes) {
+        // SAFETY: `remaining_bytes` found a header, so it is initialised and mapped.
+        overflow::allow_leaving(unsafe { &*header::current() });
+        leave_for_good();
+    }
+}
+
+/// Leaves the running fiber without unwinding, as overflowed. Runs on the escape stack after a fault, and
+/// on the fiber's own after [`ensure_stack`].
+#[cold]
+pub(crate) extern "C" fn leave_for_good() -> ! {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: marks the x87 registers empty, as the ABI wants between functions; the overflowed code
+    // may have been in the middle of using them, and never goes on.
+    unsafe {
+        std::arch::asm!("emms", options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: the caller saw this header on this thread, and nothing ran in between.
+    let header = unsafe { &*header::current() };
+    header.overflowed.set(true);
+    Words::DEFAULT.load();
+    // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
+    let yielder = unsafe { &*header.yielder.get() };
+    yielder.suspend(RARE);
+    // `Fiber::abandon` made the coroutine done, so nothing resumes it.
+    process::abort()
 }
 
 /// Touches the stack a little below the caller.

@@ -44,7 +44,7 @@ pub(crate) struct Header {
     pub(crate) yielder: Cell<*const Yielder<usize, usize>>,
     /// The fiber is being dropped: every `suspend` unwinds.
     pub(crate) unwinding: Cell<bool>,
-    /// The fiber ran out of stack and left by `overflow::escape`.
+    /// The fiber ran out of stack and left by `leave_for_good`.
     pub(crate) overflowed: Cell<bool>,
     /// The number of the stack in its slab.
     pub(crate) index: u32,

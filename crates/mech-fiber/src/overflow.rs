@@ -9,8 +9,8 @@
 //!
 //! # Why it holds
 //! The handler runs on the alternate stack and writes to no other. It edits the interrupted registers so that
-//! the thread continues in [`escape`], on the thread's escape stack; returning from the handler restores the signal
-//! mask, so the next fault is delivered. `escape` leaves through the fiber's yielder, which only reads the
+//! the thread continues in `leave_for_good`, on the thread's escape stack; returning from the handler restores the signal
+//! mask, so the next fault is delivered. It leaves through the fiber's yielder, which only reads the
 //! overflowed stack. To the resumer this is a suspend: its registers are on its own stack. Leaving is sound as
 //! leaking is sound: no frame is unwound, freed or reused (`Slab` quarantines the stack), so whatever
 //! borrows from those frames stays valid.
@@ -21,7 +21,8 @@
 //! 16 KiB with one frame; a wild pointer into the guard far from the stack pointer is a bug, and crashes.
 //!
 //! # Limits
-//! - Locks the overflowed code held stay locked, and its destructors never run.
+//! - Locks the overflowed code held stay locked, and its destructors never run. Code that holds one asks
+//!   [`ensure_stack`](crate::ensure_stack) first. The C library's own locks are let go: see `foreign.rs`.
 //! - During a panic the process aborts, as Rust does for a panic while panicking.
 //! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does not fit, the kernel ends the process.
 //!
@@ -31,12 +32,11 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
-use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::chain;
-use crate::control::Words;
-use crate::fiber::RARE;
+use crate::fiber::leave_for_good;
+use crate::foreign;
 use crate::header::{self, Header};
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
@@ -85,9 +85,13 @@ pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, con
         let header = unsafe { &*header };
         if is_overflow(header, address, interrupted.stack_pointer()) {
             if let Some(reason) = must_abort() {
-                abort(header, address, interrupted.instruction(), reason);
+                abort(header, interrupted.instruction(), reason);
             }
-            interrupted.go_on(escape, escape_top());
+            match foreign::finish_first(header, &mut interrupted) {
+                Ok(true) => {} // the C library goes on, and `foreign` sends the thread to leave afterwards
+                Ok(false) => interrupted.go_on(leave_for_good, escape_top()),
+                Err(reason) => abort(header, interrupted.instruction(), reason),
+            }
             return;
         }
     }
@@ -102,6 +106,13 @@ fn is_overflow(header: &Header, address: usize, stack_pointer: usize) -> bool {
         && address + BELOW_STACK_POINTER >= stack_pointer
 }
 
+/// Checks the policy for a fiber that is about to leave without a fault.
+pub(crate) fn allow_leaving(header: &Header) {
+    if let Some(reason) = must_abort() {
+        abort(header, 0, reason);
+    }
+}
+
 fn must_abort() -> Option<&'static str> {
     if overflow_policy() == OverflowPolicy::Abort {
         Some("the overflow policy is Abort")
@@ -112,28 +123,9 @@ fn must_abort() -> Option<&'static str> {
     }
 }
 
-/// Leaves the overflowed fiber. Runs on the escape stack, entered by [`on_fault`].
-extern "C" fn escape() -> ! {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: marks the x87 registers empty, as the ABI wants between functions; the overflowed code
-    // may have been in the middle of using them, and never goes on.
-    unsafe {
-        std::arch::asm!("emms", options(nomem, nostack, preserves_flags));
-    }
-    // SAFETY: the handler saw this header on this thread, and nothing ran in between.
-    let header = unsafe { &*header::current() };
-    header.overflowed.set(true);
-    Words::DEFAULT.load();
-    // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
-    let yielder = unsafe { &*header.yielder.get() };
-    yielder.suspend(RARE);
-    // `Fiber::abandon` made the coroutine done, so nothing resumes it.
-    process::abort()
-}
-
 /// Ends the process with one line that says which stack ran out. Allocates nothing: it runs in a signal handler.
 #[cold]
-fn abort(header: &Header, address: usize, instruction: usize, reason: &str) -> ! {
+pub(crate) fn abort(header: &Header, instruction: usize, reason: &str) -> ! {
     struct Line([u8; 512], usize);
     impl Write for Line {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -148,8 +140,7 @@ fn abort(header: &Header, address: usize, instruction: usize, reason: &str) -> !
     let bytes = &raw const *header as usize - header.guard_high;
     let _ = writeln!(
         line,
-        "\nthe fiber on stack {} overflowed its {bytes} bytes (address {address:#x}, instruction \
-         {instruction:#x}); aborting because {reason}; raise `stack_bytes` or bound the recursion",
+        "\nthe fiber on stack {} overflowed its {bytes} bytes (instruction {instruction:#x}); aborting because {reason}; raise `stack_bytes` or bound the recursion",
         header.index
     );
     // SAFETY: async-signal-safe calls; the buffer is alive.

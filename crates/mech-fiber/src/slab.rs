@@ -21,6 +21,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::StackError;
+use crate::fiber::ensure_stack;
 use crate::header::Header;
 use crate::memory::{self, GuardKind};
 
@@ -28,6 +29,9 @@ use crate::memory::{self, GuardKind};
 /// page are lost to it.
 const COLOURS: usize = 8;
 const COLOUR_BYTES: usize = 128;
+
+/// What the code under the lock may use of the caller's stack; growing a list allocates.
+const LOCKED_BYTES: usize = 8 << 10;
 
 /// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
 static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
@@ -284,6 +288,7 @@ impl Slab {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
+        ensure_stack(LOCKED_BYTES); // a fiber that overflowed inside would keep the lock for ever
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,12 +16,13 @@ use std::ptr;
 
 use crate::StackError;
 use crate::chain;
+use crate::foreign;
 use crate::memory::{last_errno, page_bytes};
 use crate::overflow;
 
 /// A signal frame takes 3.6 KB with AVX-512 and more with AMX; Rust's own handler then formats a message.
 const SIGNAL_BYTES: usize = 64 << 10;
-/// `overflow::escape` needs a few hundred bytes.
+/// `leave_for_good` needs a few hundred bytes.
 const ESCAPE_BYTES: usize = 16 << 10;
 
 thread_local! {
@@ -46,6 +47,7 @@ pub(crate) fn escape_top() -> usize {
 pub fn prepare_thread() -> Result<(), StackError> {
     SPARE.with(|spare| {
         if spare.get().is_none() {
+            foreign::find();
             chain::install(overflow::on_fault)?;
             let _ = spare.set(Spare::new()?); // empty: looked just now, on this thread
         }
