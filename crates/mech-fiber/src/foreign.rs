@@ -3,23 +3,26 @@
 //! Room: mechanism. Knows where the C library's code lies and how to run it to its end.
 //!
 //! # Invariant
-//! No fiber is left behind in the middle of the C library: its allocator's lock is not held, its lists are whole.
+//! No fiber is left behind in the middle of the C library: its allocator's lock is not held, its
+//! lists are whole.
 //!
 //! # Why it holds
-//! A recursion that allocates overflows in `malloc` more often than not. If the faulting instruction lies in the C
-//! library, the upper half of the guard is opened and the thread runs on, one instruction at a time (the trap flag;
-//! SIGTRAP after each). At the first instruction outside, `malloc` has returned, and the fiber leaves.
-//! A hundred instructions take some 100 µs, on a path that otherwise would deadlock. The stack is quarantined, so
-//! its smaller guard does not matter.
+//! A recursion that allocates overflows in `malloc` more often than not. If the faulting
+//! instruction lies in the C library, the upper half of the guard is opened and the thread runs
+//! on, one instruction at a time (the trap flag; SIGTRAP after each). At the first instruction
+//! outside, `malloc` has returned, and the fiber leaves. A hundred instructions take some 100 µs,
+//! on a path that otherwise would deadlock. The stack is quarantined, so its smaller guard does
+//! not matter.
 //!
 //! # Limits
 //! - A program's own handler of SIGTRAP is replaced at the first overflow inside the C library.
 //! - Allocators inside the program itself (static jemalloc, static musl) are not recognised.
-//! - Where it cannot be done (8 KiB are not enough, a million instructions are not, or not on x86_64), the process
-//!   aborts with a message: going on would be worse.
+//! - Where it cannot be done (8 KiB are not enough, a million instructions are not, or not on
+//!   x86_64), the process aborts with a message: going on would be worse.
 //!
 //! # Rejected
-//! Aborting whenever `malloc` overflows: most overflows would. A check in every allocation: everybody pays.
+//! Aborting whenever `malloc` overflows: most overflows would. A check in every allocation:
+//! everybody pays.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -48,7 +51,8 @@ thread_local! {
     static STEPS_LEFT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Finds the C library, once, and makes the thread-local known to this thread before a handler needs it.
+/// Finds the C library, once, and makes the thread-local known to this thread before a handler
+/// needs it.
 pub(crate) fn find() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -94,7 +98,8 @@ fn is_foreign(instruction: usize) -> bool {
     (TEXT[0].load(Ordering::Relaxed)..TEXT[1].load(Ordering::Relaxed)).contains(&instruction)
 }
 
-/// Lets the C library go on if the overflow happened inside it. `Ok(false)`: it did not. `Err`: it cannot.
+/// Lets the C library go on if the overflow happened inside it. `Ok(false)`: it did not. `Err`:
+/// it cannot.
 ///
 /// Called in the handler of SIGSEGV.
 pub(crate) fn finish_first(
@@ -118,7 +123,8 @@ pub(crate) fn finish_first(
 
 /// Installs the handler of SIGTRAP, on the first need: most programs never see one.
 fn catch_steps() -> bool {
-    // SAFETY: `sigaction` is plain data; the call is async-signal-safe, and repeating it changes nothing.
+    // SAFETY: `sigaction` is plain data; the call is async-signal-safe, and repeating it changes
+    // nothing.
     unsafe {
         let mut ours: libc::sigaction = mem::zeroed();
         ours.sa_sigaction = on_step as chain::Handler as usize;

@@ -7,12 +7,13 @@
 //! it is not null, that header is initialised and its stack is mapped.
 //!
 //! # Why it holds
-//! Only `Fiber::step` sets it, to the header its own `Fiber::new` wrote, and puts the former value
-//! back when control returns. Stacks are never unmapped, so a late reader, the signal handler, finds
-//! memory.
+//! Only `Fiber::switch` sets it, to the header its own `Fiber::new` wrote, and puts the former
+//! value back when control returns. Stacks are never unmapped, so a late reader, the signal
+//! handler, finds memory.
 //!
 //! # Rejected
-//! A boxed record per fiber: an allocation and a cache line more. A record inside `Fiber`: it would move with it.
+//! A boxed record per fiber: an allocation and a cache line more. A record inside `Fiber`: it
+//! would move with it.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -21,8 +21,8 @@
 //!
 //! # What a switch keeps, and what it does not
 //! Kept per side: the stack, the callee-saved registers, the control words of SSE and x87 (or
-//! FPCR). *Not* kept: `errno`, the signal mask, thread-locals, `std::thread::panicking`. They belong
-//! to the thread; read `errno` before anything that may suspend.
+//! FPCR). *Not* kept: `errno`, the signal mask, thread-locals, `std::thread::panicking`. They
+//! belong to the thread; read `errno` before anything that may suspend.
 
 mod control;
 mod error;

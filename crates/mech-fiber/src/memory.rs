@@ -107,8 +107,8 @@ pub(crate) fn install(kind: GuardKind, low: usize) -> Result<(), i32> {
 pub(crate) fn open(low: usize, bytes: usize) -> bool {
     const MADV_GUARD_REMOVE: libc::c_int = 103;
     let start = low as *mut libc::c_void;
-    // SAFETY: the guard of a slot of ours: nothing is stored there, so making it usable breaks nothing. A
-    // kernel without markers refuses the first call, and has none to remove.
+    // SAFETY: the guard of a slot of ours: nothing is stored there, so making it usable breaks
+    // nothing. A kernel without markers refuses the first call, and has none to remove.
     unsafe {
         libc::madvise(start, bytes, MADV_GUARD_REMOVE);
         libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0

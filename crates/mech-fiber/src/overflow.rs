@@ -1,34 +1,39 @@
 //! A fiber that runs out of stack fails alone.
 //!
-//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; what becomes of the task is
-//! decided above.
+//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; what becomes of
+//! the task is decided above.
 //!
 //! # Invariant
-//! After [`Step::Overflowed`](crate::Step::Overflowed) the overflowed stack holds every byte it held at the fault,
-//! the thread runs on as if the fiber had suspended, and the next overflow is handled the same way.
+//! After [`Step::Overflowed`](crate::Step::Overflowed) the overflowed stack holds every byte it
+//! held at the fault, the thread runs on as if the fiber had suspended, and the next overflow is
+//! handled the same way.
 //!
 //! # Why it holds
-//! The handler runs on the alternate stack and writes to no other. It edits the interrupted registers so that
-//! the thread continues in `leave_for_good`, on the thread's escape stack; returning from the handler restores the signal
-//! mask, so the next fault is delivered. It leaves through the fiber's yielder, which only reads the
-//! overflowed stack. To the resumer this is a suspend: its registers are on its own stack. Leaving is sound as
-//! leaking is sound: no frame is unwound, freed or reused (`Slab` quarantines the stack), so whatever
-//! borrows from those frames stays valid.
+//! The handler runs on the alternate stack and writes to no other. It edits the interrupted
+//! registers so that the thread continues in `leave_for_good`, on the thread's escape stack;
+//! returning from the handler restores the signal mask, so the next fault is delivered. It leaves
+//! through the fiber's yielder, which only reads the overflowed stack. To the resumer this is a
+//! suspend: its registers are on its own stack. Leaving is sound as leaking is sound: no frame is
+//! unwound, freed or reused (`Slab` quarantines the stack), so whatever borrows from those frames
+//! stays valid.
 //!
 //! # What counts as an overflow
-//! An access inside the guard of the fiber that runs on this thread, at or just below its stack pointer. Rust probes
-//! every page of a large frame, so no frame jumps the guard. C code without `-fstack-clash-protection` can jump
-//! 16 KiB with one frame; a wild pointer into the guard far from the stack pointer is a bug, and crashes.
+//! An access inside the guard of the fiber that runs on this thread, at or just below its stack
+//! pointer. Rust probes every page of a large frame, so no frame jumps the guard. C code without
+//! `-fstack-clash-protection` can jump 16 KiB with one frame; a wild pointer into the guard far
+//! from the stack pointer is a bug, and crashes.
 //!
 //! # Limits
-//! - Locks the overflowed code held stay locked, and its destructors never run. Code that holds one asks
-//!   [`ensure_stack`](crate::ensure_stack) first. The C library's own locks are let go: see `foreign.rs`.
+//! - Locks the overflowed code held stay locked, and its destructors never run. Code that holds
+//!   one asks [`ensure_stack`](crate::ensure_stack) first. The C library's own locks are let go:
+//!   see `foreign.rs`.
 //! - During a panic the process aborts, as Rust does for a panic while panicking.
-//! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does not fit, the kernel ends the process.
+//! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does
+//!   not fit, the kernel ends the process.
 //!
 //! # Rejected
-//! corosensei's `setup_trap_handler`: it overwrites the top of the stack, from which other tasks may borrow.
-//! `siglongjmp` from the handler: the alternate stack would count as in use for ever.
+//! corosensei's `setup_trap_handler`: it overwrites the top of the stack, from which other tasks
+//! may borrow. `siglongjmp` from the handler: the alternate stack would count as in use for ever.
 
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
@@ -41,14 +46,15 @@ use crate::header::{self, Header};
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
 
-/// How far below the stack pointer code may touch its stack: the red zone (128 bytes) and the probe of
-/// `Fiber::resume`.
+/// How far below the stack pointer code may touch its stack: the red zone (128 bytes) and the
+/// probe of `Fiber::resume`.
 const BELOW_STACK_POINTER: usize = 4096;
 
 /// What happens when a fiber runs out of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverflowPolicy {
-    /// The fiber ends with [`Step::Overflowed`](crate::Step::Overflowed); the process goes on. The default.
+    /// The fiber ends with [`Step::Overflowed`](crate::Step::Overflowed); the process goes on.
+    /// The default.
     FailTask,
     /// The process aborts with a message that names the stack.
     Abort,
@@ -69,7 +75,8 @@ pub fn overflow_policy() -> OverflowPolicy {
     }
 }
 
-/// The handler of SIGSEGV. Async-signal-safe: reads two thread-locals `prepare_thread` has touched, writes registers.
+/// The handler of SIGSEGV. Async-signal-safe: reads two thread-locals `prepare_thread` has
+/// touched, writes registers.
 pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let header = header::current();
     // SAFETY: the kernel calls with valid pointers, which are ours until we return.
@@ -88,7 +95,7 @@ pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, con
                 abort(header, interrupted.instruction(), reason);
             }
             match foreign::finish_first(header, &mut interrupted) {
-                Ok(true) => {} // the C library goes on, and `foreign` sends the thread to leave afterwards
+                Ok(true) => {} // the C library goes on; `foreign` makes the fiber leave afterwards
                 Ok(false) => interrupted.go_on(leave_for_good, escape_top()),
                 Err(reason) => abort(header, interrupted.instruction(), reason),
             }
@@ -123,7 +130,8 @@ fn must_abort() -> Option<&'static str> {
     }
 }
 
-/// Ends the process with one line that says which stack ran out. Allocates nothing: it runs in a signal handler.
+/// Ends the process with one line that says which stack ran out. Allocates nothing: it runs in a
+/// signal handler.
 #[cold]
 pub(crate) fn abort(header: &Header, instruction: usize, reason: &str) -> ! {
     struct Line([u8; 512], usize);
@@ -140,7 +148,8 @@ pub(crate) fn abort(header: &Header, instruction: usize, reason: &str) -> ! {
     let bytes = &raw const *header as usize - header.guard_high;
     let _ = writeln!(
         line,
-        "\nthe fiber on stack {} overflowed its {bytes} bytes (instruction {instruction:#x}); aborting because {reason}; raise `stack_bytes` or bound the recursion",
+        "\nthe fiber on stack {} overflowed its {bytes} bytes (instruction \
+         {instruction:#x}); aborting because {reason}; raise `stack_bytes` or bound the recursion",
         header.index
     );
     // SAFETY: async-signal-safe calls; the buffer is alive.

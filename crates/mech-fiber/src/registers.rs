@@ -11,7 +11,8 @@ impl<'a> Interrupted<'a> {
     /// # Safety
     /// `context` is the third argument of a running `SA_SIGINFO` handler.
     pub(crate) unsafe fn new(context: *mut c_void) -> Self {
-        // SAFETY: the kernel passes a valid `ucontext_t`, which belongs to the handler until it returns.
+        // SAFETY: the kernel passes a valid `ucontext_t`, which belongs to the handler until it
+        // returns.
         Self(unsafe { &mut *context.cast() })
     }
 }

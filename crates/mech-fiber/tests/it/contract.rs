@@ -308,8 +308,9 @@ fn a_signal_every_millisecond_disturbs_no_switch() {
         tv_sec: 0,
         tv_usec: 1000,
     };
-    // SAFETY: plain data for the two calls; the handler only adds to an atomic. It runs on the alternate
-    // stack, which `prepare_thread` gave to this thread; the other threads of the child wait.
+    // SAFETY: plain data for the two calls; the handler only adds to an atomic. It runs on the
+    // alternate stack, which `prepare_thread` gave to this thread; the other threads of the child
+    // wait.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = tick as extern "C" fn(libc::c_int) as usize;

@@ -105,9 +105,11 @@ fn mprotect_guards_end_at_the_mapping_limit_with_a_clear_error() {
             Err(error) => break error,
         }
     };
-    assert!(
-        matches!(error, StackError::Guard { guarded, errno: libc::ENOMEM } if guarded == stacks.len())
-    );
+    let expected = StackError::Guard {
+        guarded: stacks.len(),
+        errno: libc::ENOMEM,
+    };
+    assert_eq!(error, expected);
     assert!(error.to_string().contains("vm.max_map_count"), "{error}");
     assert!(
         stacks.len() > limit / 2 - 1000,

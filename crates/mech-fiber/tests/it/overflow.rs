@@ -121,7 +121,8 @@ fn a_thread_that_ends_leaves_overflow_handling_to_the_others() {
     overflow();
 }
 
-/// Allocates and frees at every level, in sizes beyond the thread's own cache: the allocator takes its lock.
+/// Allocates and frees at every level, in sizes beyond the thread's own cache: the allocator
+/// takes its lock.
 #[inline(never)]
 fn recurse_allocating(depth: usize) -> usize {
     let block = black_box(vec![0u8; 2000 + depth % 5000]);
