@@ -93,6 +93,19 @@ pub(crate) fn install(kind: GuardKind, low: usize) -> Result<(), i32> {
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
+/// Opens the guard part `[low, low + bytes)`, whichever kind it is. Async-signal-safe.
+#[cfg(target_os = "linux")]
+pub(crate) fn open(low: usize, bytes: usize) -> bool {
+    const MADV_GUARD_REMOVE: libc::c_int = 103;
+    let start = low as *mut libc::c_void;
+    // SAFETY: the guard of a slot of ours: nothing is stored there, so making it usable breaks
+    // nothing. A kernel without markers refuses the first call, and has none to remove.
+    unsafe {
+        libc::madvise(start, bytes, MADV_GUARD_REMOVE);
+        libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0
+    }
+}
+
 /// How many pages of `[low, low + bytes)` are committed.
 pub(crate) fn committed_pages(low: usize, bytes: usize) -> u32 {
     let mut present = [0u8; 64];

@@ -9,7 +9,8 @@
 //! # Why it holds
 //! Numbers move between lists only under the lock, and `Stack` is not `Clone`. A freed stack is
 //! charged before it joins the warm list: first at its full size, which asks nobody; beyond half
-//! of `warm_bytes` at what `mincore` counts; what no longer fits is given back before the number is free.
+//! of `warm_bytes` at what `mincore` counts; what no longer fits is given back before the number
+//! is free.
 //!
 //! # Rejected
 //! A list per thread: the runtime above keeps warm fibers per worker already. Charging always by
@@ -21,13 +22,17 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::StackError;
+use crate::fiber::ensure_stack;
 use crate::header::Header;
 use crate::memory::{self, GuardKind};
 
-/// How many different places in its last page a stack may begin at, and how far apart. At most 0.9 KB of the
-/// page are lost to it.
+/// How many different places in its last page a stack may begin at, and how far apart. At most
+/// 0.9 KB of the page are lost to it.
 const COLOURS: usize = 8;
 const COLOUR_BYTES: usize = 128;
+
+/// What the code under the lock may use of the caller's stack; growing a list allocates.
+const LOCKED_BYTES: usize = 4 << 10;
 
 /// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
 static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
@@ -102,7 +107,8 @@ struct Lists {
 }
 
 impl Slab {
-    /// Reserves addresses for `options.max_stacks` stacks, or recycles a retired slab of that shape.
+    /// Reserves addresses for `options.max_stacks` stacks, or recycles a retired slab of that
+    /// shape.
     ///
     /// # Errors
     /// When a size is out of range or the kernel refuses the addresses; the error says which.
@@ -159,6 +165,9 @@ impl Slab {
     }
 
     /// A guarded stack: the one freed last if it is warm, else a cold one, else a new one.
+    ///
+    /// A fiber with less than 4 KiB of its own stack left overflows here: see
+    /// [`ensure_stack`](crate::ensure_stack).
     ///
     /// # Errors
     /// When `max_stacks` are in use, or the kernel refuses one more guard.
@@ -262,6 +271,7 @@ impl Slab {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
+        ensure_stack(LOCKED_BYTES); // a fiber that overflowed inside would keep the lock for ever
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -274,7 +284,8 @@ impl Slab {
     }
 
     fn stack(&'static self, index: u32) -> Stack {
-        // Neighbours begin at different cache lines, or the tops of all stacks would fight for the same few sets.
+        // Neighbours begin at different cache lines, or the tops of all stacks would fight for
+        // the same few sets.
         let colour = index as usize % COLOURS * COLOUR_BYTES;
         let top = self.slot(index) + self.slot_bytes - mem::size_of::<Header>() - colour;
         let top = NonZeroUsize::new(top).expect("a mapping never starts at address 0");

@@ -23,7 +23,8 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed to `System` unchanged; the counter is a thread-local without destructor.
+// SAFETY: every call is passed to `System` unchanged; the counter is a thread-local without
+// destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

@@ -63,6 +63,16 @@ where
     unsafe { task::create(nursery.core(), body, identity) }
 }
 
+/// A task that ended before it began, because its nursery would not have it.
+#[cold]
+pub(crate) fn refused<'scope, T>(nursery: &'scope Nursery<'scope, '_>, identity: Identity, error: TaskError) -> Handle<T>
+where
+    T: Send + 'scope,
+{
+    // SAFETY: as in `spawn`, except that it is not counted: nothing reads its scope, since it has ended.
+    unsafe { task::create_ended(nursery.core(), identity, error) }
+}
+
 /// The same for a future.
 pub(crate) fn spawn_async<'scope, F, T>(
     nursery: &'scope Nursery<'scope, '_>,
