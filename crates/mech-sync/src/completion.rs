@@ -21,9 +21,12 @@
 
 use crate::{
     seat::{Ticket, TicketCell},
-    sync::atomic::{
-        AtomicU32,
-        Ordering::{AcqRel, Acquire},
+    sync::{
+        atomic::{
+            AtomicU32,
+            Ordering::{AcqRel, Acquire, Release},
+        },
+        or_planted,
     },
 };
 
@@ -70,7 +73,7 @@ impl Completion {
     /// The producer has written the value.
     #[inline]
     pub fn finish(&self) -> Finish {
-        let before = self.bits.fetch_or(DONE, AcqRel);
+        let before = self.bits.fetch_or(DONE, or_planted!(AcqRel, "finish-without-acquire" => Release));
         debug_assert_eq!(before & DONE, 0, "a value is produced once");
         if before & WAITING != 0 {
             Finish::Wake(self.reader.get().expect("a waiting reader left a ticket"))
@@ -96,12 +99,12 @@ impl Completion {
     /// The reader would rather not wait. False if the producer has already seen it: then the ticket *will* be woken, and the
     /// reader must wait for that.
     pub fn retract(&self) -> bool {
-        self.bits.fetch_and(!WAITING, AcqRel) & DONE == 0
+        self.bits.fetch_and(!WAITING, AcqRel) & or_planted!(DONE, "retract-without-look" => 0) == 0
     }
 
     /// The reader leaves for good. True if the value is there: then the reader frees.
     #[inline]
     pub fn abandon(&self) -> bool {
-        self.bits.fetch_or(GONE, AcqRel) & DONE != 0
+        self.bits.fetch_or(GONE, or_planted!(AcqRel, "abandon-without-acquire" => Release)) & DONE != 0
     }
 }

@@ -25,16 +25,16 @@
 //!
 //! Checked by `tests/loom.rs`: without the fence in `pop`, `the_last_item_is_taken_once` fails.
 
-use std::{cell::Cell, ptr, sync::Arc};
+use std::{cell::Cell, ptr};
 
 use crate::sync::{
-    Mutex, Padded,
+    Arc, Mutex, Padded,
     atomic::{
         AtomicIsize, AtomicPtr,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
-    lock,
+    lock, or_planted,
 };
 
 #[cfg(not(loom))]
@@ -150,7 +150,8 @@ impl<T> Deque<T> {
         }
         self.buffer().slot(bottom).store(item, Relaxed);
         self.bottom.set(bottom.wrapping_add(1));
-        self.shared.bottom.store(bottom.wrapping_add(1), Release); // publishes the slot to thieves
+        let release = or_planted!(Release, "push-relaxed" => Relaxed); // publishes the slot to thieves
+        self.shared.bottom.store(bottom.wrapping_add(1), release);
     }
 
     /// Takes the newest item.
@@ -161,8 +162,9 @@ impl<T> Deque<T> {
             return None; // only the owner adds, so this cannot become false meanwhile
         }
         let newest = bottom.wrapping_sub(1);
-        self.shared.bottom.store(newest, Release); // a thief that reads this may take what lies below
-        fence(SeqCst); // pairs with the fence in `steal`
+        let release = or_planted!(Release, "pop-lowers-relaxed" => Relaxed); // a thief may learn from it of older items
+        self.shared.bottom.store(newest, release);
+        or_planted!(fence(SeqCst), "pop-without-fence" => ()); // pairs with the fence in `steal`
         let top = self.shared.top.load(Acquire); // the next pushes reuse the slots below: thieves are done with them
         self.top_seen.set(top);
         let left = newest.wrapping_sub(top);
@@ -234,7 +236,8 @@ impl<T> Deque<T> {
             index = index.wrapping_add(1);
         }
         self.buffer.set(new);
-        let old = self.shared.buffer.swap(new, Release); // publishes the copied slots
+        let release = or_planted!(Release, "grow-relaxed" => Relaxed); // publishes the copied slots
+        let old = self.shared.buffer.swap(new, release);
         lock(&self.shared.retired).push(Retired(old));
     }
 }
@@ -244,7 +247,7 @@ impl<T> Stealer<T> {
     pub fn steal(&self) -> Steal<T> {
         let shared = &*self.0;
         let top = shared.top.load(Acquire);
-        fence(SeqCst); // pairs with the fence in `pop`
+        or_planted!(fence(SeqCst), "steal-without-fence" => ()); // pairs with the fence in `pop`
         let bottom = shared.bottom.load(Acquire);
         if bottom.wrapping_sub(top) <= 0 {
             return Steal::Empty;

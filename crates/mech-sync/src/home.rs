@@ -26,7 +26,7 @@ use crate::{
             Ordering::{Acquire, Relaxed, Release, SeqCst},
             fence,
         },
-        lock,
+        lock, or_planted,
     },
 };
 
@@ -107,7 +107,8 @@ impl Home {
         let mut head = self.inbox.load(Relaxed);
         loop {
             seat.next.store(head, Relaxed);
-            match self.inbox.compare_exchange_weak(head, ptr::from_ref(seat).cast_mut(), Release, Relaxed) {
+            let release = or_planted!(Release, "deliver-relaxed" => Relaxed);
+            match self.inbox.compare_exchange_weak(head, ptr::from_ref(seat).cast_mut(), release, Relaxed) {
                 Ok(_) => break,
                 Err(changed) => head = changed,
             }
@@ -117,7 +118,7 @@ impl Home {
 
     /// Wakes the thread if it sleeps or is about to.
     pub fn ring(&self) {
-        fence(SeqCst); // pairs with the fence in `fall_asleep`
+        or_planted!(fence(SeqCst), "ring-without-fence" => ()); // pairs with the fence in `fall_asleep`
         if self.state.load(Relaxed) == SLEEPING {
             self.ring_sleeper();
         }
@@ -162,7 +163,7 @@ impl Home {
     pub fn fall_asleep(&self) {
         self.slept.store(false, Relaxed);
         self.state.store(SLEEPING, Relaxed);
-        fence(SeqCst); // pairs with the fence in `ring`
+        or_planted!(fence(SeqCst), "sleep-without-fence" => ()); // pairs with the fence in `ring`
     }
 
     /// Takes the announcement back.
@@ -179,7 +180,7 @@ impl Home {
     pub fn sleep(&self, deadline: Option<Instant>) -> bool {
         self.slept.store(true, Relaxed);
         let mut bell = lock(&self.bell);
-        while self.state.load(Relaxed) == SLEEPING {
+        while or_planted!(self.state.load(Relaxed) == SLEEPING, "sleep-without-look" => true) {
             match deadline {
                 None => bell = self.rung.wait(bell).unwrap_or_else(std::sync::PoisonError::into_inner),
                 Some(deadline) => {

@@ -29,7 +29,7 @@ use crate::{
             Ordering::{AcqRel, Relaxed, SeqCst},
             fence,
         },
-        lock,
+        lock, or_planted,
     },
 };
 
@@ -60,7 +60,7 @@ impl Idle {
     /// Work that any worker may take has been pushed.
     #[inline]
     pub fn published(&self) {
-        fence(SeqCst); // pairs with the fence in `fall_asleep`
+        or_planted!(fence(SeqCst), "publish-without-fence" => ()); // pairs with the fence in `fall_asleep`
         let census = self.census.load(Relaxed);
         if census != 0 && census < SEARCHER {
             self.ring_one();
@@ -95,7 +95,7 @@ impl Idle {
     pub fn end_search(&self) {
         let before = self.census.fetch_sub(SEARCHER, AcqRel);
         debug_assert!(before >= SEARCHER, "only a searcher can stop searching");
-        if before / SEARCHER == 1 {
+        if before / SEARCHER == or_planted!(1, "search-ends-quietly" => 0) {
             self.published(); // the last searcher passes the search on: there may be more
         }
     }
@@ -108,7 +108,7 @@ impl Idle {
             sleepers.push(Sleeper { home, was_searching });
             self.census.fetch_add(SLEEPER.wrapping_sub(if was_searching { SEARCHER } else { 0 }), AcqRel);
         }
-        fence(SeqCst); // pairs with the fence in `published`
+        or_planted!(fence(SeqCst), "give-up-without-fence" => ()); // pairs with the fence in `published`
     }
 
     /// A worker that had announced sleep is awake again. True if it counts as a searcher: it was rung for work, or it was searching
@@ -117,7 +117,7 @@ impl Idle {
         home.stay_awake();
         let mut sleepers = lock(&self.sleepers);
         let Some(at) = sleepers.iter().position(|sleeper| std::ptr::eq(sleeper.home, home)) else { return true };
-        let still_searching = sleepers.swap_remove(at).was_searching && !home.has_slept();
+        let still_searching = sleepers.swap_remove(at).was_searching && !or_planted!(home.has_slept(), "second-look-ends-search" => true);
         self.census.fetch_add(if still_searching { SEARCHER - SLEEPER } else { SLEEPER.wrapping_neg() }, AcqRel);
         still_searching
     }

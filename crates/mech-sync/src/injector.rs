@@ -13,9 +13,12 @@ use std::collections::VecDeque;
 
 use crate::{
     spin::SpinLock,
-    sync::atomic::{
-        AtomicUsize,
-        Ordering::{Acquire, Release},
+    sync::{
+        atomic::{
+            AtomicUsize,
+            Ordering::{Acquire, Release},
+        },
+        or_planted,
     },
 };
 
@@ -49,7 +52,9 @@ impl<T> Injector<T> {
         let first = queue.pop_front();
         let more = more.min(queue.len());
         queue.drain(..more).for_each(&mut keep);
-        self.len.store(queue.len(), Release);
+        let left = queue.len();
+        or_planted!((), "len-outside-lock" => drop(queue));
+        self.len.store(left, Release);
         first
     }
 

@@ -27,6 +27,7 @@ use crate::sync::{
         AtomicU64,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
+    or_planted,
 };
 
 /// A bounded queue of `T`.
@@ -52,7 +53,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 
 fn fence_for_loom() {
     #[cfg(loom)]
-    crate::sync::atomic::fence(SeqCst);
+    or_planted!(crate::sync::atomic::fence(SeqCst), "ring-without-total-order" => ());
 }
 
 impl<T> Ring<T> {
@@ -106,7 +107,7 @@ impl<T> Ring<T> {
                             // before has handed it over.
                             unsafe { (*place).write(value) };
                         });
-                        slot.turn.store(turn + 1, Release); // to the popper of this lap
+                        slot.turn.store(turn + 1, or_planted!(Release, "push-hands-over-relaxed" => Relaxed)); // to the popper of this lap
                         fence_for_loom();
                         return Ok(());
                     }
@@ -141,7 +142,7 @@ impl<T> Ring<T> {
                             // wrote the value and handed it over.
                             unsafe { (*place).assume_init_read() }
                         });
-                        slot.turn.store(turn + 1, Release); // to the pusher of the next lap
+                        slot.turn.store(turn + 1, or_planted!(Release, "pop-hands-over-relaxed" => Relaxed)); // to the pusher of the next lap
                         fence_for_loom();
                         return Some(value);
                     }

@@ -29,10 +29,13 @@
 
 use crate::{
     home::Home,
-    sync::atomic::{
-        AtomicPtr, AtomicU32, AtomicU64,
-        Ordering::{AcqRel, Acquire, Relaxed, Release},
-        fence,
+    sync::{
+        atomic::{
+            AtomicPtr, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+            fence,
+        },
+        or_planted,
     },
 };
 
@@ -172,7 +175,11 @@ impl Ticket {
                 return Wake::Stale;
             }
             let next = (self.epoch + 1).wrapping_mul(EPOCH) | u64::from(code) * CODE | now & KICKED;
-            match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
+            let swapped = or_planted!(
+                word.compare_exchange_weak(now, next, AcqRel, Acquire),
+                "wake-by-store" => { word.store(next, Release); Ok(now) }
+            );
+            match swapped {
                 Ok(was) if was & PARKED != 0 => return Wake::Parked(Delivery(self.seat)),
                 Ok(_) => return Wake::Awake,
                 Err(changed) => now = changed,
@@ -187,11 +194,11 @@ impl Ticket {
         let mut now = word.load(Relaxed);
         loop {
             if now / EPOCH != self.epoch {
-                fence(Acquire); // see what the waker did before
+                or_planted!(fence(Acquire), "park-without-acquire" => ()); // see what the waker did before
                 return Park::Woken((now / CODE) as u16);
             }
             let (next, verdict) =
-                if now & KICKED != 0 { (now & !KICKED, Park::Kicked) } else { (now | PARKED, Park::Parked) };
+                if now & or_planted!(KICKED, "park-ignores-kick" => 0) != 0 { (now & !KICKED, Park::Kicked) } else { (now | PARKED, Park::Parked) };
             match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
                 Ok(_) => return verdict,
                 Err(changed) => now = changed,
@@ -209,7 +216,7 @@ impl Ticket {
     pub fn withdraw(self) -> bool {
         match self.wake(0) {
             Wake::Stale => {
-                fence(Acquire); // see what the waker did before
+                or_planted!(fence(Acquire), "withdraw-without-acquire" => ()); // see what the waker did before
                 false
             }
             Wake::Awake | Wake::Parked(_) => true,
