@@ -24,7 +24,7 @@ use crate::{
     sync::{
         atomic::{
             AtomicU32,
-            Ordering::{AcqRel, Acquire, Release},
+            Ordering::{AcqRel, Acquire},
         },
         or_planted,
     },
@@ -73,7 +73,9 @@ impl Completion {
     /// The producer has written the value.
     #[inline]
     pub fn finish(&self) -> Finish {
-        let before = self.bits.fetch_or(DONE, or_planted!(AcqRel, "finish-without-acquire" => Release));
+        let before = self
+            .bits
+            .fetch_or(DONE, or_planted!(AcqRel, "finish-without-acquire" => crate::sync::atomic::Ordering::Release));
         debug_assert_eq!(before & DONE, 0, "a value is produced once");
         if before & WAITING != 0 {
             Finish::Wake(self.reader.get().expect("a waiting reader left a ticket"))
@@ -87,7 +89,7 @@ impl Completion {
     /// Whether the value is there.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.bits.load(Acquire) & DONE != 0
+        self.bits.load(or_planted!(Acquire, "is-done-relaxed" => crate::sync::atomic::Ordering::Relaxed)) & DONE != 0
     }
 
     /// The reader will wait for `ticket`. False if the value is there already.
@@ -105,6 +107,9 @@ impl Completion {
     /// The reader leaves for good. True if the value is there: then the reader frees.
     #[inline]
     pub fn abandon(&self) -> bool {
-        self.bits.fetch_or(GONE, or_planted!(AcqRel, "abandon-without-acquire" => Release)) & DONE != 0
+        self.bits
+            .fetch_or(GONE, or_planted!(AcqRel, "abandon-without-acquire" => crate::sync::atomic::Ordering::Release))
+            & DONE
+            != 0
     }
 }

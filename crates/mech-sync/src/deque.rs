@@ -121,16 +121,22 @@ impl<T> Default for Deque<T> {
 impl<T> Deque<T> {
     /// An empty deque.
     pub fn new() -> Self {
+        Self::starting_at(0)
+    }
+
+    /// An empty deque whose first item has this index: for tests that the indices may wrap.
+    #[doc(hidden)]
+    pub fn starting_at(index: isize) -> Self {
         let buffer = Buffer::with_capacity(FIRST_CAPACITY);
         Self {
             shared: Arc::new(Shared {
-                top: Padded(AtomicIsize::new(0)),
-                bottom: Padded(AtomicIsize::new(0)),
+                top: Padded(AtomicIsize::new(index)),
+                bottom: Padded(AtomicIsize::new(index)),
                 buffer: AtomicPtr::new(buffer),
                 retired: Mutex::new(Vec::new()),
             }),
-            bottom: Cell::new(0),
-            top_seen: Cell::new(0),
+            bottom: Cell::new(index),
+            top_seen: Cell::new(index),
             buffer: Cell::new(buffer),
         }
     }
@@ -181,7 +187,7 @@ impl<T> Deque<T> {
     /// Takes the oldest item, as a thief would.
     pub fn pop_oldest(&self) -> Option<*mut T> {
         loop {
-            let top = self.shared.top.load(Acquire);
+            let top = self.shared.top.load(Relaxed);
             if self.bottom.get().wrapping_sub(top) <= 0 {
                 return None;
             }
@@ -198,7 +204,8 @@ impl<T> Deque<T> {
         self.bottom.get()
     }
 
-    /// Whether everything that stood before `mark` has been taken.
+    /// Whether everything that stood before `mark` has been taken. Says no for longer than it must if `pop` took items from before
+    /// the mark and others were pushed in their place.
     #[inline]
     pub fn has_passed(&self, mark: isize) -> bool {
         let top = self.shared.top.load(Relaxed);

@@ -117,7 +117,8 @@ impl Idle {
         home.stay_awake();
         let mut sleepers = lock(&self.sleepers);
         let Some(at) = sleepers.iter().position(|sleeper| std::ptr::eq(sleeper.home, home)) else { return true };
-        let still_searching = sleepers.swap_remove(at).was_searching && !or_planted!(home.has_slept(), "second-look-ends-search" => true);
+        let still_searching =
+            sleepers.swap_remove(at).was_searching && !or_planted!(home.has_slept(), "second-look-ends-search" => true);
         self.census.fetch_add(if still_searching { SEARCHER - SLEEPER } else { SLEEPER.wrapping_neg() }, AcqRel);
         still_searching
     }

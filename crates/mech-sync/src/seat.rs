@@ -197,8 +197,11 @@ impl Ticket {
                 or_planted!(fence(Acquire), "park-without-acquire" => ()); // see what the waker did before
                 return Park::Woken((now / CODE) as u16);
             }
-            let (next, verdict) =
-                if now & or_planted!(KICKED, "park-ignores-kick" => 0) != 0 { (now & !KICKED, Park::Kicked) } else { (now | PARKED, Park::Parked) };
+            let (next, verdict) = if now & or_planted!(KICKED, "park-ignores-kick" => 0) != 0 {
+                (now & !KICKED, Park::Kicked)
+            } else {
+                (now | PARKED, Park::Parked)
+            };
             match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
                 Ok(_) => return verdict,
                 Err(changed) => now = changed,
@@ -213,6 +216,9 @@ impl Ticket {
     }
 
     /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.
+    ///
+    /// For an owner that runs. One that parked and wakes by itself, because its thread's time was up, calls `wake(TIMEOUT)` instead:
+    /// unless that says [`Wake::Parked`], the seat is on its way home, and must be taken in before it parks again.
     pub fn withdraw(self) -> bool {
         match self.wake(0) {
             Wake::Stale => {

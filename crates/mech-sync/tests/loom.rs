@@ -25,8 +25,8 @@ use loom::{
     thread,
 };
 use mech_sync::{
-    Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal, Stealer, TIMEOUT, Ticket,
-    Wake,
+    Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal, Stealer, TIMEOUT,
+    Ticket, Wake,
 };
 
 /// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
@@ -57,6 +57,11 @@ impl Parcel {
     fn put(&self, value: u32) {
         // SAFETY: loom has just checked that the access is exclusive.
         self.0.with_mut(|place| unsafe { *place = value });
+    }
+
+    fn peek(&self) -> u32 {
+        // SAFETY: loom has just checked that nobody writes.
+        self.0.with(|place| unsafe { *place })
     }
 
     /// Takes the value and leaves zero: nobody may take it twice.
@@ -688,6 +693,7 @@ mod completion {
         /// The value is there: the reader takes it and frees.
         fn read(&self) {
             assert!(self.completion.is_done());
+            assert_eq!(self.value.peek(), 9);
             self.touched.put(1);
             assert!(self.completion.abandon(), "the value is there, so the reader frees");
             self.free();

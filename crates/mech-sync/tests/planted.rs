@@ -37,6 +37,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("len-outside-lock", "injector::an_injected_item_is_not_overlooked"),
     ("close-relaxed", "countdown::the_last_member_wakes_the_owner"),
     ("done-relaxed", "countdown::the_last_member_wakes_the_owner"),
+    ("is-done-relaxed", "completion::a_result_is_read_once_and_freed_once"),
     ("finish-without-acquire", "completion::a_result_is_read_once_and_freed_once"),
     ("abandon-without-acquire", "completion::a_result_is_read_once_and_freed_once"),
     ("retract-without-look", "completion::a_reader_may_change_its_mind"),
@@ -76,7 +77,10 @@ fn every_planted_bug_fails_its_model() {
             unnoticed.push(bug);
         }
     }
-    assert!(unnoticed.is_empty(), "planted and not noticed: {unnoticed:?}; replay: `PLANTED=NAME` with the loom command");
+    assert!(
+        unnoticed.is_empty(),
+        "planted and not noticed: {unnoticed:?}; replay: `PLANTED=NAME` with the loom command"
+    );
 }
 
 #[test]
