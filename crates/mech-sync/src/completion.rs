@@ -17,8 +17,11 @@
 //! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its ticket was
 //! woken, or until `retract` told it that no producer saw WAITING; so the ticket outlives the producer's look at it.
 //!
-//! Checked by `tests/loom.rs`: `a_result_is_read_once_and_freed_once`, `a_reader_may_change_its_mind`.
+//! Checked by `tests/loom.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
+//! fails; if `retract` does not look at DONE, `a_reader_may_change_its_mind`.
 
+#[cfg(loom)]
+use crate::sync::atomic::Ordering::{Relaxed, Release};
 use crate::{
     seat::{Ticket, TicketCell},
     sync::{
@@ -28,7 +31,7 @@ use crate::{
         },
         or_planted,
     },
-};
+}; // for the planted bugs
 
 const DONE: u32 = 1;
 const GONE: u32 = 2;
@@ -73,9 +76,8 @@ impl Completion {
     /// The producer has written the value.
     #[inline]
     pub fn finish(&self) -> Finish {
-        let before = self
-            .bits
-            .fetch_or(DONE, or_planted!(AcqRel, "finish-without-acquire" => crate::sync::atomic::Ordering::Release));
+        let order = or_planted!(AcqRel, "finish-without-acquire" => Release);
+        let before = self.bits.fetch_or(DONE, order);
         debug_assert_eq!(before & DONE, 0, "a value is produced once");
         if before & WAITING != 0 {
             Finish::Wake(self.reader.get().expect("a waiting reader left a ticket"))
@@ -89,7 +91,7 @@ impl Completion {
     /// Whether the value is there.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.bits.load(or_planted!(Acquire, "is-done-relaxed" => crate::sync::atomic::Ordering::Relaxed)) & DONE != 0
+        self.bits.load(or_planted!(Acquire, "is-done-relaxed" => Relaxed)) & DONE != 0
     }
 
     /// The reader will wait for `ticket`. False if the value is there already.
@@ -107,9 +109,7 @@ impl Completion {
     /// The reader leaves for good. True if the value is there: then the reader frees.
     #[inline]
     pub fn abandon(&self) -> bool {
-        self.bits
-            .fetch_or(GONE, or_planted!(AcqRel, "abandon-without-acquire" => crate::sync::atomic::Ordering::Release))
-            & DONE
-            != 0
+        let order = or_planted!(AcqRel, "abandon-without-acquire" => Release);
+        self.bits.fetch_or(GONE, order) & DONE != 0
     }
 }

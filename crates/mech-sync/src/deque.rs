@@ -23,7 +23,10 @@
 //! # Rejected
 //! crossbeam-deque: loom does not model it, and its epoch pin costs more than our whole `pop`.
 //!
-//! Checked by `tests/loom.rs`: without the fence in `pop`, `the_last_item_is_taken_once` fails.
+//! Checked by `tests/loom.rs`: without the fence in `pop` or the one in `steal`, `the_last_item_is_taken_once` fails; if `push` or
+//! `pop` lowers or raises `bottom` relaxed, `a_thief_sees_what_it_steals`; if a larger buffer is published relaxed,
+//! `a_steal_survives_growth`. Argued but not checked, because loom lets no load read a store that is yet to come: that `top_seen`
+//! must be acquired, and that the last store of `pop` must release. The CASes are SeqCst as in the paper; AcqRel would do.
 
 use std::{cell::Cell, ptr};
 
@@ -253,8 +256,8 @@ impl<T> Stealer<T> {
     /// Tries once to take the oldest item.
     pub fn steal(&self) -> Steal<T> {
         let shared = &*self.0;
-        let top = shared.top.load(Acquire);
-        or_planted!(fence(SeqCst), "steal-without-fence" => ()); // pairs with the fence in `pop`
+        let top = shared.top.load(Relaxed);
+        or_planted!(fence(SeqCst), "steal-without-fence" => ()); // pairs with the fence in `pop`; acquires `top`
         let bottom = shared.bottom.load(Acquire);
         if bottom.wrapping_sub(top) <= 0 {
             return Steal::Empty;

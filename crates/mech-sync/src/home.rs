@@ -9,11 +9,14 @@
 //! # Why it holds
 //! A deliverer does *push, fence, read `SLEEPING`*. The thread does *set `SLEEPING`, fence, look into the inbox*. Two SeqCst
 //! fences have one order: the look sees the push, or the deliverer sees the sleeper and rings. The bell is a
-//! mutex and a condition variable; the state changes under that mutex, so a ring between the look and the wait is not lost.
+//! mutex and a condition variable; the ringer changes the state under that mutex and the sleeper reads it there before it
+//! waits, so a ring between the look and the wait is not lost. A ringer that comes late may ring the next sleep instead: whoever
+//! is rung looks again.
 //!
 //! Seats in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
 //!
-//! Checked by `tests/loom.rs`: without either fence, `a_delivery_is_seen_or_rings` fails.
+//! Checked by `tests/loom.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
+//! `a_delivery_is_seen_or_rings` fails. For futures, `a_delivery_wakes_the_newest_waker`.
 
 use std::{ptr, task::Waker, time::Instant};
 

@@ -18,7 +18,8 @@
 //! # Rejected
 //! Ringing on every push: correct, but threads wake to find the work already taken.
 //!
-//! Checked by `tests/loom.rs`: removing either fence fails `no_wakeup_is_lost`.
+//! Checked by `tests/loom.rs`: removing either fence fails `no_wakeup_is_lost`; a searcher that ends quietly, or is none any more when its
+//! second look finds work, fails `the_search_is_handed_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
 
 use crate::{
     home::Home,
@@ -81,7 +82,7 @@ impl Idle {
     /// Whether some worker sleeps.
     #[inline]
     pub fn any_sleeper(&self) -> bool {
-        self.census.load(Relaxed) % SEARCHER != 0
+        !self.census.load(Relaxed).is_multiple_of(SEARCHER)
     }
 
     /// A worker begins to search. False if enough do already: then it should go to sleep.

@@ -8,6 +8,9 @@
 //!
 //! # Why it holds
 //! A lock guards the queue, and `len` is stored while it is held. A publisher fences after `push` (see `idle.rs`), a worker before it looks.
+//!
+//! Checked by `tests/loom.rs`: if `len` is stored after the lock was let go, `an_injected_item_is_not_overlooked` fails. With
+//! `idle.rs`, `an_injected_item_wakes_a_worker`.
 
 use std::collections::VecDeque;
 
@@ -53,8 +56,7 @@ impl<T> Injector<T> {
         let more = more.min(queue.len());
         queue.drain(..more).for_each(&mut keep);
         let left = queue.len();
-        or_planted!((), "len-outside-lock" => drop(queue));
-        self.len.store(left, Release);
+        self.len.store(or_planted!(left, "len-outside-lock" => { drop(queue); left }), Release);
         first
     }
 

@@ -25,7 +25,9 @@
 //! Seats and homes are `&'static` and never freed, only reused: a waker that comes late touches a live word and
 //! finds another epoch there. No reference counts, no locks, no "is it still alive?".
 //!
-//! Checked by `tests/loom.rs`: `a_wake_or_a_kick_is_never_lost`, `of_two_wakers_one_delivers`.
+//! Checked by `tests/loom.rs`: a `park` that overlooks kicks or does not acquire fails `a_wake_or_a_kick_is_never_lost`; a wake by plain
+//! store fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`. Also
+//! `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 
 use crate::{
     home::Home,
@@ -174,7 +176,7 @@ impl Ticket {
             if now / EPOCH != self.epoch {
                 return Wake::Stale;
             }
-            let next = (self.epoch + 1).wrapping_mul(EPOCH) | u64::from(code) * CODE | now & KICKED;
+            let next = (self.epoch + 1).wrapping_mul(EPOCH) | (u64::from(code) * CODE) | (now & KICKED);
             let swapped = or_planted!(
                 word.compare_exchange_weak(now, next, AcqRel, Acquire),
                 "wake-by-store" => { word.store(next, Release); Ok(now) }
