@@ -58,8 +58,6 @@ pub struct Seat {
     pub(crate) next: AtomicPtr<Seat>,
     /// The owner's note to itself: which of its fibers sits here.
     tag: AtomicU32,
-    /// Where it stands in the one list it may be enlisted in; that list's lock guards it.
-    place: AtomicU32,
 }
 
 /// Names one wait on one seat.
@@ -94,7 +92,6 @@ impl Seat {
             home: AtomicPtr::new(std::ptr::from_ref(home).cast_mut()),
             next: AtomicPtr::new(std::ptr::null_mut()),
             tag: AtomicU32::new(0),
-            place: AtomicU32::new(0),
         }
     }
 
@@ -119,16 +116,6 @@ impl Seat {
     /// Sets the owner's note.
     pub fn set_tag(&self, tag: u32) {
         self.tag.store(tag, Relaxed);
-    }
-
-    /// Where it stands in the list it is enlisted in.
-    pub fn place(&self) -> u32 {
-        self.place.load(Relaxed)
-    }
-
-    /// Notes where it stands now; the list's lock must be held.
-    pub fn set_place(&self, place: u32) {
-        self.place.store(place, Relaxed);
     }
 
     /// A ticket for the next wait. Only the seat's owner calls this, and only between waits.

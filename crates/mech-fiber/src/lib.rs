@@ -1,0 +1,54 @@
+//! Fibers: stacks that are left and entered in a few nanoseconds.
+//!
+//! Room: mechanism. Knows stacks, registers and guard pages; knows nothing of tasks, queues,
+//! budgets or cancellation.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `memory.rs` | addresses: reserve, guard, give back |
+//! | `slab.rs` | which stack is free, warm, in use or quarantined |
+//! | `fiber.rs` | entering and leaving a stack: the hot path |
+//! | `header.rs` | what a running stack knows about itself |
+//! | `control.rs` | rounding modes do not travel between stacks |
+//! | `overflow.rs` | a stack that ran out fails alone |
+//! | `chain.rs` | faults that are not ours reach their handler |
+//! | `thread.rs` | the two spare stacks a thread needs for that |
+//!
+//! # Systems
+//! Linux on x86_64 and aarch64 is complete. Other unixes run fibers with `mprotect` guards but
+//! without overflow recovery: there an overflow ends the process with its usual signal.
+//!
+//! # What a switch keeps, and what it does not
+//! Kept per side: the stack, the callee-saved registers, the control words of SSE and x87 (or
+//! FPCR). *Not* kept: `errno`, the signal mask, thread-locals, `std::thread::panicking`. They belong
+//! to the thread; read `errno` before anything that may suspend.
+
+mod control;
+mod error;
+mod fiber;
+mod header;
+mod memory;
+mod slab;
+
+#[cfg(target_os = "linux")]
+mod chain;
+#[cfg(target_os = "linux")]
+mod overflow;
+#[cfg(target_os = "linux")]
+mod registers;
+#[cfg(target_os = "linux")]
+mod thread;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere.rs"]
+mod overflow;
+#[cfg(not(target_os = "linux"))]
+use overflow as thread;
+
+pub use control::keep_control_words_exactly;
+pub use error::StackError;
+pub use fiber::{Fiber, Step, in_fiber, remaining_bytes, suspend};
+pub use memory::GuardKind;
+pub use overflow::{OverflowPolicy, overflow_policy, set_overflow_policy};
+pub use slab::{Slab, SlabOptions, SlabStats, Stack};
+pub use thread::prepare_thread;

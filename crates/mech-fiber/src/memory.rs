@@ -1,0 +1,171 @@
+//! Addresses for stacks: reserve once, guard on first use, give pages back, never unmap.
+//!
+//! Room: mechanism. Knows addresses and the kernel; knows nothing of which stack is free.
+//!
+//! # Invariant
+//! A guarded slot faults on any access to its lowest [`guard_bytes`], for ever; the rest of the
+//! range is readable and writable and reads zero after [`give_back`].
+//!
+//! # Why it holds
+//! One mapping, never unmapped. `MADV_GUARD_INSTALL` marks page-table entries, and neither
+//! `MADV_DONTNEED` nor a fork removes the mark. Where the kernel does not know it (before 6.13, or
+//! under `mlockall`), `mprotect` does the same at the price of two mappings per stack.
+//!
+//! # Rejected
+//! One `mmap` per stack: ends at `vm.max_map_count`, near 32,700 stacks. Huge pages: the first
+//! touch of a stack would commit 2 MiB.
+
+use std::io;
+use std::ptr;
+use std::sync::OnceLock;
+
+use crate::StackError;
+
+/// `MADV_GUARD_INSTALL` of Linux 6.13; not yet named by the `libc` crate.
+#[cfg(target_os = "linux")]
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+/// How stacks of a slab are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GuardKind {
+    /// `MADV_GUARD_INSTALL`: no mapping per stack.
+    Marker,
+    /// `mprotect`: two mappings per stack, so `vm.max_map_count` limits the number of stacks.
+    Mprotect,
+}
+
+/// The page size of this machine.
+pub(crate) fn page_bytes() -> usize {
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    // SAFETY: no memory is passed; `_SC_PAGESIZE` is always known.
+    *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize)
+}
+
+/// Unusable bytes below each stack: 16 KiB, or one page where pages are larger.
+pub(crate) fn guard_bytes() -> usize {
+    page_bytes().max(16 << 10)
+}
+
+pub(crate) fn last_errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Reserves `bytes` of readable, writable, uncommitted addresses. `Err` is the error number.
+pub(crate) fn reserve(bytes: usize) -> Result<usize, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    #[cfg(target_os = "linux")]
+    let flags = flags | libc::MAP_STACK;
+    // SAFETY: a fresh private mapping at an address the kernel chooses touches nothing that exists.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(last_errno());
+    }
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range was mapped just above. The result is ignored: a kernel without huge pages
+    // refuses the advice and needs none.
+    unsafe {
+        libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
+    }
+    Ok(start as usize)
+}
+
+/// The kind of guard this kernel accepts at `low`, which lies in a fresh reservation.
+pub(crate) fn probe(low: usize) -> GuardKind {
+    match install(GuardKind::Marker, low) {
+        Ok(()) => GuardKind::Marker,
+        Err(_) => GuardKind::Mprotect,
+    }
+}
+
+/// Makes the guard at `low` fault. Safe to repeat.
+pub(crate) fn install(kind: GuardKind, low: usize) -> Result<(), i32> {
+    let start = low as *mut libc::c_void;
+    let done = match kind {
+        // SAFETY: `low` starts the guard part of a slot of ours, where nothing is ever stored.
+        #[cfg(target_os = "linux")]
+        GuardKind::Marker => unsafe { libc::madvise(start, guard_bytes(), MADV_GUARD_INSTALL) },
+        #[cfg(not(target_os = "linux"))]
+        GuardKind::Marker => return Err(libc::EINVAL),
+        // SAFETY: as above.
+        GuardKind::Mprotect => unsafe { libc::mprotect(start, guard_bytes(), libc::PROT_NONE) },
+    };
+    if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// How many pages of `[low, low + bytes)` are committed.
+pub(crate) fn committed_pages(low: usize, bytes: usize) -> u32 {
+    let mut present = [0u8; 64];
+    let mut pages = 0;
+    for start in (low..low + bytes).step_by(present.len() * page_bytes()) {
+        let length = (low + bytes - start).min(present.len() * page_bytes());
+        // SAFETY: the range is mapped (a stack of ours) and `present` holds a byte for each of its
+        // at most 64 pages.
+        let done = unsafe { libc::mincore(start as *mut _, length, present.as_mut_ptr().cast()) };
+        let seen = &present[..length / page_bytes()];
+        pages += match done {
+            0 => seen.iter().filter(|page| **page & 1 == 1).count(),
+            _ => seen.len(), // unknown counts as committed: the bound must hold
+        };
+    }
+    pages as u32
+}
+
+/// Gives the pages of `[low, low + bytes)` back to the kernel; they read zero afterwards.
+///
+/// # Safety
+/// The range belongs to a stack of ours on which nothing lives any more.
+pub(crate) unsafe fn give_back(low: usize, bytes: usize) {
+    // SAFETY: the caller's contract; a private anonymous mapping has no other content. On failure
+    // the pages merely stay.
+    unsafe {
+        libc::madvise(low as *mut _, bytes, libc::MADV_DONTNEED);
+    }
+}
+
+/// Checks the two sizes of a slab and returns the bytes of one slot and of `slots` of them.
+pub(crate) fn check_shape(
+    stack_bytes: usize,
+    max_stacks: usize,
+    slots: usize,
+) -> Result<(usize, usize), StackError> {
+    const MIN_BYTES: usize = 16 << 10;
+    const MAX_BYTES: usize = 1 << 30;
+    const MAX_STACKS: usize = 1 << 30;
+    if stack_bytes < MIN_BYTES {
+        return Err(StackError::TooSmall {
+            stack_bytes,
+            min_bytes: MIN_BYTES,
+        });
+    }
+    if stack_bytes > MAX_BYTES {
+        return Err(StackError::TooLarge {
+            stack_bytes,
+            max_bytes: MAX_BYTES,
+        });
+    }
+    if !stack_bytes.is_multiple_of(page_bytes()) {
+        return Err(StackError::NotWholePages {
+            stack_bytes,
+            page_bytes: page_bytes(),
+        });
+    }
+    if max_stacks == 0 || max_stacks > MAX_STACKS {
+        return Err(StackError::StackCount {
+            max_stacks,
+            limit: MAX_STACKS,
+        });
+    }
+    let slot_bytes = stack_bytes + guard_bytes();
+    let bytes = slot_bytes.saturating_mul(slots);
+    Ok((slot_bytes, bytes))
+}

@@ -1,0 +1,376 @@
+//! Which stack is free: a slab of guarded stacks, reused warm, bounded when idle.
+//!
+//! Room: mechanism. Knows stacks by number; knows nothing of what runs on them.
+//!
+//! # Invariant
+//! A stack has one owner: a [`Stack`] in somebody's hands, one of the free lists, or the
+//! quarantine, which nobody leaves. Free stacks hold at most `warm_bytes` of memory.
+//!
+//! # Why it holds
+//! Numbers move between lists only under the lock, and `Stack` is not `Clone`. A freed stack is
+//! charged before it joins the warm list: first at its full size, which asks nobody; beyond half
+//! of `warm_bytes` at what `mincore` counts; what no longer fits is given back before the number is free.
+//!
+//! # Rejected
+//! A list per thread: the runtime above keeps warm fibers per worker already. Charging always by
+//! `mincore`: a system call for each stack in the common case, for nothing.
+
+use std::fmt;
+use std::mem;
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::StackError;
+use crate::header::Header;
+use crate::memory::{self, GuardKind};
+
+/// How many different places in its last page a stack may begin at, and how far apart. At most 0.9 KB of the
+/// page are lost to it.
+const COLOURS: usize = 8;
+const COLOUR_BYTES: usize = 128;
+
+/// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
+static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
+
+/// The size of a slab and of its stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlabOptions {
+    /// Usable bytes of one stack: a multiple of the page size from 16 KiB to 1 GiB. A stack
+    /// commits only the pages it touches. Up to 1 KB at the top is bookkeeping.
+    pub stack_bytes: usize,
+    /// How many stacks may be in use at once.
+    pub max_stacks: usize,
+    /// How much memory free stacks may keep for their next user.
+    pub warm_bytes: usize,
+}
+
+impl Default for SlabOptions {
+    fn default() -> Self {
+        Self {
+            stack_bytes: 64 << 10,
+            max_stacks: 1 << 20,
+            warm_bytes: 64 << 20,
+        }
+    }
+}
+
+/// What a slab holds at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlabStats {
+    /// Stacks in somebody's hands.
+    pub in_use: usize,
+    /// Free stacks that kept their memory.
+    pub free_warm: usize,
+    /// Free stacks that were used once and whose memory was given back.
+    pub free_cold: usize,
+    /// Stacks lost to an overflow: never reused, readable for ever.
+    pub quarantined: usize,
+    /// How the stacks are kept apart.
+    pub guard: GuardKind,
+    /// How many stacks may be in use at once.
+    pub max_stacks: usize,
+}
+
+/// One reserved range of addresses, cut into guarded stacks.
+///
+/// Lives for ever: a retired slab is recycled, its addresses are never unmapped. So an address
+/// inside a stack, even a quarantined one, stays readable.
+pub struct Slab {
+    start: usize,
+    slot_bytes: usize,
+    stack_bytes: usize,
+    max_stacks: usize,
+    /// `max_stacks` and some spare ones, so that a few overflows do not lower the limit.
+    slots: u32,
+    guard: GuardKind,
+    lists: Mutex<Lists>,
+}
+
+/// Who owns which stack. Every number below `fresh` is in exactly one place.
+struct Lists {
+    /// Free, with memory: number and charged pages, last freed last.
+    warm: Vec<(u32, u32)>,
+    /// Sum of the charges of `warm`.
+    warm_pages: usize,
+    /// What `warm_pages` may reach.
+    warm_limit_pages: usize,
+    /// Free, guarded, without memory.
+    cold: Vec<u32>,
+    /// Free, but the kernel refused the guard.
+    unguarded: Vec<u32>,
+    /// The first number never taken.
+    fresh: u32,
+    in_use: usize,
+    quarantined: usize,
+}
+
+impl Slab {
+    /// Reserves addresses for `options.max_stacks` stacks, or recycles a retired slab of that shape.
+    ///
+    /// # Errors
+    /// When a size is out of range or the kernel refuses the addresses; the error says which.
+    pub fn reserve(options: SlabOptions) -> Result<&'static Slab, StackError> {
+        Self::reserve_with(options, None)
+    }
+
+    /// As [`Slab::reserve`], with the kind of guard chosen by the caller: for tests of old kernels.
+    #[doc(hidden)]
+    pub fn reserve_with(
+        options: SlabOptions,
+        guard: Option<GuardKind>,
+    ) -> Result<&'static Slab, StackError> {
+        let SlabOptions {
+            stack_bytes,
+            max_stacks,
+            warm_bytes,
+        } = options;
+        let slots = max_stacks.saturating_add(max_stacks / 64 + 16);
+        let (slot_bytes, bytes) = memory::check_shape(stack_bytes, max_stacks, slots)?;
+        let warm_limit_pages = warm_bytes / memory::page_bytes();
+        if let Some(slab) = Self::recycle(stack_bytes, max_stacks, guard) {
+            slab.lock().warm_limit_pages = warm_limit_pages;
+            return Ok(slab);
+        }
+        let start = memory::reserve(bytes).map_err(|errno| StackError::Reserve {
+            bytes,
+            max_stacks,
+            stack_bytes,
+            errno,
+        })?;
+        let slab = Slab {
+            start,
+            slot_bytes,
+            stack_bytes,
+            max_stacks,
+            slots: slots as u32,
+            guard: guard.unwrap_or_else(|| memory::probe(start)),
+            lists: Mutex::new(Lists {
+                warm: Vec::new(),
+                warm_pages: 0,
+                warm_limit_pages,
+                cold: Vec::new(),
+                unguarded: Vec::new(),
+                fresh: 0,
+                in_use: 0,
+                quarantined: 0,
+            }),
+        };
+        Ok(Box::leak(Box::new(slab)))
+    }
+
+    /// A retired slab of this shape that can still hand out `max_stacks` stacks.
+    fn recycle(
+        stack_bytes: usize,
+        max_stacks: usize,
+        guard: Option<GuardKind>,
+    ) -> Option<&'static Slab> {
+        let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
+        let fit = retired.iter().position(|slab| {
+            let lists = slab.lock();
+            slab.stack_bytes == stack_bytes
+                && slab.max_stacks == max_stacks
+                && guard.is_none_or(|kind| kind == slab.guard)
+                && lists.in_use == 0
+                && slab.slots as usize - lists.quarantined >= max_stacks
+        })?;
+        Some(retired.swap_remove(fit))
+    }
+
+    /// A guarded stack: the one freed last if it is warm, else a cold one, else a new one.
+    ///
+    /// # Errors
+    /// When `max_stacks` are in use, or the kernel refuses one more guard.
+    pub fn take(&'static self) -> Result<Stack, StackError> {
+        let mut lists = self.lock();
+        let guarded = lists.fresh as usize - lists.unguarded.len();
+        if lists.in_use >= self.max_stacks {
+            return Err(self.all_in_use(&lists));
+        }
+        let known = match lists.warm.pop() {
+            Some((index, charge)) => {
+                lists.warm_pages -= charge as usize;
+                Some(index)
+            }
+            None => lists.cold.pop(),
+        };
+        if let Some(index) = known {
+            lists.in_use += 1;
+            return Ok(self.stack(index));
+        }
+        let index = match lists.unguarded.pop() {
+            Some(index) => index,
+            None if lists.fresh == self.slots => return Err(self.all_in_use(&lists)),
+            None => {
+                lists.fresh += 1;
+                lists.fresh - 1
+            }
+        };
+        lists.in_use += 1;
+        drop(lists); // the system call below needs no list: `index` is ours
+        if let Err(errno) = memory::install(self.guard, self.slot(index)) {
+            let mut lists = self.lock();
+            lists.in_use -= 1;
+            lists.unguarded.push(index);
+            return Err(StackError::Guard { guarded, errno });
+        }
+        Ok(self.stack(index))
+    }
+
+    /// What the slab holds now.
+    pub fn stats(&self) -> SlabStats {
+        let lists = self.lock();
+        SlabStats {
+            in_use: lists.in_use,
+            free_warm: lists.warm.len(),
+            free_cold: lists.cold.len(),
+            quarantined: lists.quarantined,
+            guard: self.guard,
+            max_stacks: self.max_stacks,
+        }
+    }
+
+    /// The owner is done: gives the memory of free stacks back and offers the addresses to a later
+    /// [`Slab::reserve`] of the same shape.
+    ///
+    /// Stacks still in use stay valid; the slab is recycled once they are dropped.
+    pub fn retire(&'static self) {
+        let mut lists = self.lock();
+        lists.warm_limit_pages = 0; // a stack dropped from now on keeps nothing
+        lists.warm_pages = 0;
+        for (index, _) in mem::take(&mut lists.warm) {
+            // SAFETY: `index` was on a free list and the lock is held: nothing lives on it.
+            unsafe { memory::give_back(self.usable(index), self.stack_bytes) };
+            lists.cold.push(index);
+        }
+        drop(lists);
+        let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !retired.iter().any(|other| std::ptr::eq(*other, self)) {
+            retired.push(self);
+        }
+    }
+
+    fn free(&self, index: u32) {
+        let mut lists = self.lock();
+        let full = self.stack_bytes / memory::page_bytes();
+        let mut charge = full;
+        if lists.warm_pages + full > lists.warm_limit_pages / 2 {
+            // Near the limit: look closer, without the lock, as `index` is still ours.
+            if lists.warm_pages < lists.warm_limit_pages {
+                drop(lists);
+                charge = memory::committed_pages(self.usable(index), self.stack_bytes) as usize;
+                lists = self.lock();
+            }
+            if lists.warm_pages + charge > lists.warm_limit_pages {
+                drop(lists);
+                // SAFETY: the caller dropped the only `Stack` of this number.
+                unsafe { memory::give_back(self.usable(index), self.stack_bytes) };
+                lists = self.lock();
+                lists.in_use -= 1;
+                lists.cold.push(index);
+                return;
+            }
+        }
+        lists.in_use -= 1;
+        lists.warm_pages += charge;
+        lists.warm.push((index, charge as u32));
+    }
+
+    fn all_in_use(&self, lists: &Lists) -> StackError {
+        StackError::AllInUse {
+            max_stacks: self.max_stacks,
+            quarantined: lists.quarantined,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, index: u32) -> usize {
+        self.start + index as usize * self.slot_bytes
+    }
+
+    fn usable(&self, index: u32) -> usize {
+        self.slot(index) + self.slot_bytes - self.stack_bytes
+    }
+
+    fn stack(&'static self, index: u32) -> Stack {
+        // Neighbours begin at different cache lines, or the tops of all stacks would fight for the same few sets.
+        let colour = index as usize % COLOURS * COLOUR_BYTES;
+        let top = self.slot(index) + self.slot_bytes - mem::size_of::<Header>() - colour;
+        let top = NonZeroUsize::new(top).expect("a mapping never starts at address 0");
+        Stack {
+            slab: self,
+            top,
+            index,
+        }
+    }
+}
+
+impl fmt::Debug for Slab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stats().fmt(f)
+    }
+}
+
+/// One guarded stack. Dropping it gives it back to its slab.
+#[derive(Debug)]
+pub struct Stack {
+    slab: &'static Slab,
+    /// Where frames begin, and where the [`Header`] sits.
+    top: NonZeroUsize,
+    index: u32,
+}
+
+impl Stack {
+    /// The number of this stack in its slab.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Takes the stack out of circulation: never reused, its content readable for ever.
+    pub fn quarantine(self) {
+        let mut lists = self.slab.lock();
+        lists.in_use -= 1;
+        lists.quarantined += 1;
+        drop(lists);
+        mem::forget(self);
+    }
+
+    /// Usable bytes, bookkeeping included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.slab.stack_bytes
+    }
+
+    /// The guard: an access inside is an overflow.
+    pub(crate) fn guard(&self) -> std::ops::Range<usize> {
+        self.slab.slot(self.index)..self.slab.usable(self.index)
+    }
+
+    pub(crate) fn header(&self) -> *mut Header {
+        self.top.get() as *mut Header
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.slab.free(self.index);
+    }
+}
+
+// SAFETY:
+// - Guarded: `take` hands out a stack only after `memory::install` succeeded for its number.
+// - Large enough: `check_shape` asks for 16 KiB, of which `Header` takes less than one page.
+// - Aligned: `top` is a page end minus multiples of 64.
+unsafe impl corosensei::stack::Stack for Stack {
+    #[inline]
+    fn base(&self) -> corosensei::stack::StackPointer {
+        self.top
+    }
+
+    #[inline]
+    fn limit(&self) -> corosensei::stack::StackPointer {
+        NonZeroUsize::new(self.slab.slot(self.index)).expect("as in `Slab::stack`")
+    }
+}

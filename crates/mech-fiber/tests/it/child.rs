@@ -1,0 +1,38 @@
+//! Runs one test again in a process of its own.
+
+use std::env;
+use std::process::{Command, Output};
+
+const INSIDE: &str = "MECH_FIBER_TEST_CHILD";
+
+/// `None` inside the child, where the test goes on; the child's end in the parent.
+pub(crate) fn of(test: &str) -> Option<Output> {
+    if env::var_os(INSIDE).is_some() {
+        return None;
+    }
+    let me = env::current_exe().expect("the path of the test binary");
+    let mut command = Command::new(me);
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1");
+    Some(command.output().expect("start the child"))
+}
+
+/// As [`of`], for a test whose child must succeed: true in the parent.
+pub(crate) fn passed(test: &str) -> bool {
+    let Some(output) = of(test) else { return false };
+    assert!(
+        output.status.success() && text(&output).contains("1 passed"),
+        "the child of {test} failed: {}\n{}",
+        output.status,
+        text(&output)
+    );
+    true
+}
+
+/// Everything the child wrote.
+pub(crate) fn text(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr[..]]
+        .map(String::from_utf8_lossy)
+        .concat()
+}

@@ -1,0 +1,165 @@
+//! Which task a worker runs next, and whom it robs. Pure: no clock, no thread, no queue.
+//!
+//! # Invariants
+//! *Nobody starves.* Something ready runs after a bounded number of choices, whatever else keeps arriving.
+//! *A yield goes to the back.* A task that yielded runs again only after everything that was ready before it.
+//!
+//! # Why they hold
+//! Started tasks go on in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
+//! A worker with only unstarted tasks takes the newest, for its warm caches. But every [`PATIENCE`] choices it takes the oldest unstarted task, and as
+//! often it looks into the shared queue before its own.
+//!
+//! # Rejected
+//! Marks for woken tasks as well: a tree of tasks then opens breadth first, and a million stacks wait where six would do.
+
+/// After so many choices a worker attends to what it otherwise puts off. Prime, so that it does not beat in time with loops.
+pub const PATIENCE: u32 = 61;
+
+/// What a worker sees when it must choose.
+#[derive(Debug, Clone, Copy)]
+pub struct View {
+    /// Counts this worker's choices.
+    pub tick: u32,
+    /// A task of high priority waits for any worker.
+    pub urgent: bool,
+    /// The first started task in line, if any.
+    pub ready: Option<FirstReady>,
+    /// There are unstarted tasks of its own.
+    pub unstarted: bool,
+    /// There are tasks in the shared queue.
+    pub injected: bool,
+}
+
+/// The started task that has waited longest.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstReady {
+    /// All unstarted tasks that were there before it have been taken.
+    pub is_next: bool,
+}
+
+/// Where the next task comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Choice {
+    /// The shared queue of high priority.
+    Urgent,
+    /// The first started task in line.
+    Ready,
+    /// The newest unstarted task of its own.
+    Newest,
+    /// The oldest unstarted task of its own.
+    Oldest,
+    /// The shared queue.
+    Injected,
+    /// Nothing here: rob others, then look at what has low priority, then sleep.
+    Search,
+}
+
+/// The place where a worker chooses.
+#[inline]
+pub const fn choose(view: &View) -> Choice {
+    let impatient = view.tick.is_multiple_of(PATIENCE);
+    match view {
+        View { urgent: true, .. } => Choice::Urgent,
+        View { injected: true, .. } if impatient => Choice::Injected,
+        View { unstarted: true, .. } if impatient => Choice::Oldest,
+        View { ready: Some(FirstReady { is_next: true }), .. } => Choice::Ready,
+        View { ready: Some(FirstReady { is_next: false }), .. } => Choice::Oldest,
+        View { unstarted: true, .. } => Choice::Newest,
+        View { injected: true, .. } => Choice::Injected,
+        _ => Choice::Search,
+    }
+}
+
+/// How a thief picks its victims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VictimStrategy {
+    /// By a seeded random number: spreads thieves, and a seed gives the same choices again.
+    #[default]
+    Random,
+    /// One after the other, beginning behind the thief.
+    RoundRobin,
+    /// Whoever has most.
+    LeastLoaded,
+}
+
+/// Most victims a thief tries before it looks elsewhere.
+pub const MAX_STEAL_ATTEMPTS: usize = 4;
+
+/// Whom `thief` tries on its `attempt`th try, of `workers` workers; never itself. `loads` is asked only by
+/// [`VictimStrategy::LeastLoaded`].
+pub fn victim(
+    strategy: VictimStrategy,
+    thief: usize,
+    workers: usize,
+    attempt: usize,
+    random: u64,
+    loads: impl Fn(usize) -> usize,
+) -> usize {
+    debug_assert!(workers > 1, "a lone worker has nobody to rob");
+    let behind = |steps: usize| (thief + 1 + steps % (workers - 1)) % workers;
+    match strategy {
+        // Successive attempts go round from a random start, so that they do not try the same victim twice.
+        VictimStrategy::Random => behind((random % (workers as u64 - 1)) as usize + attempt),
+        VictimStrategy::RoundRobin => behind(attempt),
+        VictimStrategy::LeastLoaded => (0..workers - 1).map(behind).max_by_key(|&worker| loads(worker)).unwrap_or(thief),
+    }
+}
+
+/// The next number of a thief's sequence (SplitMix64): one addition of state, well mixed.
+pub const fn next_random(state: u64) -> (u64, u64) {
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (state, z ^ (z >> 31))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: View = View { tick: 1, urgent: false, ready: None, unstarted: false, injected: false };
+    const FIRST: Option<FirstReady> = Some(FirstReady { is_next: true });
+    const BEHIND_OLDER: Option<FirstReady> = Some(FirstReady { is_next: false });
+
+    #[test]
+    fn a_started_task_waits_for_the_older_unstarted_ones() {
+        assert_eq!(choose(&View { ready: BEHIND_OLDER, unstarted: true, ..NOTHING }), Choice::Oldest);
+        assert_eq!(choose(&View { ready: FIRST, unstarted: true, ..NOTHING }), Choice::Ready);
+    }
+
+    #[test]
+    fn only_unstarted_tasks_means_the_newest_but_sometimes_the_oldest() {
+        assert_eq!(choose(&View { unstarted: true, ..NOTHING }), Choice::Newest);
+        assert_eq!(choose(&View { unstarted: true, tick: PATIENCE, ..NOTHING }), Choice::Oldest);
+    }
+
+    #[test]
+    fn the_shared_queue_is_not_forgotten_by_a_busy_worker() {
+        let busy = View { ready: FIRST, unstarted: true, injected: true, ..NOTHING };
+        let turns = (1..=PATIENCE).map(|tick| choose(&View { tick, ..busy })).filter(|c| *c == Choice::Injected).count();
+        assert_eq!(turns, 1);
+    }
+
+    #[test]
+    fn every_strategy_robs_others_only_and_reaches_everybody() {
+        for strategy in [VictimStrategy::Random, VictimStrategy::RoundRobin, VictimStrategy::LeastLoaded] {
+            for workers in 2..=9 {
+                for thief in 0..workers {
+                    let tried: std::collections::BTreeSet<_> =
+                        (0..workers - 1).map(|n| victim(strategy, thief, workers, n, 12345, |w| w)).collect();
+                    assert!(!tried.contains(&thief), "{strategy:?}: worker {thief} of {workers} robbed itself");
+                    if strategy != VictimStrategy::LeastLoaded {
+                        assert_eq!(tried.len(), workers - 1, "{strategy:?}: worker {thief} of {workers} tried {tried:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn least_loaded_robs_the_richest() {
+        assert_eq!(victim(VictimStrategy::LeastLoaded, 0, 4, 0, 7, |w| [9, 1, 5, 2][w]), 2);
+    }
+}

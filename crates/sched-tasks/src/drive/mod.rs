@@ -1,0 +1,7 @@
+//! The only room with effects: threads, clocks and sleep.
+
+pub(crate) mod clock;
+pub(crate) mod runtime;
+pub(crate) mod shared;
+pub(crate) mod stats;
+pub(crate) mod worker;

@@ -1,0 +1,273 @@
+//! Making a runtime, and running something on it.
+
+use std::{
+    panic::Location,
+    rc::Rc,
+    sync::{
+        OnceLock,
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, Release},
+        },
+    },
+    thread::JoinHandle,
+};
+
+use mech_fiber::{Slab, SlabOptions};
+use mech_sync::{Deque, Idle, Injector};
+
+use super::{
+    clock::Clock,
+    shared::{Shared, WorkerSlot},
+    stats::{Counters, Stats},
+    worker::Worker,
+};
+use crate::{
+    MAX_WORKERS,
+    decide::VictimStrategy,
+    error::{BuildError, RunError, TaskError},
+    nursery::NurseryOptions,
+    panics, places,
+    scope::{self, Nursery},
+};
+
+/// Workers with their stacks, queues and timers.
+///
+/// Most programs need none by name: [`run`](crate::run) and [`nursery`](crate::nursery) use a common one, made on first use.
+///
+/// ```
+/// use sched_tasks::Runtime;
+///
+/// let runtime = Runtime::builder().workers(2).build()?;
+/// let sum: u64 = runtime.run(|| (1..=10).sum())?;
+/// assert_eq!(sum, 55);
+/// # Ok::<(), sched_tasks::RunError>(())
+/// ```
+pub struct Runtime {
+    shared: &'static Shared,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Chooses what a [`Runtime`] is like.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    workers: Option<usize>,
+    stack_bytes: usize,
+    max_fibers: usize,
+    strategy: VictimStrategy,
+    seed: u64,
+    name: String,
+    no_stealing: Vec<usize>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let stacks = SlabOptions::default();
+        Self {
+            workers: None,
+            stack_bytes: stacks.stack_bytes,
+            max_fibers: stacks.max_stacks,
+            strategy: VictimStrategy::default(),
+            seed: 0x6275_7273_6172, // any number, but the same in every run
+            name: "bursar".into(),
+            no_stealing: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// How many worker threads: 1 to 256. Default: one per CPU.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// How much stack each fiber may use: a multiple of the page size, 16 KiB to 1 GiB. Default: 64 KiB. Only what a task touches is taken
+    /// from memory.
+    pub fn stack_bytes(mut self, bytes: usize) -> Self {
+        self.stack_bytes = bytes;
+        self
+    }
+
+    /// How many fibers may be started and not ended at one time. Default: 1,048,576.
+    pub fn max_fibers(mut self, fibers: usize) -> Self {
+        self.max_fibers = fibers;
+        self
+    }
+
+    /// Whom an idle worker robs.
+    pub fn victims(mut self, strategy: VictimStrategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Where the workers' random choices begin.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What the threads are called: `name-0`, `name-1`, …
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Worker `index` will not steal; see also [`Runtime::set_stealing`].
+    pub fn without_stealing(mut self, index: usize) -> Self {
+        self.no_stealing.push(index);
+        self
+    }
+
+    /// Starts the workers.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let workers = self.workers.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
+        });
+        if !(1..=MAX_WORKERS).contains(&workers) {
+            return Err(BuildError::Workers { wanted: workers });
+        }
+        let stacks = Slab::reserve(SlabOptions {
+            stack_bytes: self.stack_bytes,
+            max_stacks: self.max_fibers,
+            ..SlabOptions::default()
+        })
+        .map_err(|error| BuildError::Stacks(error.into()))?;
+        panics::install_hook();
+        let deques: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
+        let slots = deques.iter().enumerate().map(|(index, deque)| WorkerSlot {
+            home: places::take_home(),
+            stealer: deque.stealer(),
+            may_steal: AtomicBool::new(!self.no_stealing.contains(&index)),
+            fails_next: AtomicBool::new(false),
+            counters: Counters::default(),
+        });
+        let shared: &'static Shared = Box::leak(Box::new(Shared {
+            urgent: Injector::default(),
+            injected: Injector::default(),
+            patient: Injector::default(),
+            idle: Idle::new(),
+            clock: Clock::default(),
+            workers: slots.collect(),
+            strategy: self.strategy,
+            seed: self.seed,
+            stack_bytes: self.stack_bytes,
+            stacks,
+            stopping: AtomicBool::new(false),
+            process: std::process::id(),
+        }));
+        let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers) };
+        for (index, deque) in deques.into_iter().enumerate() {
+            let started = std::thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
+                if let Err(error) = mech_fiber::prepare_thread() {
+                    eprintln!("bursar: worker {index} cannot recover from stack overflows: {error}");
+                }
+                Rc::new(Worker::new(index, shared, deque)).main();
+            });
+            match started {
+                Ok(thread) => runtime.threads.push(thread),
+                Err(error) => return Err(BuildError::Thread { worker: index, error: error.into() }), // drop stops the others
+            }
+        }
+        Ok(runtime)
+    }
+}
+
+impl Runtime {
+    /// Chooses what the runtime is like.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// One worker per CPU, and all defaults.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::default().build()
+    }
+
+    /// Runs `root` as a task and blocks the caller until it has ended. It may borrow from the caller, and block without blocking a worker.
+    #[track_caller]
+    pub fn run<F, T>(&self, root: F) -> Result<T, RunError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let process = std::process::id();
+        if process != self.shared.process {
+            return Err(RunError::Forked { parent: self.shared.process });
+        }
+        let site = Location::caller();
+        let outcome = scope::open(self.shared, NurseryOptions::new(), |nursery| nursery.spawn_at(site, root).join());
+        outcome.map_err(RunError::Task)
+    }
+
+    /// Opens a nursery whose tasks run here. Its body runs on the caller's thread.
+    pub fn nursery<'env, F, T>(&self, body: F) -> Result<T, TaskError>
+    where
+        F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
+    {
+        scope::open(self.shared, NurseryOptions::new(), body)
+    }
+
+    /// How many workers it has.
+    pub fn workers(&self) -> usize {
+        self.shared.workers.len()
+    }
+
+    /// What the workers have done so far.
+    pub fn stats(&self) -> Stats {
+        Stats { workers: self.shared.workers.iter().map(|worker| worker.counters.read()).collect() }
+    }
+
+    /// What the stacks are up to.
+    pub fn stacks(&self) -> mech_fiber::SlabStats {
+        self.shared.stacks.stats()
+    }
+
+    /// Allows or forbids worker `index` to steal. False if there is no such worker.
+    pub fn set_stealing(&self, index: usize, allowed: bool) -> bool {
+        self.shared.workers.get(index).is_some_and(|worker| {
+            worker.may_steal.store(allowed, Relaxed);
+            true
+        })
+    }
+
+    /// Makes worker `index` panic at its next turn, to see that it is restarted and nothing is lost.
+    #[doc(hidden)]
+    pub fn fail_worker(&self, index: usize) {
+        let worker = &self.shared.workers[index];
+        worker.fails_next.store(true, Relaxed);
+        worker.home.ring();
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Release);
+        self.shared.idle.ring_all();
+        self.shared.workers.iter().for_each(|worker| worker.home.ring());
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                eprintln!("bursar: a worker ended by a panic that could not be contained");
+            }
+        }
+        self.shared.clock.stop();
+        self.shared.workers.iter().for_each(|worker| places::give_home(worker.home));
+        self.shared.stacks.retire();
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+/// The runtime everybody shares, made on first use and never dropped.
+pub(crate) fn global() -> Result<&'static Runtime, BuildError> {
+    static GLOBAL: OnceLock<Result<Runtime, BuildError>> = OnceLock::new();
+    GLOBAL.get_or_init(Runtime::new).as_ref().map_err(Clone::clone)
+}

@@ -1,0 +1,107 @@
+//! What the workers of a runtime share.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+
+use mech_sync::{Home, Idle, Injector, Stealer};
+use vocab::{Priority, TaskId};
+
+use super::{clock::Clock, stats::Counters};
+use crate::{
+    decide::VictimStrategy,
+    raw::task::{Runnable, RunnableRef},
+    strand,
+};
+
+/// One runtime's common ground. Leaked: tickets, wakers and handles may point to it after the runtime is gone, and it is small. What is large,
+/// stacks and queues, is given back.
+pub(crate) struct Shared {
+    pub(crate) urgent: Injector<RunnableRef>,
+    pub(crate) injected: Injector<RunnableRef>,
+    pub(crate) patient: Injector<RunnableRef>,
+    pub(crate) idle: Idle,
+    pub(crate) clock: Clock,
+    pub(crate) workers: Box<[WorkerSlot]>,
+    pub(crate) strategy: VictimStrategy,
+    pub(crate) seed: u64,
+    pub(crate) stack_bytes: usize,
+    pub(crate) stacks: &'static mech_fiber::Slab,
+    pub(crate) stopping: AtomicBool,
+    pub(crate) process: u32,
+}
+
+/// What others may know of a worker.
+pub(crate) struct WorkerSlot {
+    pub(crate) home: &'static Home,
+    pub(crate) stealer: Stealer<Runnable>,
+    pub(crate) may_steal: AtomicBool,
+    /// A test asked this worker to fail.
+    pub(crate) fails_next: AtomicBool,
+    pub(crate) counters: Counters,
+}
+
+impl Shared {
+    /// Makes a task known: to the caller's own queue if it is one of our workers, else to all.
+    #[inline]
+    pub(crate) fn publish(&'static self, runnable: RunnableRef) {
+        strand::with(|strand| match &strand.worker {
+            Some(worker) if std::ptr::eq(worker.shared, self) => worker.push(runnable),
+            _ => self.inject(&self.injected, runnable),
+        });
+    }
+
+    /// The same with a hint.
+    pub(crate) fn publish_as(&'static self, priority: Priority, runnable: RunnableRef) {
+        match priority {
+            Priority::Normal => self.publish(runnable),
+            Priority::High => self.inject(&self.urgent, runnable),
+            Priority::Low => self.inject(&self.patient, runnable),
+        }
+    }
+
+    pub(crate) fn inject(&self, queue: &Injector<RunnableRef>, runnable: RunnableRef) {
+        queue.push(runnable);
+        self.idle.published();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Acquire)
+    }
+
+    /// Whether there is work that any worker may take.
+    pub(crate) fn has_work(&self, except: usize) -> bool {
+        !self.urgent.is_empty()
+            || !self.injected.is_empty()
+            || !self.patient.is_empty()
+            || (self.workers[except].may_steal.load(Relaxed)
+                && self.workers.iter().enumerate().any(|(index, worker)| index != except && !worker.stealer.is_empty()))
+    }
+}
+
+/// Numbers for tasks, given out by the block so that workers do not meet over them.
+pub(crate) struct TaskIds {
+    next: std::cell::Cell<u64>,
+    end: std::cell::Cell<u64>,
+}
+
+const ID_BLOCK: u64 = 1024;
+
+impl TaskIds {
+    pub(crate) const fn new() -> Self {
+        Self { next: std::cell::Cell::new(0), end: std::cell::Cell::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> TaskId {
+        static BLOCKS: AtomicU64 = AtomicU64::new(0);
+        let mut next = self.next.get();
+        if next == self.end.get() {
+            next = BLOCKS.fetch_add(1, Relaxed) * ID_BLOCK + 1;
+            self.end.set(next + ID_BLOCK);
+        }
+        self.next.set(next + 1);
+        TaskId(next)
+    }
+}

@@ -1,0 +1,502 @@
+//! A worker: one thread that runs tasks, on stacks it changes only when a task waits.
+//!
+//! ```text
+//!   trunk (the thread's own stack)
+//!     │ resume ──► a fiber: runs task after task, until one of them waits
+//!     │ ◄── BLOCKED / YIELDED   the stack stays behind, with the task on it
+//!     │ ◄── IDLE                nothing to run on it: the stack is kept warm
+//!     └ search, sleep
+//! ```
+//!
+//! # Invariants
+//! A started task never leaves its worker. A task that does not wait costs no switch. Before a worker runs anything of another nursery, or
+//! sleeps, it has told the last nursery how many of its tasks ended.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    hint,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::Ordering::Relaxed,
+    },
+    time::{Duration, Instant},
+};
+
+use mech_fiber::{Fiber, Step};
+use mech_sync::{Deque, Home, Seat, Steal};
+
+use super::{
+    shared::{Shared, TaskIds, WorkerSlot},
+    stats,
+};
+use crate::{
+    decide::{self, Choice, FirstReady, View},
+    error::{Reason, TaskError},
+    places,
+    raw::{
+        current,
+        scope::{self, ScopeRef, Unfinished},
+        task::{Runnable, RunnableRef},
+    },
+    strand::{BLOCKED, IDLE, Strand, Woken, YIELDED},
+};
+
+/// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
+const SEARCH_STEPS: u32 = 8;
+
+/// What to resume an idle fiber with.
+const GO_ON: usize = 0;
+const EXIT: usize = 1;
+
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) shared: &'static Shared,
+    pub(crate) home: &'static Home,
+    pub(crate) ids: TaskIds,
+    /// Unstarted tasks; others steal from it.
+    deque: Deque<Runnable>,
+    /// Started tasks that can go on, in the order they became ready.
+    ready: RefCell<VecDeque<Ready>>,
+    fibers: RefCell<Vec<FiberSlot>>,
+    /// Fibers without a task, the warmest last.
+    idle_fibers: RefCell<Vec<u32>>,
+    /// Places of `fibers` whose stack was lost.
+    vacant: RefCell<Vec<u32>>,
+    /// What an idle fiber is resumed for.
+    handoff: Cell<Option<RunnableRef>>,
+    /// What the fiber that just went idle had found to do instead.
+    found: Cell<Option<Next>>,
+    tick: Cell<u32>,
+    random: Cell<u64>,
+    /// Ended tasks of one nursery that it has not been told of.
+    ended: Cell<Option<(ScopeRef, u32)>>,
+    /// Undertakers of overflowed stacks, see [`Worker::bury`].
+    burials: RefCell<VecDeque<Box<dyn FnOnce(&Strand)>>>,
+}
+
+struct FiberSlot {
+    /// Borrowed while it runs: a fiber is entered once at a time.
+    fiber: RefCell<Fiber>,
+    strand: Rc<Strand>,
+}
+
+struct Ready {
+    /// After a yield: unstarted tasks older than this go first. A task that was woken waits for none of them: it goes on where
+    /// it was, deep in its tree, before the worker opens up another branch.
+    behind: Option<isize>,
+    what: ReadyWhat,
+}
+
+enum ReadyWhat {
+    Fiber(&'static Seat),
+    Future(RunnableRef),
+}
+
+/// What to do next.
+enum Next {
+    Start(RunnableRef),
+    Resume(&'static Seat),
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, shared: &'static Shared, deque: Deque<Runnable>) -> Self {
+        let home = shared.workers[index].home;
+        Self {
+            index,
+            shared,
+            home,
+            ids: TaskIds::new(),
+            deque,
+            ready: RefCell::default(),
+            fibers: RefCell::default(),
+            idle_fibers: RefCell::default(),
+            vacant: RefCell::default(),
+            handoff: Cell::new(None),
+            found: Cell::new(None),
+            tick: Cell::new(0),
+            random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
+            ended: Cell::new(None),
+            burials: RefCell::default(),
+        }
+    }
+
+    #[inline]
+    fn slot(&self) -> &WorkerSlot {
+        &self.shared.workers[self.index]
+    }
+
+    // ---- what tasks ask of their worker ----
+
+    /// Adds an unstarted task that others may steal.
+    #[inline]
+    pub(crate) fn push(&self, runnable: RunnableRef) {
+        self.deque.push(runnable.into_item());
+        self.shared.idle.published();
+    }
+
+    /// Takes `item` back if nothing was pushed after it and nobody took it.
+    #[inline]
+    pub(crate) fn pop_if_newest(&self, item: *mut Runnable) -> bool {
+        match self.deque.pop() {
+            Some(newest) if newest == item => true,
+            Some(other) => {
+                self.deque.push(other);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// A seat of one of our fibers was woken on this very thread.
+    #[inline]
+    pub(crate) fn enqueue(&self, seat: &'static Seat) {
+        self.ready.borrow_mut().push_back(Ready { behind: None, what: ReadyWhat::Fiber(seat) });
+    }
+
+    /// One of our fibers yielded.
+    #[inline]
+    fn enqueue_behind_all(&self, what: ReadyWhat) {
+        self.ready.borrow_mut().push_back(Ready { behind: Some(self.deque.mark()), what });
+    }
+
+    /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
+    pub(crate) fn requeue(&self, runnable: RunnableRef) {
+        if self.shared.idle.any_sleeper() {
+            self.shared.inject(&self.shared.injected, runnable);
+        } else {
+            self.enqueue_behind_all(ReadyWhat::Future(runnable));
+        }
+    }
+
+    /// Whether anything else could run here now.
+    #[inline]
+    pub(crate) fn has_other_work(&self) -> bool {
+        !self.ready.borrow().is_empty()
+            || !self.deque.is_empty()
+            || self.home.has_arrivals()
+            || !self.shared.urgent.is_empty()
+            || !self.shared.injected.is_empty()
+    }
+
+    /// Notes that a task of `scope` ended. Its nursery is told at the latest before anything of another nursery runs: until then whatever
+    /// runs here keeps that nursery open anyway.
+    #[inline]
+    pub(crate) fn tally(&self, scope: ScopeRef) {
+        match self.ended.get() {
+            Some((same, count)) if same == scope => self.ended.set(Some((scope, count + 1))),
+            Some((other, count)) => {
+                self.ended.set(Some((scope, 1)));
+                other.children_ended(count);
+            }
+            None => self.ended.set(Some((scope, 1))),
+        }
+    }
+
+    /// Tells the nursery whose tasks ended here.
+    #[inline]
+    fn report(&self) {
+        if let Some((scope, count)) = self.ended.take() {
+            scope.children_ended(count);
+        }
+    }
+
+    // ---- choosing ----
+
+    /// What to run next, of what is at hand.
+    #[inline]
+    fn next(&self) -> Option<Next> {
+        if self.home.has_arrivals() {
+            self.home.arrivals().for_each(|seat| self.enqueue(seat));
+        }
+        loop {
+            let tick = self.tick.get().wrapping_add(1);
+            self.tick.set(tick);
+            let unstarted = !self.deque.is_empty();
+            let view = View {
+                tick,
+                urgent: !self.shared.urgent.is_empty(),
+                ready: self.ready.borrow().front().map(|first| FirstReady {
+                    is_next: !unstarted || first.behind.is_none_or(|mark| self.deque.has_passed(mark)),
+                }),
+                unstarted,
+                injected: !self.shared.injected.is_empty(),
+            };
+            let found = match decide::choose(&view) {
+                Choice::Ready => self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
+                    ReadyWhat::Fiber(seat) => Next::Resume(seat),
+                    ReadyWhat::Future(runnable) => Next::Start(runnable),
+                }),
+                Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
+                Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
+                Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
+                Choice::Injected => self.take_injected().map(Next::Start),
+                Choice::Search => {
+                    self.report(); // that may make an owner ready
+                    return self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
+                        ReadyWhat::Fiber(seat) => Next::Resume(seat),
+                        ReadyWhat::Future(runnable) => Next::Start(runnable),
+                    });
+                }
+            };
+            if found.is_some() {
+                return found; // else somebody was quicker: look again
+            }
+        }
+    }
+
+    /// Takes a fair share of the shared queue.
+    fn take_injected(&self) -> Option<RunnableRef> {
+        let share = self.shared.injected.len() / self.shared.workers.len();
+        self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()))
+    }
+
+    /// Robs the others, then looks at what has low priority.
+    fn steal(&self) -> Option<RunnableRef> {
+        let workers = &self.shared.workers;
+        if workers.len() > 1 && self.slot().may_steal.load(Relaxed) {
+            let (state, random) = decide::next_random(self.random.get());
+            self.random.set(state);
+            for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
+                let victim = decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
+                    workers[index].stealer.len()
+                });
+                match workers[victim].stealer.steal() {
+                    Steal::Taken(item) => {
+                        stats::add(&self.slot().counters.stolen, 1);
+                        return Some(RunnableRef::from_item(item));
+                    }
+                    Steal::Empty | Steal::Lost => stats::add(&self.slot().counters.failed_steals, 1),
+                }
+            }
+        }
+        self.shared.patient.pop_batch(0, |_| {})
+    }
+
+    // ---- running ----
+
+    /// The thread's main function: restarts the worker in place if it panics. Its fibers are pinned to this thread, so the thread stays.
+    pub(crate) fn main(self: &Rc<Self>) {
+        let trunk = Strand::new(places::take_seat(self.home), Some(self.clone()));
+        current::enter(&trunk, || {
+            while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.work(&trunk))) {
+                drop(payload); // the panic hook has told
+                stats::add(&self.slot().counters.restarts, 1);
+            }
+            for slot in self.fibers.take() {
+                let mut fiber = slot.fiber.into_inner();
+                if !fiber.is_done() {
+                    let step = fiber.resume(EXIT);
+                    debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
+                }
+                places::give_seat(slot.strand.seat);
+            }
+        });
+        places::give_seat(trunk.seat);
+    }
+
+    fn work(self: &Rc<Self>, trunk: &Strand) {
+        loop {
+            if self.slot().fails_next.swap(false, Relaxed) {
+                panic!("worker {} was told to fail", self.index);
+            }
+            let next = match self.found.take() {
+                Some(next) => Some(next),
+                None => self.next(),
+            };
+            match next.or_else(|| self.search()) {
+                Some(Next::Start(runnable)) => self.start(runnable, trunk),
+                Some(Next::Resume(seat)) => {
+                    self.report();
+                    self.resume(seat.tag());
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Runs an unstarted task on an idle fiber, or on a new one.
+    fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
+        let idle = self.idle_fibers.borrow_mut().pop();
+        match idle.map_or_else(|| self.new_fiber(), Ok) {
+            Ok(key) => {
+                self.handoff.set(Some(runnable));
+                self.resume(key);
+            }
+            Err(error) => runnable.refuse(Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) }, trunk),
+        }
+    }
+
+    fn new_fiber(self: &Rc<Self>) -> Result<u32, mech_fiber::StackError> {
+        let stack = self.shared.stacks.take()?;
+        let seat = places::take_seat(self.home);
+        let strand = Rc::new(Strand::new(seat, Some(self.clone())));
+        let on_fiber = strand.clone();
+        let fiber = RefCell::new(Fiber::new(stack, move |word| run_tasks(&on_fiber, word)));
+        let mut fibers = self.fibers.borrow_mut();
+        let slot = FiberSlot { fiber, strand };
+        let key = match self.vacant.borrow_mut().pop() {
+            Some(key) => {
+                fibers[key as usize] = slot;
+                key
+            }
+            None => {
+                fibers.push(slot);
+                u32::try_from(fibers.len() - 1).expect("a worker has fewer than 2^32 stacks")
+            }
+        };
+        seat.set_tag(key);
+        Ok(key)
+    }
+
+    /// Enters a fiber, and sees to it when it comes back.
+    #[inline]
+    fn resume(self: &Rc<Self>, key: u32) {
+        let fibers = self.fibers.borrow(); // nobody adds fibers while one runs: that is done here, on the trunk
+        let slot = &fibers[key as usize];
+        stats::add(&self.slot().counters.switches, 1);
+        let step = current::enter(&slot.strand, || slot.fiber.borrow_mut().resume(GO_ON));
+        match step {
+            Step::Suspended(BLOCKED) => {}
+            Step::Suspended(YIELDED) => self.enqueue_behind_all(ReadyWhat::Fiber(slot.strand.seat)),
+            Step::Suspended(IDLE) => self.idle_fibers.borrow_mut().push(key),
+            Step::Suspended(other) => unreachable!("a fiber stopped with {other}"),
+            Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
+            Step::Overflowed => {
+                let strand = slot.strand.clone();
+                drop(fibers);
+                self.bury(key, strand);
+            }
+        }
+    }
+
+    /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
+    /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
+    #[cold]
+    fn bury(self: &Rc<Self>, key: u32, strand: Rc<Strand>) {
+        stats::add(&self.slot().counters.overflows, 1);
+        self.vacant.borrow_mut().push(key);
+        // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
+        let stack_bytes = self.shared.stack_bytes;
+        self.burials.borrow_mut().push_back(Box::new(move |undertaker| {
+            for frame in scope::unfinished(&strand) {
+                match frame {
+                    Unfinished::Nursery(nursery) => {
+                        nursery.cancel();
+                        nursery.wait(undertaker);
+                    }
+                    Unfinished::Join(completion) => {
+                        let ticket = undertaker.seat.ticket();
+                        if completion.wait(ticket) {
+                            while undertaker.wait(ticket) == Woken::Kicked {}
+                        }
+                    }
+                }
+            }
+            let running = strand.running.get().expect("only a task can overflow a fiber's stack");
+            let error = TaskError::new(Reason::StackOverflow { stack_bytes }, Some(running.task().label()));
+            strand.end();
+            running.fail(error, undertaker);
+        }));
+        match self.idle_fibers.borrow_mut().pop().map_or_else(|| self.new_fiber(), Ok) {
+            Ok(key) => self.resume(key),
+            Err(_) => {} // no stack for it now: the next fiber that has one sees to it first
+        }
+    }
+
+    // ---- waiting for work ----
+
+    /// Looks everywhere, for a while, then sleeps until there is something. None: the runtime is stopping.
+    #[cold]
+    fn search(&self) -> Option<Next> {
+        let idle = &self.shared.idle;
+        let mut searching = idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
+        loop {
+            if let Some(next) = self.look(searching) {
+                if searching {
+                    idle.end_search();
+                }
+                return Some(next);
+            }
+            idle.fall_asleep(self.home, searching);
+            if !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping() {
+                stats::add(&self.slot().counters.parks, 1);
+                self.home.sleep(None);
+                stats::add(&self.slot().counters.wakes, 1);
+            }
+            searching = idle.stay_awake(self.home);
+            if self.shared.is_stopping() && !self.home.has_arrivals() && !self.shared.has_work(self.index) {
+                if searching {
+                    idle.end_search();
+                }
+                return None;
+            }
+        }
+    }
+
+    /// One look at everything; a searcher looks again and again, less and less often.
+    fn look(&self, searching: bool) -> Option<Next> {
+        let look_once = || self.next().or_else(|| self.steal().map(Next::Start));
+        let found = look_once();
+        if found.is_some() || !searching {
+            return found;
+        }
+        for step in 0..SEARCH_STEPS {
+            let pause_end = Instant::now() + Duration::from_micros(1 << step);
+            while Instant::now() < pause_end {
+                if self.home.has_arrivals() || self.shared.has_work(self.index) {
+                    break;
+                }
+                for _ in 0..8 {
+                    hint::spin_loop();
+                }
+            }
+            if self.shared.is_stopping() {
+                return None;
+            }
+            let found = look_once();
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+}
+
+/// What a fiber does: task after task. Returns when the worker exits.
+fn run_tasks(strand: &Strand, mut word: usize) -> usize {
+    let worker = strand.worker.as_ref().expect("a fiber has a worker");
+    while word == GO_ON {
+        while let Some(burial) = { worker.burials.borrow_mut().pop_front() } {
+            burial(strand);
+        }
+        let mut next = worker.handoff.take().map(Next::Start);
+        while let Some(Next::Start(runnable)) = next {
+            stats::add(&worker.slot().counters.executed, 1);
+            runnable.run(strand);
+            next = worker.next();
+        }
+        worker.found.set(next);
+        word = mech_fiber::suspend(IDLE);
+    }
+    0
+}
+
+/// Lets others run. Says whether there were any.
+pub(crate) fn yield_now(strand: &Strand) -> bool {
+    match &strand.worker {
+        Some(worker) => {
+            let others = worker.has_other_work();
+            if others {
+                mech_fiber::suspend(YIELDED);
+            }
+            others
+        }
+        None => {
+            std::thread::yield_now();
+            false
+        }
+    }
+}

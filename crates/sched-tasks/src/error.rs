@@ -1,0 +1,328 @@
+//! What can go wrong with a task, said so that a person can act on it.
+//!
+//! [`TaskError`] converts from every error type, so `?` works in task bodies; for that reason it does not implement
+//! [`std::error::Error`] itself, but becomes a boxed one wherever that is asked for.
+
+use std::{error::Error, fmt, panic::Location, sync::Arc, time::Duration};
+
+use vocab::TaskId;
+
+use crate::state::NurseryState;
+
+/// Why a task or a nursery did not succeed.
+///
+/// Cheap to clone: a failing child gives it to whoever joins the child and to its nursery.
+#[derive(Clone)]
+pub struct TaskError(Arc<Inner>);
+
+struct Inner {
+    reason: Reason,
+    task: Option<TaskLabel>,
+    others: Vec<TaskError>,
+}
+
+/// The kinds of failure.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The task panicked.
+    Panicked {
+        /// What it said.
+        message: Arc<str>,
+        /// Where: `file:line:column`, if the panic hook saw it.
+        location: Option<Arc<str>>,
+    },
+    /// The task returned an error.
+    Failed(Arc<dyn Error + Send + Sync>),
+    /// Its nursery was cancelled.
+    Cancelled,
+    /// Its nursery's deadline passed.
+    DeadlineExceeded {
+        /// The time it had.
+        after: Duration,
+    },
+    /// The task used up its stack.
+    StackOverflow {
+        /// How large it was.
+        stack_bytes: usize,
+    },
+    /// The nursery may not spawn any more tasks.
+    SpawnBudgetExhausted {
+        /// How many it was allowed.
+        limit: u64,
+    },
+    /// There is no memory left for what the task needs.
+    MemoryBudgetExhausted {
+        /// What was asked for, and the way out.
+        what: Arc<str>,
+    },
+    /// A spawn came after the nursery stopped taking tasks.
+    NurseryNotActive {
+        /// What state it was in.
+        state: NurseryState,
+    },
+}
+
+/// Which task it was.
+#[derive(Debug, Clone)]
+pub struct TaskLabel {
+    /// Its number.
+    pub id: TaskId,
+    /// Its name, if it was given one.
+    pub name: Option<Arc<str>>,
+    /// Where it was spawned.
+    pub spawned_at: &'static Location<'static>,
+}
+
+impl TaskError {
+    pub(crate) fn new(reason: Reason, task: Option<TaskLabel>) -> Self {
+        Self(Arc::new(Inner { reason, task, others: Vec::new() }))
+    }
+
+    /// An error that says `message`.
+    pub fn msg(message: impl Into<String>) -> Self {
+        Self::from(Message(message.into()))
+    }
+
+    pub(crate) fn of_task(self, task: &TaskLabel) -> Self {
+        match &self.0.task {
+            Some(_) => self,
+            None => Self(Arc::new(Inner {
+                reason: self.0.reason.clone(),
+                task: Some(task.clone()),
+                others: self.0.others.clone(),
+            })),
+        }
+    }
+
+    /// Whether it is the very same failure, not just one like it.
+    pub(crate) fn is_same(&self, other: &TaskError) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn with_others(self, others: Vec<TaskError>) -> Self {
+        if others.is_empty() {
+            return self;
+        }
+        Self(Arc::new(Inner { reason: self.0.reason.clone(), task: self.0.task.clone(), others }))
+    }
+
+    /// What happened.
+    pub fn reason(&self) -> &Reason {
+        &self.0.reason
+    }
+
+    /// Which task it happened to, if it was one.
+    pub fn task(&self) -> Option<&TaskLabel> {
+        self.0.task.as_ref()
+    }
+
+    /// What else failed in the same nursery, in the order it happened.
+    pub fn others(&self) -> &[TaskError] {
+        &self.0.others
+    }
+
+    /// Whether it is the consequence of a cancellation rather than a failure of its own.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.reason(), Reason::Cancelled)
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.reason(), Reason::Panicked { .. })
+    }
+
+    /// The error the task returned, if it is an `E`.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        match self.reason() {
+            Reason::Failed(error) => error.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Panicked { message, location: Some(at) } => write!(f, "panicked at {at}: {message}"),
+            Reason::Panicked { message, location: None } => write!(f, "panicked: {message}"),
+            Reason::Failed(error) => write!(f, "failed: {error}"),
+            Reason::Cancelled => f.write_str("cancelled"),
+            Reason::DeadlineExceeded { after } => {
+                write!(f, "the deadline of {after:?} passed; give the nursery more time or less work")
+            }
+            Reason::StackOverflow { stack_bytes } => write!(
+                f,
+                "overflowed its stack of {stack_bytes} bytes; recurse less deeply or build the runtime with \
+                 `.stack_bytes({})`",
+                stack_bytes * 2
+            ),
+            Reason::SpawnBudgetExhausted { limit } => write!(
+                f,
+                "the nursery has spawned the {limit} tasks it may; raise `NurseryOptions::spawn_limit` or open another"
+            ),
+            Reason::MemoryBudgetExhausted { what } => f.write_str(what),
+            Reason::NurseryNotActive { state } => {
+                write!(f, "the nursery is {state} and takes no more tasks; spawn before it is closed")
+            }
+        }
+    }
+}
+
+impl fmt::Display for TaskLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "task `{name}` ({}, spawned at {})", self.id, self.spawned_at),
+            None => write!(f, "task {} (spawned at {})", self.id, self.spawned_at),
+        }
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task() {
+            Some(task) => write!(f, "{task} {}", self.reason())?,
+            None => write!(f, "{}", self.reason())?,
+        }
+        match self.others().len() {
+            0 => Ok(()),
+            1 => write!(f, " (and one more: {})", self.others()[0]),
+            n => write!(f, " (and {n} more, the next: {})", self.others()[0]),
+        }
+    }
+}
+
+impl fmt::Debug for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[derive(Debug)]
+struct Message(String);
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Message {}
+
+impl<E: Error + Send + Sync + 'static> From<E> for TaskError {
+    fn from(error: E) -> Self {
+        Self::new(Reason::Failed(Arc::new(error)), None)
+    }
+}
+
+/// A [`TaskError`] in the shape of a standard error.
+#[derive(Debug)]
+struct Boxed(TaskError);
+
+impl fmt::Display for Boxed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Boxed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self.0.reason() {
+            Reason::Failed(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+impl From<TaskError> for Box<dyn Error + Send + Sync> {
+    fn from(error: TaskError) -> Self {
+        Box::new(Boxed(error))
+    }
+}
+
+impl From<TaskError> for Box<dyn Error> {
+    fn from(error: TaskError) -> Self {
+        Box::new(Boxed(error))
+    }
+}
+
+/// Why [`crate::Runtime::run`] has no result.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The root task did not succeed.
+    Task(TaskError),
+    /// The runtime could not be made.
+    Build(BuildError),
+    /// This process is a fork of the one that made the runtime, and forks have no workers.
+    Forked {
+        /// The process that has the workers.
+        parent: u32,
+    },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Task(error) => error.fmt(f),
+            RunError::Build(error) => error.fmt(f),
+            RunError::Forked { parent } => write!(
+                f,
+                "this runtime's workers live in process {parent}, of which this one is a fork; build a new runtime after `fork`"
+            ),
+        }
+    }
+}
+
+impl Error for RunError {}
+
+impl From<TaskError> for RunError {
+    fn from(error: TaskError) -> Self {
+        RunError::Task(error)
+    }
+}
+
+impl From<BuildError> for RunError {
+    fn from(error: BuildError) -> Self {
+        RunError::Build(error)
+    }
+}
+
+/// Why a runtime could not be made.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Not between 1 and 256.
+    Workers {
+        /// How many were asked for.
+        wanted: usize,
+    },
+    /// The stacks could not be had as asked for.
+    Stacks(Arc<mech_fiber::StackError>),
+    /// The system would not start a thread.
+    Thread {
+        /// Which worker it was for.
+        worker: usize,
+        /// What the system said.
+        error: Arc<std::io::Error>,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Workers { wanted } => write!(
+                f,
+                "{wanted} workers wanted, but a runtime has 1 to {}; leave `.workers()` out for one per CPU",
+                crate::MAX_WORKERS
+            ),
+            BuildError::Stacks(error) => error.fmt(f),
+            BuildError::Thread { worker, error } => write!(
+                f,
+                "no thread for worker {worker}: {error}; ask for fewer workers or raise the process limit (`ulimit -u`)"
+            ),
+        }
+    }
+}
+
+impl Error for BuildError {}

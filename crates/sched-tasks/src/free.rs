@@ -1,0 +1,163 @@
+//! What any task may ask for, without holding anything.
+
+use std::time::Duration;
+
+use crate::{
+    drive::{clock::Alarm, runtime, worker},
+    error::{RunError, TaskError, TaskLabel},
+    raw,
+    strand::{self, Strand, Woken},
+};
+
+/// Runs `root` as a task of the common runtime and blocks the caller until it has ended. See [`Runtime::run`](crate::Runtime::run).
+///
+/// ```
+/// let total = sched_tasks::run(|| 6 * 7)?;
+/// assert_eq!(total, 42);
+/// # Ok::<(), sched_tasks::RunError>(())
+/// ```
+#[track_caller]
+pub fn run<F, T>(root: F) -> Result<T, RunError>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    runtime::global()?.run(root)
+}
+
+/// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
+pub fn yield_now() {
+    strand::with(|strand| {
+        strand.checkpoint();
+        worker::yield_now(strand);
+        strand.checkpoint();
+    });
+}
+
+/// Ends the task here if it was cancelled, by unwinding. Long computations call this now and then.
+#[inline]
+pub fn checkpoint() {
+    strand::with(Strand::checkpoint);
+}
+
+/// Whether the nursery around the caller was cancelled: the next checkpoint ends the task, or will when shields and grace are over.
+pub fn is_cancelled() -> bool {
+    strand::with(|strand| strand.scope.get().is_some_and(|scope| scope.state().is_cancelled()))
+}
+
+/// Runs `body` without interruption: a cancellation waits until it has returned.
+///
+/// ```
+/// use sched_tasks::{nursery, shield, yield_now};
+///
+/// let mut saved = false;
+/// let outcome = nursery(|n| {
+///     n.cancel();
+///     shield(|| {
+///         yield_now(); // would unwind, outside a shield
+///         saved = true;
+///     });
+///     yield_now();
+///     unreachable!()
+/// });
+/// assert!(saved && outcome.unwrap_err().is_cancelled());
+/// # #[allow(unreachable_code)] fn never() -> Result<(), sched_tasks::TaskError> { Ok(()) }
+/// ```
+pub fn shield<R>(body: impl FnOnce() -> R) -> R {
+    struct Lower;
+    impl Drop for Lower {
+        fn drop(&mut self) {
+            strand::with(|strand| strand.shields.set(strand.shields.get() - 1));
+        }
+    }
+    strand::with(|strand| strand.shields.set(strand.shields.get() + 1));
+    let _lower = Lower;
+    body()
+}
+
+/// Stops the caller for a while; others run meanwhile. A cancellation ends it early.
+pub fn sleep(time: Duration) {
+    strand::with(|strand| {
+        strand.checkpoint();
+        let Some(worker) = &strand.worker else {
+            return sleep_thread(strand, time);
+        };
+        let ticket = strand.seat.ticket();
+        let alarm = worker.shared.clock.set(time, Alarm::Wake(ticket));
+        loop {
+            match strand.wait(ticket) {
+                Woken::By(_) => return,
+                Woken::Kicked if strand.is_cancelled() => {
+                    worker.shared.clock.clear(alarm);
+                    ticket.withdraw();
+                    strand.unwind();
+                }
+                Woken::Kicked => {}
+            }
+        }
+    });
+}
+
+/// A plain thread sleeps itself; a nursery whose body it runs may still interrupt it.
+fn sleep_thread(strand: &Strand, time: Duration) {
+    let ticket = strand.seat.ticket();
+    let deadline = crate::drive::clock::due(time);
+    while let Some(Woken::Kicked) = strand.wait_until(ticket, Some(deadline)) {
+        if strand.is_cancelled() {
+            ticket.withdraw();
+            strand.unwind();
+        }
+    }
+    ticket.withdraw();
+}
+
+/// Runs `first` here and `second` here or on a worker that has nothing else to do; returns when both are done.
+///
+/// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic goes on here after the other has ended.
+///
+/// ```
+/// use sched_tasks::{join, run};
+///
+/// fn sum(numbers: &[u64]) -> u64 {
+///     match numbers {
+///         [] => 0,
+///         [one] => *one,
+///         _ => {
+///             let (left, right) = numbers.split_at(numbers.len() / 2);
+///             let (left, right) = join(|| sum(left), || sum(right));
+///             left + right
+///         }
+///     }
+/// }
+/// let numbers: Vec<u64> = (1..=1000).collect();
+/// assert_eq!(run(|| sum(&numbers))?, 500_500);
+/// # Ok::<(), sched_tasks::RunError>(())
+/// ```
+#[inline]
+pub fn join<A, B, RA, RB>(first: A, second: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    strand::with(|strand| match &strand.worker {
+        Some(worker) => raw::join::join(strand, worker, first, second),
+        None => match run(|| join(first, second)) {
+            Ok(both) => both,
+            Err(RunError::Task(error)) => rethrow(error),
+            Err(error) => panic!("{error}"),
+        },
+    })
+}
+
+/// A half of a `join` failed on the runtime: on the caller's thread that is a panic again.
+#[cold]
+fn rethrow(error: TaskError) -> ! {
+    std::panic::resume_unwind(Box::new(error.to_string()))
+}
+
+/// Which task is running. None on a plain thread.
+pub fn current_task() -> Option<TaskLabel> {
+    strand::with(Strand::label)
+}

@@ -1,0 +1,30 @@
+//! Tasks: fibers and futures in nurseries, on workers that steal.
+
+pub mod decide;
+mod drive;
+mod error;
+mod free;
+mod local;
+mod nursery;
+mod panics;
+mod places;
+mod raw;
+mod scope;
+mod state;
+mod strand;
+
+pub use decide::VictimStrategy;
+pub use drive::{
+    runtime::{Builder, Runtime},
+    stats::{Stats, WorkerStats},
+};
+pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
+pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};
+pub use local::FiberLocal;
+pub use nursery::{NurseryOptions, OnFailure};
+pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
+pub use state::{IllegalMove, NurseryEvent, NurseryState};
+pub use vocab::{Priority, TaskId};
+
+/// A runtime has at most so many workers.
+pub const MAX_WORKERS: usize = 256;

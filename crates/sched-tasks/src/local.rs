@@ -1,0 +1,73 @@
+//! Storage that belongs to a task: what `thread_local!` is to a thread.
+
+use std::{any::Any, collections::HashMap, rc::Rc};
+
+use crate::strand;
+
+/// The values of one task, by key.
+#[derive(Default)]
+pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
+
+impl Locals {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// A value per task, made on first use and dropped when the task ends. Declare it with [`fiber_local!`](crate::fiber_local).
+///
+/// On a plain thread it is a value per thread.
+#[derive(Debug)]
+pub struct FiberLocal<T: 'static> {
+    make: fn() -> T,
+    /// Gives every key an address of its own, also if two have the same type and initialiser.
+    key: u8,
+}
+
+impl<T: 'static> FiberLocal<T> {
+    #[doc(hidden)]
+    pub const fn new(make: fn() -> T) -> Self {
+        Self { make, key: 1 }
+    }
+
+    /// Uses this task's value.
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        let key = std::ptr::from_ref(&self.key).addr();
+        let found = strand::with(|strand| strand.locals.borrow().0.as_ref().and_then(|map| map.get(&key).cloned()));
+        let value = found.unwrap_or_else(|| {
+            let made: Rc<dyn Any> = Rc::new((self.make)()); // may use other locals, so nothing is borrowed here
+            strand::with(|strand| strand.locals.borrow_mut().0.get_or_insert_default().entry(key).or_insert(made).clone())
+        });
+        f(value.downcast_ref().expect("a key has one type"))
+    }
+}
+
+impl<T: Copy + 'static> FiberLocal<std::cell::Cell<T>> {
+    /// A copy of this task's value.
+    pub fn get(&'static self) -> T {
+        self.with(std::cell::Cell::get)
+    }
+
+    /// Replaces this task's value.
+    pub fn set(&'static self, value: T) {
+        self.with(|cell| cell.set(value));
+    }
+}
+
+/// Declares values that every task has for itself.
+///
+/// ```
+/// use std::cell::Cell;
+/// sched_tasks::fiber_local! {
+///     /// How many retries this task has left.
+///     static RETRIES: Cell<u32> = Cell::new(3);
+/// }
+/// RETRIES.set(RETRIES.get() - 1);
+/// assert_eq!(RETRIES.get(), 2);
+/// ```
+#[macro_export]
+macro_rules! fiber_local {
+    ($($(#[$meta:meta])* $vis:vis static $name:ident : $type:ty = $init:expr;)+) => {
+        $($(#[$meta])* $vis static $name: $crate::FiberLocal<$type> = $crate::FiberLocal::new(|| $init);)+
+    };
+}

@@ -1,0 +1,398 @@
+//! Nurseries: a scope that owns its tasks, waits for them, and tells them to stop.
+//!
+//! # Invariants
+//! A nursery's block is left only after all its children ended. A cancellation reaches every child, and every child's children, once: those that have
+//! not started never start, those that run find out at their next checkpoint, those that wait are woken.
+//!
+//! # Why they hold
+//! Children are counted in a [`Countdown`], whose last member wakes the owner. `cancel` first sets the state, then takes the lock of `inner` and looks who is
+//! enlisted; a child first enlists under that lock, then looks at the state: one of the two sees the other. Nested nurseries enlist with the one around them
+//! when they open, and cancellation walks that tree with a list of its own, not by recursion, so no depth overflows a stack.
+
+use std::{
+    any::Any,
+    sync::{
+        Arc, Weak,
+        atomic::{
+            AtomicBool, AtomicU8, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
+    },
+    task::Waker,
+    time::Duration,
+};
+
+use mech_sync::{Countdown, Seat, SpinLock};
+use slab::Slab;
+
+use crate::{
+    drive::{
+        clock::{Alarm, AlarmKey},
+        shared::Shared,
+    },
+    error::{Reason, TaskError},
+    raw::scope::ScopeRef,
+    state::{NurseryEvent, NurseryState},
+    strand::{self, Strand, Woken},
+};
+
+/// At most so many failures are kept beside the first; more are counted in none.
+const MAX_OTHERS: usize = 64;
+
+/// What a nursery does when a child fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// Cancels the other children.
+    #[default]
+    CancelSiblings,
+    /// Lets them finish.
+    WaitAll,
+}
+
+/// What a nursery is to be like. The default is what [`nursery`](crate::nursery) opens.
+#[derive(Debug, Clone, Default)]
+pub struct NurseryOptions {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) grace: Option<Duration>,
+    pub(crate) spawn_limit: Option<u64>,
+}
+
+impl NurseryOptions {
+    /// Cancels its children when one fails; no deadline, no limit.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A name for messages.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// What to do when a child fails.
+    pub fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = policy;
+        self
+    }
+
+    /// Cancels everything in it after this time.
+    pub fn deadline(mut self, after: Duration) -> Self {
+        self.deadline = Some(after);
+        self
+    }
+
+    /// How long children may go on after a cancellation before it interrupts them. Meanwhile [`is_cancelled`](crate::is_cancelled) tells them.
+    pub fn grace(mut self, time: Duration) -> Self {
+        self.grace = Some(time);
+        self
+    }
+
+    /// How many tasks may be spawned into it in all.
+    pub fn spawn_limit(mut self, tasks: u64) -> Self {
+        self.spawn_limit = Some(tasks);
+        self
+    }
+}
+
+/// Somebody to be woken by a cancellation.
+pub(crate) enum Member {
+    Seat(&'static Seat),
+    Future(Waker),
+}
+
+/// What all parts of a nursery share.
+pub(crate) struct NurseryCore {
+    countdown: Countdown,
+    /// Tasks the owner started; only the owner writes it.
+    started: AtomicU64,
+    state: AtomicU8,
+    /// Children heed the cancellation: at once, or after the grace.
+    interrupts: AtomicBool,
+    /// For a deadline, which may outlive the nursery.
+    this: Weak<NurseryCore>,
+    shared: &'static Shared,
+    owner: &'static Seat,
+    options: NurseryOptions,
+    /// A cancellation from around it does not come in.
+    shielded: bool,
+    /// The nursery around this one, and the place there. It ends later.
+    outer: Option<(ScopeRef, u32)>,
+    /// Tasks spawned against the limit, if there is one.
+    spawned: AtomicU64,
+    inner: SpinLock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    members: Slab<Member>,
+    nested: Slab<Option<Arc<NurseryCore>>>,
+    first: Option<TaskError>,
+    others: Vec<TaskError>,
+    /// Why it was cancelled, if not because a child failed.
+    cancelled_for: Option<Reason>,
+    /// The body has what it wants: a cancellation is not a failure.
+    dismissed: bool,
+    alarms: Vec<AlarmKey>,
+}
+
+/// How a body ended.
+pub(crate) enum Body<T> {
+    Returned(Result<T, TaskError>),
+    Cancelled,
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl NurseryCore {
+    /// Opens a nursery of `strand`, inside the one it is in.
+    pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
+        let shielded = strand.shields.get() > 0;
+        let outer = strand.scope.get();
+        let core = Arc::new_cyclic(|this: &Weak<Self>| Self {
+            countdown: Countdown::new(),
+            started: AtomicU64::new(0),
+            state: AtomicU8::new(NurseryState::Open as u8),
+            interrupts: AtomicBool::new(false),
+            this: this.clone(),
+            shared,
+            owner: strand.seat,
+            shielded,
+            // The nursery does not exist yet, so a cancellation may pass it by; we look again below.
+            outer: outer.map(|outer| (outer, outer.inner.lock().nested.insert(None) as u32)),
+            spawned: AtomicU64::new(0),
+            inner: SpinLock::new(Inner::default()),
+            options,
+        });
+        if let Some((outer, place)) = &core.outer {
+            outer.inner.lock().nested[*place as usize] = Some(core.clone());
+            if !shielded && outer.state().is_cancelled() {
+                core.cancel_tree(outer.is_cancelled());
+            }
+        }
+        if let Some(after) = core.options.deadline {
+            core.set_deadline(after);
+        }
+        core
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    pub(crate) fn state(&self) -> NurseryState {
+        NurseryState::from_bits(self.state.load(Acquire))
+    }
+
+    /// Whether what runs in it is to stop at its next checkpoint.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.interrupts.load(Relaxed)
+    }
+
+    /// Moves the state; true if that changed it.
+    fn step(&self, event: NurseryEvent) -> bool {
+        let moved = self.state.fetch_update(AcqRel, Acquire, |bits| {
+            let from = NurseryState::from_bits(bits);
+            let to = from.after(event).unwrap_or_else(|illegal| panic!("a nursery cannot do that: {illegal:?}"));
+            (to != from).then_some(to as u8)
+        });
+        moved.is_ok()
+    }
+
+    /// Counts a task that is about to be spawned, or says why it may not be.
+    #[inline]
+    pub(crate) fn admit(&self, strand: &Strand) -> Result<(), TaskError> {
+        let state = NurseryState::from_bits(self.state.load(Relaxed));
+        if !state.takes_tasks() || self.options.spawn_limit.is_some() {
+            self.admit_slowly(state)?;
+        }
+        if std::ptr::eq(strand.seat, self.owner) {
+            self.started.store(self.started.load(Relaxed) + 1, Relaxed); // the owner alone writes it
+        } else {
+            self.countdown.add(1);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn admit_slowly(&self, state: NurseryState) -> Result<(), TaskError> {
+        let refusal = match (state, self.options.spawn_limit) {
+            (NurseryState::Cancelling | NurseryState::Cancelled, _) => Reason::Cancelled,
+            (state, _) if !state.takes_tasks() => Reason::NurseryNotActive { state },
+            (_, Some(limit)) if self.spawned.fetch_add(1, Relaxed) >= limit => Reason::SpawnBudgetExhausted { limit },
+            _ => return Ok(()),
+        };
+        let error = TaskError::new(refusal, None);
+        if !error.is_cancelled() {
+            self.child_failed(error.clone());
+        }
+        Err(error)
+    }
+
+    /// Tells that children ended; the last one wakes the owner. The nursery must not be touched after.
+    pub(crate) fn children_ended(&self, children: u32) {
+        if let Some(owner) = self.countdown.done(children) {
+            strand::wake(owner, 0);
+        }
+    }
+
+    /// A child failed: its error is kept, and its siblings are told.
+    #[cold]
+    pub(crate) fn child_failed(&self, error: TaskError) {
+        {
+            let mut inner = self.inner.lock();
+            if inner.first.is_none() {
+                inner.first = Some(error);
+            } else if inner.others.len() < MAX_OTHERS {
+                inner.others.push(error);
+            }
+        }
+        if self.options.on_failure == OnFailure::CancelSiblings {
+            self.cancel();
+        }
+    }
+
+    /// The body returned an error, perhaps one that a child's failure gave it.
+    pub(crate) fn body_failed(&self, error: &TaskError) {
+        let known = self.inner.lock().first.as_ref().is_some_and(|first| first.is_same(error));
+        if !known {
+            self.child_failed(error.clone());
+        }
+    }
+
+    /// Notes somebody to be woken by a cancellation. Returns the place to be given back.
+    pub(crate) fn enlist(&self, member: Member) -> u32 {
+        u32::try_from(self.inner.lock().members.insert(member)).expect("fewer than 2^32 tasks wait at a time")
+    }
+
+    /// Strikes a member off.
+    pub(crate) fn delist(&self, place: u32) {
+        let member = self.inner.lock().members.remove(place as usize);
+        drop(member); // a waker may free its task: not under the lock
+    }
+
+    /// Takes no more tasks.
+    pub(crate) fn close(&self) {
+        self.step(NurseryEvent::Close);
+    }
+
+    /// Tells everything in it to stop.
+    pub(crate) fn cancel(&self) {
+        match self.options.grace {
+            None => self.cancel_tree(true),
+            Some(grace) => {
+                if self.state().is_cancelled() {
+                    return;
+                }
+                self.cancel_tree(false);
+                self.set_alarm(grace, Alarm::Interrupt);
+            }
+        }
+    }
+
+    /// The same, because of something other than a failed child.
+    pub(crate) fn cancel_for(&self, reason: Reason) {
+        {
+            let mut inner = self.inner.lock();
+            if inner.cancelled_for.is_none() && !self.state().is_cancelled() {
+                inner.cancelled_for = Some(reason);
+            }
+        }
+        self.cancel();
+    }
+
+    /// Stops what is left: the body has what it wanted.
+    pub(crate) fn dismiss(&self) {
+        self.inner.lock().dismissed = true;
+        self.cancel();
+    }
+
+    /// The time of grace is over.
+    pub(crate) fn interrupt(&self) {
+        self.cancel_tree(true);
+    }
+
+    /// Cancels this nursery and all inside it, and wakes those who wait if they are to be interrupted.
+    fn cancel_tree(&self, interrupt: bool) {
+        let mut inside = self.cancel_one(interrupt);
+        while let Some(nursery) = inside.pop() {
+            if !nursery.shielded {
+                inside.extend(nursery.cancel_one(interrupt));
+            }
+        }
+    }
+
+    /// Cancels this nursery alone; returns those directly inside it.
+    fn cancel_one(&self, interrupt: bool) -> Vec<Arc<NurseryCore>> {
+        let cancelled = self.step(NurseryEvent::Cancel);
+        let interrupted = interrupt && !self.interrupts.swap(true, AcqRel);
+        if !cancelled && !interrupted {
+            return Vec::new();
+        }
+        let (mut seats, mut wakers) = (vec![self.owner], Vec::new());
+        let inside = {
+            let inner = self.inner.lock();
+            if interrupted {
+                for (_, member) in &inner.members {
+                    match member {
+                        Member::Seat(seat) => seats.push(seat),
+                        Member::Future(waker) => wakers.push(waker.clone()),
+                    }
+                }
+            }
+            inner.nested.iter().filter_map(|(_, nursery)| nursery.clone()).collect()
+        };
+        if interrupted {
+            seats.into_iter().filter_map(Seat::kick).for_each(strand::deliver);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+        inside
+    }
+
+    /// Cancels everything in it after this time.
+    pub(crate) fn set_deadline(&self, after: Duration) {
+        self.set_alarm(after, move |nursery| Alarm::Deadline { nursery, after });
+    }
+
+    fn set_alarm(&self, after: Duration, what: impl FnOnce(Weak<NurseryCore>) -> Alarm) {
+        let key = self.shared.clock.set(after, what(self.this.clone()));
+        self.inner.lock().alarms.push(key);
+    }
+
+    /// Waits until the last child has ended, whatever happens; then the nursery is over.
+    pub(crate) fn wait(&self, strand: &Strand) {
+        let ticket = strand.seat.ticket();
+        if !self.countdown.close(self.started.load(Relaxed), ticket) {
+            while strand.wait(ticket) == Woken::Kicked {} // whoever kicked also told our children
+        }
+        self.end();
+    }
+
+    /// The last child has ended.
+    fn end(&self) {
+        self.step(NurseryEvent::LastChildEnded);
+        let alarms = std::mem::take(&mut self.inner.lock().alarms);
+        alarms.into_iter().for_each(|key| self.shared.clock.clear(key));
+        if let Some((outer, place)) = self.outer {
+            let this = outer.inner.lock().nested.try_remove(place as usize);
+            drop(this);
+        }
+    }
+
+    /// What the block is worth: failed before cancelled before success.
+    pub(crate) fn verdict<T>(&self, body: Body<T>) -> Result<T, TaskError> {
+        let (first, others, cancelled_for, dismissed) = {
+            let mut inner = self.inner.lock();
+            (inner.first.take(), std::mem::take(&mut inner.others), inner.cancelled_for.take(), inner.dismissed)
+        };
+        let cancelled = || TaskError::new(cancelled_for.clone().unwrap_or(Reason::Cancelled), None);
+        match (body, first) {
+            (Body::Panicked(payload), _) => std::panic::resume_unwind(payload),
+            (_, Some(first)) => Err(first.with_others(others)),
+            (Body::Returned(Ok(value)), None) if dismissed || self.state() == NurseryState::Closed => Ok(value),
+            (Body::Returned(Err(error)), None) if self.state() == NurseryState::Closed => Err(error),
+            _ => Err(cancelled()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Seats and homes for everybody who may block. They are never freed, only reused, so that a late waker always finds a live
+//! word (see `mech_sync::seat`).
+
+use std::{
+    sync::{Mutex, PoisonError},
+    task::Waker,
+};
+
+use mech_sync::{Home, Park, Seat, Ticket};
+
+/// Seats are made by the batch: neighbours in memory mostly belong to one worker.
+const BATCH: usize = 64;
+
+static SEATS: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
+static THREAD_HOMES: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());
+static FUTURE_SEATS: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A seat of `home`.
+pub(crate) fn take_seat(home: &'static Home) -> &'static Seat {
+    let mut seats = lock(&SEATS);
+    if seats.is_empty() {
+        let batch: Vec<Seat> = (0..BATCH).map(|_| Seat::new(home)).collect();
+        seats.extend(batch.leak().iter());
+    }
+    let seat = seats.pop().expect("a batch was just made");
+    seat.move_to(home);
+    seat
+}
+
+/// Takes back a seat whose owner will not block on it any more.
+pub(crate) fn give_seat(seat: &'static Seat) {
+    lock(&SEATS).push(seat);
+}
+
+/// A home for a thread.
+pub(crate) fn take_home() -> &'static Home {
+    lock(&THREAD_HOMES).pop().unwrap_or_else(|| Box::leak(Box::new(Home::for_thread())))
+}
+
+/// Takes back the home of a thread that ends.
+pub(crate) fn give_home(home: &'static Home) {
+    home.stay_awake();
+    let _ = home.arrivals();
+    lock(&THREAD_HOMES).push(home);
+}
+
+/// One wait of a future: a seat with a home of its own, parked, and the waker in it.
+#[derive(Debug)]
+pub(crate) struct FutureWait(Ticket);
+
+impl FutureWait {
+    /// Begins to wait: the ticket wakes `waker`.
+    pub(crate) fn begin(waker: &Waker) -> Self {
+        let seat = lock(&FUTURE_SEATS).pop().unwrap_or_else(|| {
+            let home = Box::leak(Box::new(Home::for_future()));
+            Box::leak(Box::new(Seat::new(home)))
+        });
+        seat.home().set_waker(waker);
+        let ticket = seat.ticket();
+        let parked = ticket.park();
+        debug_assert_eq!(parked, Park::Parked, "nobody else has this seat");
+        Self(ticket)
+    }
+
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.0
+    }
+
+    /// Whether the ticket was woken; if not, `waker` will be.
+    pub(crate) fn poll(&self, waker: &Waker) -> bool {
+        // The waker first: a wake that comes after it finds it, one that came before is seen.
+        self.0.seat().home().set_waker(waker);
+        self.0.is_woken()
+    }
+
+    /// Waits for a wake that is under way on another thread.
+    pub(crate) fn until_woken(&self) {
+        while !self.0.is_woken() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for FutureWait {
+    fn drop(&mut self) {
+        self.0.withdraw();
+        self.0.seat().home().clear_waker();
+        lock(&FUTURE_SEATS).push(self.0.seat());
+    }
+}

@@ -1,0 +1,58 @@
+//! Which strand runs on this thread.
+//!
+//! # Invariant
+//! `CURRENT` is null or points to a strand that outlives its being current.
+//!
+//! # Why it holds
+//! A worker sets it around a resume to a strand that it keeps in an `Rc` meanwhile. A plain thread's strand lives in `OWN` and takes its pointer out when the
+//! thread ends.
+
+use std::{cell::Cell, ptr};
+
+use crate::strand::{self, Strand};
+
+thread_local! {
+    static CURRENT: Cell<*const Strand> = const { Cell::new(ptr::null()) };
+    static OWN: Own = Own(Box::new(strand::for_thread()));
+}
+
+struct Own(Box<Strand>);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        CURRENT.set(ptr::null());
+        strand::retire_thread(&self.0);
+    }
+}
+
+/// Runs `f` with the strand of this thread.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
+    let mut current = CURRENT.get();
+    if current.is_null() {
+        current = adopt_thread();
+    }
+    // SAFETY: not null, so by the invariant it lives while it is current; and it stays current while `f` runs on it: a fiber that stops
+    // meanwhile finds itself current again when it goes on.
+    f(unsafe { &*current })
+}
+
+#[cold]
+fn adopt_thread() -> *const Strand {
+    let own = OWN.with(|own| ptr::from_ref(&*own.0));
+    CURRENT.set(own);
+    own
+}
+
+/// Makes `strand` current while `f` runs, then the one before.
+#[inline]
+pub(crate) fn enter<R>(strand: &Strand, f: impl FnOnce() -> R) -> R {
+    struct Back(*const Strand);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _back = Back(CURRENT.replace(strand));
+    f()
+}

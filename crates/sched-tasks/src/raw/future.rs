@@ -1,0 +1,290 @@
+//! A future as a task: polled by any worker, one at a time, when its waker says so.
+//!
+//! ```text
+//!            wake 1               run 2              Ready 4
+//!    IDLE ─────────► SCHEDULED ─────────► RUNNING ─────────► DONE
+//!      ▲                 ▲                   │
+//!      └─────────────────┼──── Pending 3 ────┤
+//!                        └── woken meanwhile ┘
+//! ```
+//!
+//! # Invariant
+//! A future is in at most one queue, and polled by at most one worker. A wake during a poll leads to another poll. The future is dropped before its nursery
+//! is told that it ended; only the emptied memory may outlive that, held by wakers.
+//!
+//! # Why it holds
+//! `wake` sets SCHEDULED by RMW, and only who finds IDLE before queues it. After a poll the worker goes back to IDLE by CAS, which a wake in between makes
+//! fail. `refs` counts the task itself, its handle and every waker.
+
+use std::{
+    cell::UnsafeCell,
+    future::Future,
+    mem::{ManuallyDrop, MaybeUninit},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicU32,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+        fence,
+    },
+    task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
+};
+
+use mech_sync::Completion;
+
+use super::{
+    scope::ScopeRef,
+    task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, TaskRef, VTable},
+};
+use crate::{
+    drive::shared::Shared,
+    error::TaskError,
+    local::Locals,
+    nursery::{Member, NurseryCore},
+    strand::Strand,
+};
+
+const IDLE: u32 = 0;
+const SCHEDULED: u32 = 1;
+const RUNNING: u32 = 2;
+const DONE: u32 = 4;
+
+/// Not among its nursery's members.
+const NO_PLACE: u32 = u32::MAX;
+
+#[repr(C)]
+struct Cell<F, T> {
+    front: Front<T>,
+    state: AtomicU32,
+    /// The task itself, its handle, and every waker.
+    refs: AtomicU32,
+    shared: &'static Shared,
+    /// Touched only by whoever polls.
+    rest: UnsafeCell<Rest<F>>,
+}
+
+struct Rest<F> {
+    future: ManuallyDrop<F>,
+    locals: Locals,
+    place: u32,
+}
+
+type Pointer = NonNull<Runnable>;
+
+/// Makes a task of `scope` that polls `future`. The caller has counted it, and will publish the [`RunnableRef`].
+///
+/// # Safety
+/// As for `task::create`.
+pub(super) unsafe fn create<F, T>(
+    scope: &NurseryCore,
+    future: F,
+    identity: Identity,
+) -> (RunnableRef, Handle<T>)
+where
+    F: Future<Output = Result<T, TaskError>> + Send,
+    T: Send,
+{
+    let cell = Box::new(Cell {
+        front: Front::<T> {
+            header: Header {
+                runnable: Runnable {
+                    vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: release::<F, T> },
+                },
+                completion: Completion::new(),
+                // SAFETY: the task is counted in `scope`; after it is counted as ended nothing reads the reference.
+                scope: unsafe { ScopeRef::new(scope) },
+                identity,
+            },
+            result: UnsafeCell::new(MaybeUninit::uninit()),
+        },
+        state: AtomicU32::new(SCHEDULED),
+        refs: AtomicU32::new(2),
+        shared: scope.shared(),
+        rest: UnsafeCell::new(Rest { future: ManuallyDrop::new(future), locals: Locals::default(), place: NO_PLACE }),
+    });
+    let pointer = NonNull::from(Box::leak(cell)).cast::<Runnable>();
+    // SAFETY: just made and SCHEDULED, so nobody else will hand it out before it ran.
+    (unsafe { RunnableRef::new(pointer) }, Handle::new(pointer))
+}
+
+/// # Safety
+/// `this` is a live [`Cell`] with these types, and SCHEDULED; the caller took it out of the one queue it was in.
+unsafe fn run<F, T>(this: Pointer, strand: &Strand)
+where
+    F: Future<Output = Result<T, TaskError>>,
+{
+    // SAFETY: the task's own reference is given up only by `end`, below.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    let header = &cell.front.header;
+    // SAFETY: RUNNING makes it ours.
+    let rest = unsafe { &mut *cell.rest.get() };
+    let was = cell.state.swap(RUNNING, AcqRel);
+    debug_assert_eq!(was, SCHEDULED);
+    if header.scope.is_cancelled() {
+        // SAFETY: ours, and not ended.
+        return unsafe { end::<F, T>(this, Err(task::cancelled(header)), strand) };
+    }
+    // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
+    let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
+    strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
+    strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
+    // SAFETY: the future stays in this cell until it is dropped.
+    let future = unsafe { Pin::new_unchecked(&mut *rest.future) };
+    let polled = catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))));
+    rest.locals = strand.locals.take();
+    strand.end();
+    match polled {
+        Ok(Poll::Pending) => {
+            if rest.place == NO_PLACE {
+                rest.place = header.scope.enlist(Member::Future((*waker).clone()));
+                if header.scope.is_cancelled() {
+                    waker.wake_by_ref(); // cancelled before it could know of us
+                }
+            }
+            if cell.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_err() {
+                cell.state.store(SCHEDULED, Release);
+                // SAFETY: SCHEDULED by us, in no queue.
+                strand.requeue(unsafe { RunnableRef::new(this) });
+            }
+        }
+        Ok(Poll::Ready(outcome)) => {
+            let outcome = outcome.map_err(|error| error.of_task(&task::label(header)));
+            // SAFETY: ours, and not ended.
+            unsafe { end::<F, T>(this, outcome, strand) };
+        }
+        // SAFETY: as above.
+        Err(payload) => unsafe { end::<F, T>(this, Err(task::error_of(payload, header)), strand) },
+    }
+}
+
+/// # Safety
+/// The caller is RUNNING it, and does not touch it again.
+unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Strand) {
+    // SAFETY: as in `run`.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    let header = &cell.front.header;
+    // SAFETY: ours while RUNNING.
+    let rest = unsafe { &mut *cell.rest.get() };
+    // SAFETY: dropped here only, since it ends once.
+    let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut rest.future) }));
+    let locals = std::mem::take(&mut rest.locals);
+    drop(locals);
+    if rest.place != NO_PLACE {
+        header.scope.delist(rest.place);
+    }
+    cell.state.store(DONE, Release);
+    let outcome = match dropped {
+        Ok(()) => outcome,
+        Err(payload) => Err(task::error_of(payload, header)),
+    };
+    // SAFETY: future and locals are gone; then the task gives up its own reference.
+    unsafe {
+        task::finish(this.cast::<Front<T>>(), outcome, strand, release::<F, T>);
+        release::<F, T>(this);
+    }
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn refuse<F, T>(this: Pointer, error: TaskError, strand: &Strand) {
+    // SAFETY: as in `run`.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    cell.state.swap(RUNNING, AcqRel);
+    let error = error.of_task(&task::label(&cell.front.header));
+    // SAFETY: RUNNING makes it ours.
+    unsafe { end::<F, T>(this, Err(error), strand) };
+}
+
+/// # Safety
+/// As for [`run`], except that a poll began and its stack was lost: the future is in pieces, and is leaked.
+unsafe fn fail<F, T>(this: Pointer, error: TaskError, strand: &Strand) {
+    // SAFETY: as in `run`.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    // SAFETY: RUNNING, by the poll that was lost.
+    let place = unsafe { (*cell.rest.get()).place };
+    if place != NO_PLACE {
+        cell.front.header.scope.delist(place);
+    }
+    cell.state.store(DONE, Release);
+    // SAFETY: nothing will poll it again; then the task gives up its own reference.
+    unsafe {
+        task::finish(this.cast::<Front<T>>(), Err(error), strand, release::<F, T>);
+        release::<F, T>(this);
+    }
+}
+
+/// Gives up one reference.
+///
+/// # Safety
+/// The caller has one.
+unsafe fn release<F, T>(this: Pointer) {
+    // SAFETY: by the caller's reference.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    if cell.refs.fetch_sub(1, Release) == 1 {
+        fence(Acquire); // sees what the others did before they let go
+        // SAFETY: the last reference; future and result are gone or leaked (`ManuallyDrop`, `MaybeUninit`).
+        drop(unsafe { Box::from_raw(this.cast::<Cell<F, T>>().as_ptr()) });
+    }
+}
+
+fn vtable<F, T>() -> &'static RawWakerVTable
+where
+    F: Future<Output = Result<T, TaskError>>,
+{
+    &const {
+        RawWakerVTable::new(clone_waker::<F, T>, wake::<F, T>, wake_by_ref::<F, T>, drop_waker::<F, T>)
+    }
+}
+
+fn pointer(data: *const ()) -> Pointer {
+    NonNull::new(data.cast_mut()).expect("a waker points to its task").cast()
+}
+
+/// # Safety
+/// `data` is a waker's, made by [`run`] or [`clone_waker`].
+unsafe fn clone_waker<F, T>(data: *const ()) -> RawWaker
+where
+    F: Future<Output = Result<T, TaskError>>,
+{
+    // SAFETY: a waker holds (or borrows) a reference.
+    let cell = unsafe { pointer(data).cast::<Cell<F, T>>().as_ref() };
+    let before = cell.refs.fetch_add(1, Relaxed);
+    assert!(before < u32::MAX / 2, "a task has more than two thousand million wakers: something clones them and keeps them all");
+    RawWaker::new(data, vtable::<F, T>())
+}
+
+/// # Safety
+/// As for [`clone_waker`]; the waker is used up.
+unsafe fn wake<F, T>(data: *const ())
+where
+    F: Future<Output = Result<T, TaskError>>,
+{
+    // SAFETY: passed on.
+    unsafe {
+        wake_by_ref::<F, T>(data);
+        drop_waker::<F, T>(data);
+    }
+}
+
+/// # Safety
+/// As for [`clone_waker`].
+unsafe fn wake_by_ref<F, T>(data: *const ())
+where
+    F: Future<Output = Result<T, TaskError>>,
+{
+    let this = pointer(data);
+    // SAFETY: as in `clone_waker`.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    if cell.state.fetch_or(SCHEDULED, AcqRel) == IDLE {
+        // SAFETY: we made it SCHEDULED, so it is in no queue; and not DONE, so its own reference is there.
+        cell.shared.publish(unsafe { RunnableRef::new(this) });
+    }
+}
+
+/// # Safety
+/// As for [`clone_waker`]; the waker is used up.
+unsafe fn drop_waker<F, T>(data: *const ()) {
+    // SAFETY: the waker's own reference.
+    unsafe { release::<F, T>(pointer(data)) };
+}

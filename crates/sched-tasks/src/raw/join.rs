@@ -1,0 +1,130 @@
+//! Two closures, perhaps at the same time: fork-join without an allocation.
+//!
+//! # Invariant
+//! `join` is not left, by return or by unwinding, before its second half was run to its end or taken back unrun.
+//!
+//! # Why it holds
+//! The second half stands in this worker's deque while the first runs. Afterwards it is popped back and run here; or it is not the newest any more, because
+//! somebody took it or others were pushed above it, and the strand waits for its completion.
+
+use std::{
+    any::Any,
+    cell::UnsafeCell,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    ptr::NonNull,
+};
+
+use mech_sync::{Completion, Finish};
+
+use super::{
+    scope::{self, ScopeRef},
+    task::{Runnable, RunnableRef, Running, TaskRef, VTable},
+};
+use crate::{
+    drive::worker::Worker,
+    error::TaskError,
+    strand::{self, Strand, Woken},
+};
+
+#[repr(C)]
+struct Half<F, T> {
+    runnable: Runnable,
+    completion: Completion,
+    task: TaskRef,
+    scope: ScopeRef,
+    closure: UnsafeCell<Option<F>>,
+    result: UnsafeCell<Option<Result<T, Box<dyn Any + Send>>>>,
+}
+
+/// Runs `first` here and `second` here or on a worker that has nothing else to do.
+#[inline]
+pub(crate) fn join<A, B, RA, RB>(strand: &Strand, worker: &Worker, first: A, second: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let half = Half {
+        runnable: Runnable { vtable: &VTable { run: run::<B, RB>, fail: fail::<B, RB>, refuse: fail::<B, RB>, free: keep } },
+        completion: Completion::new(),
+        task: strand.running.get().expect("a fiber that runs user code runs a task").task(),
+        scope: strand.scope.get().expect("a task has a nursery"),
+        closure: UnsafeCell::new(Some(second)),
+        result: UnsafeCell::new(None),
+    };
+    let pointer = NonNull::from(&half).cast::<Runnable>();
+    // SAFETY: `half` stays where it is until it was run or taken back, by the invariant; it is given out once.
+    let item = unsafe { RunnableRef::new(pointer) }.into_item();
+    let first = scope::while_joining(strand, &half.completion, || {
+        worker.push(RunnableRef::from_item(item));
+        let first = catch_unwind(AssertUnwindSafe(first));
+        if !worker.pop_if_newest(item) {
+            wait(strand, &half.completion);
+        }
+        first
+    });
+    // Here nobody else holds a pointer to `half`.
+    let second = half.result.into_inner();
+    match (first, second, half.closure.into_inner()) {
+        (Ok(first), None, Some(closure)) => (first, closure()),
+        (Ok(first), Some(Ok(second)), None) => (first, second),
+        (Ok(_), Some(Err(panic)), None) => resume_unwind(panic),
+        (Err(panic), ..) => resume_unwind(panic),
+        _ => unreachable!("the second half was run or taken back"),
+    }
+}
+
+/// Waits for the second half, whatever else happens: its frame is ours.
+#[cold]
+fn wait(strand: &Strand, completion: &Completion) {
+    let ticket = strand.seat.ticket();
+    if !completion.wait(ticket) {
+        return;
+    }
+    while strand.wait(ticket) == Woken::Kicked {}
+}
+
+/// # Safety
+/// `this` is a [`Half`] with these types that was not run before.
+unsafe fn run<F, T>(this: NonNull<Runnable>, strand: &Strand)
+where
+    F: FnOnce() -> T,
+{
+    // SAFETY: live: `join` waits for the completion.
+    let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
+    // SAFETY: only the one who runs it touches closure and result before it is done.
+    let closure = unsafe { (*half.closure.get()).take() }.expect("a half is run once");
+    strand.begin(Running::new(half.task, this), half.scope);
+    let outcome = catch_unwind(AssertUnwindSafe(closure));
+    strand.end();
+    // SAFETY: as above.
+    unsafe { *half.result.get() = Some(outcome) };
+    tell(&half.completion);
+}
+
+/// # Safety
+/// As for [`run`], except that it began to run and lost its stack, or got none.
+unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, _strand: &Strand) {
+    // SAFETY: as in `run`.
+    let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
+    // SAFETY: as in `run`.
+    unsafe { *half.result.get() = Some(Err(Box::new(error))) };
+    // SAFETY: as in `run`.
+    drop(unsafe { (*half.closure.get()).take() });
+    tell(&half.completion);
+}
+
+fn tell(completion: &Completion) {
+    match completion.finish() {
+        Finish::Wake(ticket) => {
+            strand::wake(ticket, 0);
+        }
+        Finish::Kept => {} // `join` will see it: it has not waited yet
+        Finish::Abandoned => unreachable!("join waits for its halves"),
+    }
+}
+
+/// # Safety
+/// None needed: a half lives on the stack of its `join`.
+unsafe fn keep(_: NonNull<Runnable>) {}

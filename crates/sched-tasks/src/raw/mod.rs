@@ -1,0 +1,15 @@
+//! The unsafe room of this crate: where scopes lend their lifetimes to tasks that run elsewhere.
+//!
+//! # Invariant
+//! Nothing that borrows from a scope is used after the scope's frame is gone.
+//!
+//! # Why it holds
+//! A nursery's frame, and a `join`'s, is left only after every task it started has been counted as ended; a task is counted as ended
+//! last, after its closure, its result and everything it captured has been moved out or dropped. Unwinding waits as well. A stack that overflowed is
+//! never reused, and its frames count as left only when an undertaker has waited in their place (see `scope`).
+
+pub(crate) mod current;
+pub(crate) mod future;
+pub(crate) mod join;
+pub(crate) mod scope;
+pub(crate) mod task;

@@ -1,0 +1,395 @@
+//! A task's memory: what to run, where the result goes, and who frees it.
+//!
+//! # Invariant
+//! The closure is called or dropped once. The result is written once, then read or dropped once. The memory is freed by whichever of
+//! runner and handle leaves last. All of the closure is gone before the nursery is told that the task ended.
+//!
+//! # Why it holds
+//! A deque hands each pointer out once, so `run` is called once. Runner and handle meet in a [`Completion`], which tells exactly one of them to free.
+//! `finish` drops what nobody will read before it counts the task as ended; a handle cannot outlive the scope of the nursery.
+
+use std::{
+    any::Any,
+    cell::UnsafeCell,
+    marker::PhantomData,
+    mem::MaybeUninit,
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    ptr::NonNull,
+    sync::Arc,
+};
+
+use mech_sync::{Completion, Finish};
+use vocab::TaskId;
+
+use super::scope::ScopeRef;
+use crate::{
+    error::{Reason, TaskError, TaskLabel},
+    nursery::NurseryCore,
+    panics,
+    strand::{self, Cancellation, Strand, Woken},
+};
+
+/// Anything a worker can run: the first word of every task and of every half of a `join`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Runnable {
+    pub(super) vtable: &'static VTable,
+}
+
+#[derive(Debug)]
+pub(super) struct VTable {
+    /// Runs it. The pointer must not be used again by the caller.
+    pub(super) run: unsafe fn(NonNull<Runnable>, &Strand),
+    /// Ends it with an error, after it began and its stack was lost.
+    pub(super) fail: unsafe fn(NonNull<Runnable>, TaskError, &Strand),
+    /// Ends it with an error before it began.
+    pub(super) refuse: unsafe fn(NonNull<Runnable>, TaskError, &Strand),
+    /// Gives the handle's share of the memory back.
+    pub(super) free: unsafe fn(NonNull<Runnable>),
+}
+
+/// A pointer to a [`Runnable`] that is to be run once.
+#[derive(Debug)]
+#[must_use = "a task that is not run never ends"]
+pub(crate) struct RunnableRef(NonNull<Runnable>);
+
+// SAFETY: whatever can be run is `Send`: `spawn` and `join` demand it of closures and futures.
+unsafe impl Send for RunnableRef {}
+
+impl RunnableRef {
+    /// # Safety
+    /// The pointer is to a live task (or half of a join) that has not been handed out to be run before.
+    pub(super) unsafe fn new(pointer: NonNull<Runnable>) -> Self {
+        Self(pointer)
+    }
+
+    /// As an item of a deque, from which [`RunnableRef::from_item`] gets it back.
+    #[inline]
+    pub(crate) fn into_item(self) -> *mut Runnable {
+        self.0.as_ptr()
+    }
+
+    /// What a deque gave out. Deques of workers hold only what `into_item` made, and give each out once.
+    #[inline]
+    pub(crate) fn from_item(item: *mut Runnable) -> Self {
+        Self(NonNull::new(item).expect("a deque holds what was pushed"))
+    }
+
+    /// Runs it to its end, or until it waits.
+    #[inline]
+    pub(crate) fn run(self, strand: &Strand) {
+        // SAFETY: by `new` and the deque this is the only use of the pointer, and the task is live until it has run.
+        unsafe { (self.0.as_ref().vtable.run)(self.0, strand) }
+    }
+}
+
+impl RunnableRef {
+    /// Ends it unrun, because of `reason`.
+    pub(crate) fn refuse(self, reason: Reason, strand: &Strand) {
+        // SAFETY: as in `run`.
+        unsafe { (self.0.as_ref().vtable.refuse)(self.0, TaskError::new(reason, None), strand) }
+    }
+}
+
+/// What every task has, whatever it runs.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Header {
+    pub(super) runnable: Runnable,
+    pub(super) completion: Completion,
+    pub(super) scope: ScopeRef,
+    pub(super) identity: Identity,
+}
+
+/// Who a task is.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) id: TaskId,
+    pub(crate) site: &'static Location<'static>,
+    /// One word if there is none.
+    pub(crate) name: Option<Arc<Box<str>>>,
+}
+
+/// The start of a task's memory as its handle knows it: without the type of what runs.
+#[repr(C)]
+pub(super) struct Front<T> {
+    pub(super) header: Header,
+    /// Written before `completion` is done, then the reader's.
+    pub(super) result: UnsafeCell<MaybeUninit<Result<T, TaskError>>>,
+}
+
+#[repr(C)]
+struct Cell<F, T> {
+    front: Front<T>,
+    closure: UnsafeCell<MaybeUninit<F>>,
+}
+
+/// Makes a task of `scope` that will run `closure`. The caller has counted it, and will publish the [`RunnableRef`].
+///
+/// # Safety
+/// `scope` does not end before the task has been counted as ended, and neither `F` nor `T` borrows anything that ends before
+/// `scope` does.
+pub(super) unsafe fn create<F, T>(
+    scope: &NurseryCore,
+    closure: F,
+    identity: Identity,
+) -> (RunnableRef, Handle<T>)
+where
+    F: FnOnce() -> Result<T, TaskError> + Send,
+    T: Send,
+{
+    let cell = Box::new(Cell {
+        front: Front::<T> {
+            header: Header {
+                runnable: Runnable { vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T> } },
+                completion: Completion::new(),
+                // SAFETY: the task is counted in `scope`, and `finish` takes the reference out before it is counted as ended.
+                scope: unsafe { ScopeRef::new(scope) },
+                identity,
+            },
+            result: UnsafeCell::new(MaybeUninit::uninit()),
+        },
+        closure: UnsafeCell::new(MaybeUninit::new(closure)),
+    });
+    let pointer = NonNull::from(Box::leak(cell)).cast::<Runnable>();
+    // SAFETY: just made, and given out once.
+    (unsafe { RunnableRef::new(pointer) }, Handle { pointer, result: PhantomData })
+}
+
+/// # Safety
+/// `this` came from [`create`] with the same types, and has not been run.
+unsafe fn run<F, T>(this: NonNull<Runnable>, strand: &Strand)
+where
+    F: FnOnce() -> Result<T, TaskError>,
+{
+    let cell = this.cast::<Cell<F, T>>();
+    // SAFETY: live until `finish`; the closure is ours alone, since a task is run once.
+    let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
+    let outcome = if header.scope.is_cancelled() {
+        Err(drop_unrun(closure, header, cancelled(header)))
+    } else {
+        strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
+        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        strand.end();
+        match outcome {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(error.of_task(&label(header))),
+            Err(payload) => Err(error_of(payload, header)),
+        }
+    };
+    // SAFETY: the closure is gone and nothing of the task runs any more.
+    unsafe { finish(this.cast::<Front<T>>(), outcome, strand, free::<F, T>) };
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) {
+    let cell = this.cast::<Cell<F, T>>();
+    // SAFETY: as in `run`.
+    let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
+    let error = drop_unrun(closure, header, error.of_task(&label(header)));
+    // SAFETY: as in `run`.
+    unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
+}
+
+/// Drops what never ran: `error` says why, unless a destructor has something worse to tell.
+#[cold]
+pub(super) fn drop_unrun<F>(body: F, header: &Header, error: TaskError) -> TaskError {
+    match catch_unwind(AssertUnwindSafe(|| drop(body))) {
+        Ok(()) => error,
+        Err(payload) => error_of(payload, header),
+    }
+}
+
+/// # Safety
+/// As for [`run`], except that it began to run and never will go on: the closure was moved out.
+unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) {
+    // SAFETY: as the caller promised.
+    unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
+}
+
+/// # Safety
+/// Runner and handle have both left, and the result has been moved out or dropped.
+unsafe fn free<F, T>(this: NonNull<Runnable>) {
+    // SAFETY: made by `Box::leak` in `create`, with these types; closure and result are `MaybeUninit`, so only the header is dropped.
+    drop(unsafe { Box::from_raw(this.cast::<Cell<F, T>>().as_ptr()) });
+}
+
+/// Writes the result, tells the reader, and counts the task as ended.
+///
+/// # Safety
+/// The task ran (or will never run) and nothing of it is left but its front. `free` frees it.
+pub(super) unsafe fn finish<T>(
+    front: NonNull<Front<T>>,
+    outcome: Result<T, TaskError>,
+    strand: &Strand,
+    free: unsafe fn(NonNull<Runnable>),
+) {
+    // SAFETY: live: the runner has not left yet.
+    let header = unsafe { &front.as_ref().header };
+    let scope = header.scope;
+    if let Err(error) = &outcome
+        && !error.is_cancelled()
+    {
+        scope.child_failed(error.clone());
+    }
+    // SAFETY: the reader looks only after `completion` is done.
+    unsafe { (*front.as_ref().result.get()).write(outcome) };
+    match header.completion.finish() {
+        Finish::Kept => {}
+        Finish::Wake(ticket) => {
+            strand::wake(ticket, 0);
+        }
+        Finish::Abandoned => {
+            // SAFETY: the handle left, so result and memory are ours.
+            let result = unsafe { (*front.as_ref().result.get()).assume_init_read() };
+            // A destructor of a value nobody wanted may panic; that is the task's failure as well.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
+                scope.child_failed(error_of(payload, header));
+            }
+            // SAFETY: as above.
+            unsafe { free(front.cast()) };
+        }
+    }
+    strand.count_ended(scope);
+}
+
+pub(super) fn label(header: &Header) -> TaskLabel {
+    let Identity { id, site, name } = &header.identity;
+    TaskLabel { id: *id, name: name.as_deref().map(|name| Arc::from(&**name)), spawned_at: site }
+}
+
+pub(super) fn cancelled(header: &Header) -> TaskError {
+    TaskError::new(Reason::Cancelled, Some(label(header)))
+}
+
+/// What a payload caught from a task means.
+#[cold]
+pub(super) fn error_of(payload: Box<dyn Any + Send>, header: &Header) -> TaskError {
+    if payload.is::<Cancellation>() {
+        return cancelled(header);
+    }
+    match payload.downcast::<TaskError>() {
+        Ok(error) => *error, // a half of a `join` lost its stack
+        Err(payload) => TaskError::new(panics::reason(&*payload), Some(label(header))),
+    }
+}
+
+/// The task that runs on a strand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskRef(pub(super) NonNull<Header>);
+
+impl TaskRef {
+    /// Who it is.
+    pub(crate) fn label(&self) -> TaskLabel {
+        // SAFETY: a strand has a `TaskRef` only between `begin` and `end`, while the task is live.
+        label(unsafe { self.0.as_ref() })
+    }
+}
+
+/// What runs on a strand: on behalf of which task, and what to tell if its stack is lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Running {
+    task: TaskRef,
+    runnable: NonNull<Runnable>,
+}
+
+impl Running {
+    #[inline(always)]
+    pub(super) fn new(task: TaskRef, runnable: NonNull<Runnable>) -> Self {
+        Self { task, runnable }
+    }
+
+    #[inline(always)]
+    pub(crate) fn task(self) -> TaskRef {
+        self.task
+    }
+
+    /// Ends it with `error`. Only for what began and will never go on, because its stack was lost.
+    pub(crate) fn fail(self, error: TaskError, strand: &Strand) {
+        // SAFETY: it is live until it ends, and it ends here: its stack is quarantined.
+        unsafe { (self.runnable.as_ref().vtable.fail)(self.runnable, error, strand) }
+    }
+}
+
+/// The reader's end of a task.
+pub(crate) struct Handle<T> {
+    pointer: NonNull<Runnable>,
+    result: PhantomData<T>,
+}
+
+// SAFETY: a handle gives out the result, which is sent from the thread that ran the task.
+unsafe impl<T: Send> Send for Handle<T> {}
+// SAFETY: by reference one can only ask whether the task is done and who it is.
+unsafe impl<T: Send> Sync for Handle<T> {}
+
+impl<T> Handle<T> {
+    pub(super) fn new(pointer: NonNull<Runnable>) -> Self {
+        Self { pointer, result: PhantomData }
+    }
+
+    fn front(&self) -> &Front<T> {
+        // SAFETY: the handle has not left, so the memory is there; every task begins with a `Front<T>`.
+        unsafe { self.pointer.cast().as_ref() }
+    }
+
+    pub(crate) fn completion(&self) -> &Completion {
+        &self.front().header.completion
+    }
+
+    pub(crate) fn label(&self) -> TaskLabel {
+        label(&self.front().header)
+    }
+
+    /// Waits for the result. A cancelled caller unwinds, unless the result came first.
+    pub(crate) fn join(self) -> Result<T, TaskError> {
+        if !self.completion().is_done() {
+            strand::with(|strand| self.wait(strand));
+        }
+        self.take()
+    }
+
+    fn wait(&self, strand: &Strand) {
+        let ticket = strand.seat.ticket();
+        if !self.completion().wait(ticket) {
+            return;
+        }
+        loop {
+            match strand.wait(ticket) {
+                Woken::By(_) => return,
+                Woken::Kicked if strand.is_cancelled() && self.completion().retract() => {
+                    ticket.withdraw();
+                    strand.unwind();
+                }
+                Woken::Kicked => {}
+            }
+        }
+    }
+
+    /// The result, which must be there.
+    pub(crate) fn take(self) -> Result<T, TaskError> {
+        assert!(self.completion().is_done(), "a result is taken after the task is done");
+        // SAFETY: done, so it was written, and `self` is the only reader.
+        let result = unsafe { (*self.front().result.get()).assume_init_read() };
+        let abandoned = self.completion().abandon();
+        debug_assert!(abandoned, "a task that is done stays done");
+        // SAFETY: the runner left when it finished, and we leave now.
+        unsafe { (self.pointer.as_ref().vtable.free)(self.pointer) };
+        std::mem::forget(self);
+        result
+    }
+}
+
+impl<T> Drop for Handle<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.completion().abandon() {
+            // SAFETY: done, so the result was written; we are its only reader, and the last to leave.
+            unsafe {
+                let result = (*self.front().result.get()).assume_init_read();
+                (self.pointer.as_ref().vtable.free)(self.pointer);
+                drop(result);
+            }
+        }
+    }
+}

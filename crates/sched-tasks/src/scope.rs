@@ -1,0 +1,491 @@
+//! What a user holds of a nursery: the nursery inside its block, and the tasks in it.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use vocab::{Priority, TaskId};
+
+use crate::{
+    drive::{runtime, shared::Shared},
+    error::{Reason, TaskError, TaskLabel},
+    nursery::{Body, NurseryCore, NurseryOptions},
+    places::FutureWait,
+    raw::{
+        scope as raw,
+        task::{Handle, Identity},
+    },
+    state::NurseryState,
+    strand::{self, Cancellation},
+};
+
+/// Opens a nursery, runs `body` in it, and waits for every task the body spawned.
+///
+/// Tasks may borrow whatever outlives the call, because the call does not return before they ended. If a task fails, the others are cancelled and
+/// the error is returned; if several fail, the first is, with the [others](TaskError::others) attached.
+///
+/// Inside a task this blocks the task only; on a plain thread it blocks the thread, and the tasks run on the common runtime.
+///
+/// ```
+/// use sched_tasks::nursery;
+///
+/// let words = vec!["alpha".to_string(), "beta".to_string()];
+/// let lengths: Vec<usize> = nursery(|n| {
+///     let tasks: Vec<_> = words.iter().map(|w| n.spawn(|| w.len())).collect(); // borrows `words`
+///     tasks.into_iter().map(|t| t.join()).collect()
+/// })?;
+/// assert_eq!(lengths, [5, 4]);
+/// # Ok::<(), sched_tasks::TaskError>(())
+/// ```
+///
+/// A task cannot outlive what it borrows; this does not compile:
+///
+/// ```compile_fail,E0373
+/// use sched_tasks::nursery;
+///
+/// nursery(|n| {
+///     let local = String::from("gone when the body returns");
+///     n.spawn(|| local.len());
+///     Ok(())
+/// }).unwrap();
+/// ```
+///
+/// Nor can a handle leave the nursery, or a task be spawned outside one:
+///
+/// ```compile_fail
+/// use sched_tasks::nursery;
+///
+/// let escaped = nursery(|n| Ok(n.spawn(|| 1))).unwrap();
+/// ```
+///
+/// ```compile_fail,E0425
+/// sched_tasks::spawn(|| 1); // there is no such function
+/// ```
+pub fn nursery<'env, F, T>(body: F) -> Result<T, TaskError>
+where
+    F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
+{
+    nursery_with(NurseryOptions::new(), body)
+}
+
+/// Opens a nursery that is like `options` say. See [`nursery`].
+///
+/// ```
+/// use sched_tasks::{NurseryOptions, OnFailure, nursery_with};
+///
+/// let outcome = nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
+///     n.try_spawn(|| Err::<(), _>("no such file".into()));
+///     n.spawn(|| 2 + 2).join() // still runs
+/// });
+/// assert!(outcome.is_err()); // but the failure is not forgotten
+/// ```
+pub fn nursery_with<'env, F, T>(options: NurseryOptions, body: F) -> Result<T, TaskError>
+where
+    F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
+{
+    let shared = strand::with(|strand| strand.worker.as_ref().map(|worker| worker.shared));
+    match shared {
+        Some(shared) => open(shared, options, body),
+        None => open(runtime::global()?.shared(), options, body),
+    }
+}
+
+pub(crate) fn open<'env, F, T>(shared: &'static Shared, options: NurseryOptions, body: F) -> Result<T, TaskError>
+where
+    F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
+{
+    strand::with(|strand| {
+        let core = NurseryCore::open(strand, shared, options);
+        let nursery = Nursery { core, scope: PhantomData, env: PhantomData };
+        let core = nursery.core();
+        raw::while_open(strand, core, || {
+            let caught = raw::enter(strand, core, || catch_unwind(AssertUnwindSafe(|| body(&nursery))));
+            let body = match caught {
+                Ok(returned) => {
+                    if let Err(error) = &returned
+                        && !error.is_cancelled()
+                    {
+                        core.body_failed(error);
+                    }
+                    Body::Returned(returned)
+                }
+                Err(payload) => {
+                    strand.unwinding.set(false);
+                    core.cancel();
+                    if payload.is::<Cancellation>() { Body::Cancelled } else { Body::Panicked(payload) }
+                }
+            };
+            core.wait(strand);
+            core.verdict(body)
+        })
+    })
+}
+
+/// An open nursery, as its body and its tasks see it.
+pub struct Nursery<'scope, 'env: 'scope> {
+    core: Arc<NurseryCore>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'scope, 'env> Nursery<'scope, 'env> {
+    pub(crate) fn core(&self) -> &NurseryCore {
+        &self.core
+    }
+
+    /// Starts a fiber: a closure that may block, and borrow what outlives the nursery.
+    ///
+    /// Whatever it returns is handed over by [`Task::join`]. An `Err` is a value like any other; use [`try_spawn`](Self::try_spawn) if it is to
+    /// fail the nursery. A nursery that takes no more tasks gives out a task that has already failed.
+    #[track_caller]
+    #[inline]
+    pub fn spawn<F, T>(&'scope self, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.spawn_at(Location::caller(), body)
+    }
+
+    #[inline]
+    pub(crate) fn spawn_at<F, T>(&'scope self, site: &'static Location<'static>, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.start(site, None, Priority::Normal, move || Ok(body()))
+    }
+
+    /// Starts a fiber whose `Err` is a failure: it cancels the siblings and becomes the nursery's error.
+    ///
+    /// Any error type can be raised with `?`.
+    #[track_caller]
+    pub fn try_spawn<F, T>(&'scope self, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.start(Location::caller(), None, Priority::Normal, body)
+    }
+
+    /// Starts a future. Any worker polls it, and it is `Send`; its output is handed over by [`Task::join`] or by awaiting the task.
+    #[track_caller]
+    pub fn spawn_async<F>(&'scope self, future: F) -> Task<'scope, F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        self.start_async(Location::caller(), None, Priority::Normal, async move { Ok(future.await) })
+    }
+
+    /// Starts a future whose `Err` is a failure, as in [`try_spawn`](Self::try_spawn).
+    #[track_caller]
+    pub fn try_spawn_async<F, T>(&'scope self, future: F) -> Task<'scope, T>
+    where
+        F: Future<Output = Result<T, TaskError>> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.start_async(Location::caller(), None, Priority::Normal, future)
+    }
+
+    /// Says more about a task before it starts: its name, its priority.
+    pub fn task(&'scope self) -> TaskBuilder<'scope, 'env> {
+        TaskBuilder { nursery: self, name: None, priority: Priority::Normal }
+    }
+
+    #[inline]
+    fn start<F, T>(
+        &'scope self,
+        site: &'static Location<'static>,
+        name: Option<Arc<Box<str>>>,
+        priority: Priority,
+        body: F,
+    ) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        match self.admit() {
+            Ok(id) => {
+                let (runnable, handle) = raw::spawn(self, body, Identity { id, site, name });
+                self.core.shared().publish_as(priority, runnable);
+                Task::live(handle)
+            }
+            Err(refusal) => Task::refused(refusal),
+        }
+    }
+
+    fn start_async<F, T>(
+        &'scope self,
+        site: &'static Location<'static>,
+        name: Option<Arc<Box<str>>>,
+        priority: Priority,
+        future: F,
+    ) -> Task<'scope, T>
+    where
+        F: Future<Output = Result<T, TaskError>> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        match self.admit() {
+            Ok(id) => {
+                let (runnable, handle) = raw::spawn_async(self, future, Identity { id, site, name });
+                self.core.shared().publish_as(priority, runnable);
+                Task::live(handle)
+            }
+            Err(refusal) => Task::refused(refusal),
+        }
+    }
+
+    #[inline]
+    fn admit(&self) -> Result<TaskId, TaskError> {
+        strand::with(|strand| {
+            self.core.admit(strand)?;
+            Ok(strand.next_task_id())
+        })
+    }
+
+    /// Takes no more tasks: later spawns fail with [`Reason::NurseryNotActive`].
+    pub fn close(&self) {
+        self.core.close();
+    }
+
+    /// Tells everything in the nursery to stop, the body included. The block ends with [`Reason::Cancelled`].
+    pub fn cancel(&self) {
+        self.core.cancel_for(Reason::Cancelled);
+    }
+
+    /// Stops the tasks that are left: the body has what it wanted, and its value is the block's.
+    ///
+    /// ```
+    /// use sched_tasks::{channel, nursery};
+    ///
+    /// let fastest = nursery(|n| {
+    ///     let (tx, rx) = channel(1);
+    ///     for mirror in ["a", "b", "c"] {
+    ///         let tx = tx.clone();
+    ///         n.spawn(move || tx.send(mirror));
+    ///     }
+    ///     let first = rx.recv()?;
+    ///     n.dismiss(); // nobody waits for the others
+    ///     Ok(first)
+    /// })?;
+    /// assert!(["a", "b", "c"].contains(&fastest));
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    pub fn dismiss(&self) {
+        self.core.dismiss();
+    }
+
+    /// Cancels everything in the nursery, nested nurseries included, after this time.
+    pub fn deadline(&self, after: Duration) {
+        self.core.set_deadline(after);
+    }
+
+    /// Where the nursery stands.
+    pub fn state(&self) -> NurseryState {
+        self.core.state()
+    }
+
+    /// Something that can cancel this nursery from anywhere, also after it is over.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::downgrade(&self.core))
+    }
+}
+
+impl fmt::Debug for Nursery<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nursery").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+/// Cancels a nursery from anywhere. Does nothing once the nursery is over.
+#[derive(Clone)]
+pub struct Canceller(Weak<NurseryCore>);
+
+impl Canceller {
+    /// As [`Nursery::cancel`].
+    pub fn cancel(&self) {
+        if let Some(core) = self.0.upgrade() {
+            core.cancel_for(Reason::Cancelled);
+        }
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Canceller").finish_non_exhaustive()
+    }
+}
+
+/// What to say about a task before it starts; made by [`Nursery::task`].
+///
+/// ```
+/// use sched_tasks::{Priority, nursery};
+///
+/// nursery(|n| {
+///     let parse = n.task().name("parse").priority(Priority::High).spawn(|| "42".parse::<u32>());
+///     assert_eq!(parse.join()?, Ok(42));
+///     Ok(())
+/// })?;
+/// # Ok::<(), sched_tasks::TaskError>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing starts before `spawn`"]
+pub struct TaskBuilder<'scope, 'env> {
+    nursery: &'scope Nursery<'scope, 'env>,
+    name: Option<Arc<Box<str>>>,
+    priority: Priority,
+}
+
+impl<'scope> TaskBuilder<'scope, '_> {
+    /// A name for messages.
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.name = Some(Arc::new(name.into()));
+        self
+    }
+
+    /// How soon it would like to start.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// As [`Nursery::spawn`].
+    #[track_caller]
+    pub fn spawn<F, T>(self, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.nursery.start(Location::caller(), self.name, self.priority, move || Ok(body()))
+    }
+
+    /// As [`Nursery::try_spawn`].
+    #[track_caller]
+    pub fn try_spawn<F, T>(self, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.nursery.start(Location::caller(), self.name, self.priority, body)
+    }
+
+    /// As [`Nursery::spawn_async`].
+    #[track_caller]
+    pub fn spawn_async<F>(self, future: F) -> Task<'scope, F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        self.nursery.start_async(Location::caller(), self.name, self.priority, async move { Ok(future.await) })
+    }
+}
+
+/// A spawned task. Dropping it lets the task go on: its nursery waits for it.
+///
+/// [`join`](Self::join) it where one may block, or `.await` it in a future.
+pub struct Task<'scope, T> {
+    state: State<T>,
+    scope: PhantomData<&'scope ()>,
+}
+
+enum State<T> {
+    Live { handle: Handle<T>, waiting: Option<FutureWait> },
+    Refused(TaskError),
+    Taken,
+}
+
+impl<T> Task<'_, T> {
+    fn live(handle: Handle<T>) -> Self {
+        Self { state: State::Live { handle, waiting: None }, scope: PhantomData }
+    }
+
+    fn refused(error: TaskError) -> Self {
+        Self { state: State::Refused(error), scope: PhantomData }
+    }
+
+    /// Waits for the task and takes its result.
+    pub fn join(mut self) -> Result<T, TaskError> {
+        self.stop_waiting();
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Live { handle, .. } => handle.join(),
+            State::Refused(error) => Err(error),
+            State::Taken => unreachable!("a task that was awaited to its end cannot be joined"),
+        }
+    }
+
+    /// Whether it has ended.
+    pub fn is_done(&self) -> bool {
+        match &self.state {
+            State::Live { handle, .. } => handle.completion().is_done(),
+            State::Refused(_) | State::Taken => true,
+        }
+    }
+
+    /// Who it is. None if it was never started.
+    pub fn label(&self) -> Option<TaskLabel> {
+        match &self.state {
+            State::Live { handle, .. } => Some(handle.label()),
+            State::Refused(_) | State::Taken => None,
+        }
+    }
+
+    /// Takes back the ticket an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
+    #[inline]
+    fn stop_waiting(&mut self) {
+        if let State::Live { handle, waiting } = &mut self.state
+            && let Some(wait) = waiting.take()
+            && !handle.completion().retract()
+        {
+            wait.until_woken();
+        }
+    }
+}
+
+impl<T> Drop for Task<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.stop_waiting();
+    }
+}
+
+impl<T> Unpin for Task<'_, T> {}
+
+impl<T> Future for Task<'_, T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Live { handle, waiting } = &mut self.state {
+            let wait = match waiting {
+                Some(wait) => Some(&*wait),
+                None if handle.completion().is_done() => None,
+                None => {
+                    let wait = FutureWait::begin(cx.waker());
+                    let must_wait = handle.completion().wait(wait.ticket());
+                    if must_wait { Some(&*waiting.insert(wait)) } else { None }
+                }
+            };
+            if wait.is_some_and(|wait| !wait.poll(cx.waker())) {
+                return Poll::Pending;
+            }
+        }
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Live { handle, .. } => Poll::Ready(handle.take()),
+            State::Refused(error) => Poll::Ready(Err(error)),
+            State::Taken => panic!("a task was polled after it had given its result"),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Task<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("label", &self.label()).field("done", &self.is_done()).finish()
+    }
+}

@@ -1,0 +1,259 @@
+//! Who is running: a fiber of a worker, or a plain thread. Everything that blocks goes through here.
+//!
+//! # Invariant
+//! A strand stops only between `Park::Parked` and its delivery, and every way of stopping ends when its ticket is woken or its
+//! seat is kicked. No other thread ever runs it.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Instant,
+};
+
+use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
+use vocab::TaskId;
+
+use crate::{
+    drive::{shared::TaskIds, worker::Worker},
+    error::TaskLabel,
+    local::Locals,
+    places,
+    nursery::Member,
+    raw::{
+        current,
+        scope::{OpenRef, ScopeRef},
+        task::{RunnableRef, Running},
+    },
+};
+
+/// What a fiber tells the trunk of its worker when it stops.
+pub(crate) const BLOCKED: usize = 0;
+pub(crate) const YIELDED: usize = 1;
+pub(crate) const IDLE: usize = 2;
+
+/// One thread of control.
+pub(crate) struct Strand {
+    pub(crate) seat: &'static Seat,
+    /// The worker whose fiber this is; none for a plain thread.
+    pub(crate) worker: Option<Rc<Worker>>,
+    /// The innermost nursery around what runs here: the one whose cancellation it heeds.
+    pub(crate) scope: Cell<Option<ScopeRef>>,
+    /// The nursery the task belongs to, and whether this seat is among its members, to be kicked when it is cancelled.
+    base: Cell<Option<ScopeRef>>,
+    enlisted: Cell<Option<u32>>,
+    /// What runs here.
+    pub(crate) running: Cell<Option<Running>>,
+    /// How many shields are up.
+    pub(crate) shields: Cell<u32>,
+    /// A panic or a cancellation is on its way up.
+    pub(crate) unwinding: Cell<bool>,
+    pub(crate) locals: RefCell<Locals>,
+    /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
+    pub(crate) open: Cell<Option<OpenRef>>,
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The ticket was woken, with this code.
+    By(u16),
+    /// The seat was kicked; the ticket is still good.
+    Kicked,
+}
+
+impl Strand {
+    pub(crate) fn new(seat: &'static Seat, worker: Option<Rc<Worker>>) -> Self {
+        Self {
+            seat,
+            worker,
+            scope: Cell::new(None),
+            base: Cell::new(None),
+            enlisted: Cell::new(None),
+            running: Cell::new(None),
+            shields: Cell::new(0),
+            unwinding: Cell::new(false),
+            locals: RefCell::new(Locals::default()),
+            open: Cell::new(None),
+        }
+    }
+
+    /// Stops until `ticket` is woken or the seat is kicked.
+    pub(crate) fn wait(&self, ticket: Ticket) -> Woken {
+        self.wait_until(ticket, None).expect("without a deadline a wait ends only by a wake")
+    }
+
+    /// The same for a plain thread with a deadline; a fiber's deadline is a timer that wakes the ticket.
+    pub(crate) fn wait_until(&self, ticket: Ticket, deadline: Option<Instant>) -> Option<Woken> {
+        loop {
+            match ticket.park() {
+                Park::Woken(code) => return Some(Woken::By(code)),
+                Park::Kicked => return Some(Woken::Kicked),
+                Park::Parked => {
+                    if !self.stop(deadline) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the thread away until the seat is delivered. False if the deadline came first.
+    fn stop(&self, deadline: Option<Instant>) -> bool {
+        if self.worker.is_some() {
+            self.enlist();
+            mech_fiber::suspend(BLOCKED);
+            return true;
+        }
+        let home = self.seat.home();
+        loop {
+            home.fall_asleep();
+            if home.has_arrivals() {
+                home.stay_awake();
+                let _ = home.arrivals(); // a thread has one seat, so this was it
+                return true;
+            }
+            if !home.sleep(deadline) {
+                return false;
+            }
+        }
+    }
+
+    /// Before a fiber stops for the first time in its task, its nursery notes whom to kick.
+    fn enlist(&self) {
+        if self.enlisted.get().is_none()
+            && let Some(scope) = self.base.get()
+        {
+            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat))));
+            if scope.is_cancelled() {
+                // Cancelled before it could know of us: nobody else will kick.
+                if let Some(delivery) = self.seat.kick() {
+                    deliver(delivery);
+                }
+            }
+        }
+    }
+
+    /// Begins a task on this strand, in the nursery `scope`.
+    #[inline]
+    pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
+        self.scope.set(Some(scope));
+        self.base.set(Some(scope));
+        self.running.set(Some(running));
+    }
+
+    /// Ends the task: nothing of it stays behind.
+    #[inline]
+    pub(crate) fn end(&self) {
+        if let (Some(place), Some(scope)) = (self.enlisted.take(), self.base.get()) {
+            scope.delist(place);
+        }
+        self.base.set(None);
+        self.scope.set(None);
+        self.running.set(None);
+        self.shields.set(0);
+        self.unwinding.set(false);
+        if !self.locals.borrow().is_empty() {
+            let locals = self.locals.take();
+            drop(locals); // may run foreign destructors: the borrow is over
+        }
+    }
+
+    /// Whether the running task has been told to stop and may not put it off.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.scope.get().is_some_and(|scope| scope.is_cancelled()) && self.shields.get() == 0 && !self.is_unwinding()
+    }
+
+    /// Destructors that block must not be interrupted: a second unwinding would abort. The flag alone would outlive a
+    /// `catch_unwind` in the task, and `panicking` alone may speak of another fiber of this thread.
+    fn is_unwinding(&self) -> bool {
+        self.unwinding.get() && std::thread::panicking()
+    }
+
+    /// Leaves the task by unwinding if it was cancelled.
+    #[inline]
+    pub(crate) fn checkpoint(&self) {
+        if self.is_cancelled() {
+            self.unwind();
+        }
+    }
+
+    /// Unwinds to the nearest nursery or the end of the task. Not a panic: no hook runs and nothing is printed.
+    #[cold]
+    pub(crate) fn unwind(&self) -> ! {
+        self.unwinding.set(true);
+        std::panic::resume_unwind(Box::new(Cancellation))
+    }
+
+    /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
+    #[inline]
+    pub(crate) fn count_ended(&self, scope: ScopeRef) {
+        match &self.worker {
+            Some(worker) => worker.tally(scope),
+            None => scope.children_ended(1),
+        }
+    }
+
+    /// A number for a task that is spawned here.
+    #[inline]
+    pub(crate) fn next_task_id(&self) -> TaskId {
+        match &self.worker {
+            Some(worker) => worker.ids.next(),
+            None => TaskIds::new().next(), // wastes a block; plain threads spawn little
+        }
+    }
+
+    /// Puts a future that was woken while it ran at the back of the line.
+    pub(crate) fn requeue(&self, runnable: RunnableRef) {
+        self.worker.as_ref().expect("futures are polled by workers").requeue(runnable);
+    }
+
+    /// Which task runs here.
+    pub(crate) fn label(&self) -> Option<TaskLabel> {
+        self.running.get().map(|running| running.task().label())
+    }
+}
+
+/// What is thrown to end a cancelled task.
+#[derive(Debug)]
+pub(crate) struct Cancellation;
+
+/// Runs `f` with the strand of the caller; a thread that has none gets one.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
+    current::with(f)
+}
+
+/// A plain thread's strand, with its own home.
+pub(crate) fn for_thread() -> Strand {
+    Strand::new(places::take_seat(places::take_home()), None)
+}
+
+/// Gives back what a plain thread's strand held.
+pub(crate) fn retire_thread(strand: &Strand) {
+    let home: &'static Home = strand.seat.home();
+    places::give_seat(strand.seat);
+    places::give_home(home);
+}
+
+/// Brings a woken seat home: into the queue of this very worker, or into another's inbox.
+#[inline]
+pub(crate) fn deliver(delivery: Delivery) {
+    with(|strand| match &strand.worker {
+        Some(worker) if delivery.is_for(worker.home) => worker.enqueue(delivery.seat()),
+        _ => delivery.send(),
+    });
+}
+
+/// Ends the wait that `ticket` names. False if it was over already.
+#[inline]
+pub(crate) fn wake(ticket: Ticket, code: u16) -> bool {
+    match ticket.wake(code) {
+        Wake::Parked(delivery) => {
+            deliver(delivery);
+            true
+        }
+        Wake::Awake => true,
+        Wake::Stale => false,
+    }
+}

@@ -1,0 +1,3 @@
+//! What tasks promise, one sentence a test.
+
+mod nurseries;

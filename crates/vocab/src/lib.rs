@@ -1,0 +1,37 @@
+//! Nouns that cross rooms. Values only: no clock, no thread, no allocation.
+#![no_std]
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+/// Names one task among all that a process ever ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u64);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// How soon a task would like to start. A hint: it orders tasks that are ready, and takes nothing from tasks that run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// When no worker finds anything else.
+    Low,
+    /// In the order of its worker.
+    #[default]
+    Normal,
+    /// Before everything that has not started.
+    High,
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        })
+    }
+}
