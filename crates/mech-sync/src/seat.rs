@@ -26,8 +26,8 @@
 //! finds another epoch there. No reference counts, no locks, no "is it still alive?".
 //!
 //! Checked by `tests/loom.rs`: a `park` that overlooks kicks or does not acquire fails `a_wake_or_a_kick_is_never_lost`; a wake by plain
-//! store fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`. Also
-//! `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
+//! store fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an
+//! `unpark` that overlooks a kick, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 
 use crate::{
     home::Home,
@@ -206,8 +206,7 @@ impl Ticket {
 
     /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.
     ///
-    /// For an owner that runs. One that parked and wakes by itself, because its thread's time was up, calls `wake(TIMEOUT)` instead:
-    /// unless that says [`Wake::Parked`], the seat is on its way home, and must be taken in before it parks again.
+    /// For an owner that runs; one that parked and was not delivered calls [`Ticket::unpark`].
     pub fn withdraw(self) -> bool {
         match self.wake(0) {
             Wake::Stale => {
@@ -216,6 +215,14 @@ impl Ticket {
             }
             Wake::Awake | Wake::Parked(_) => true,
         }
+    }
+
+    /// Ends the wait of an owner that parked and comes back by itself, because its time is up or its future was dropped. False if
+    /// somebody woke or kicked it first: then the seat is on its way home, once, and must be taken in there before it parks
+    /// again or changes hands. What ended the wait is what [`Ticket::park`] says.
+    #[must_use = "a seat that is on its way must not be used before it arrives"]
+    pub fn unpark(self) -> bool {
+        or_planted!(matches!(self.wake(TIMEOUT), Wake::Parked(_)), "unpark-like-withdraw" => self.withdraw())
     }
 }
 

@@ -26,6 +26,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("park-without-acquire", "seat::a_wake_or_a_kick_is_never_lost"),
     ("wake-by-store", "seat::of_two_wakers_one_delivers"),
     ("withdraw-without-acquire", "seat::a_late_withdrawal_sees_the_waker"),
+    ("unpark-like-withdraw", "seat::a_sleeper_whose_time_is_up_knows_what_will_arrive"),
     ("ring-without-fence", "home::a_delivery_is_seen_or_rings"),
     ("sleep-without-fence", "home::a_delivery_is_seen_or_rings"),
     ("sleep-without-look", "home::a_delivery_is_seen_or_rings"),

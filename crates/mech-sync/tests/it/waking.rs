@@ -75,6 +75,31 @@ fn a_withdrawn_ticket_is_stale() {
 }
 
 #[test]
+fn an_owner_that_comes_back_knows_what_will_arrive() {
+    let (home, seat) = thread_seat();
+    let alone = seat.ticket();
+    assert_eq!(alone.park(), Park::Parked);
+    assert!(alone.unpark(), "nobody else came");
+    assert!(!wake(alone, 1));
+
+    let woken = seat.ticket();
+    assert_eq!(woken.park(), Park::Parked);
+    let Wake::Parked(late) = woken.wake(4) else { panic!("it was parked") };
+    assert!(!woken.unpark());
+    assert_eq!(woken.park(), Park::Woken(4));
+    late.send();
+    assert_eq!(home.arrivals().count(), 1);
+
+    let kicked = seat.ticket();
+    assert_eq!(kicked.park(), Park::Parked);
+    let late = seat.kick().expect("it was parked");
+    assert!(!kicked.unpark());
+    assert_eq!(kicked.park(), Park::Woken(TIMEOUT));
+    late.send();
+    assert_eq!(home.arrivals().count(), 1);
+}
+
+#[test]
 fn a_kick_is_remembered() {
     let (home, seat) = thread_seat();
     assert!(seat.kick().is_none(), "it does not sleep");
