@@ -26,7 +26,7 @@
 //! finds another epoch there. No reference counts, no locks, no "is it still alive?".
 //!
 //! Checked by `tests/loom.rs`: a `park` that overlooks kicks or does not acquire fails `a_wake_or_a_kick_is_never_lost`; a wake by plain
-//! store fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an
+//! store, or a `park` that does not release, fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an
 //! `unpark` that overlooks a kick, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 
 use crate::{
@@ -128,7 +128,7 @@ impl Seat {
     pub fn kick(&'static self) -> Option<Delivery> {
         let word = self
             .word
-            .fetch_update(AcqRel, Acquire, |word| Some((word | KICKED) & !PARKED))
+            .fetch_update(AcqRel, Relaxed, |word| Some((word | KICKED) & !PARKED))
             .expect("the update always gives a word");
         (word & PARKED != 0).then_some(Delivery(self))
     }
@@ -165,7 +165,7 @@ impl Ticket {
             }
             let next = (self.epoch + 1).wrapping_mul(EPOCH) | (u64::from(code) * CODE) | (now & KICKED);
             let swapped = or_planted!(
-                word.compare_exchange_weak(now, next, AcqRel, Acquire),
+                word.compare_exchange_weak(now, next, AcqRel, Relaxed),
                 "wake-by-store" => { word.store(next, Release); Ok(now) }
             );
             match swapped {
@@ -191,7 +191,9 @@ impl Ticket {
             } else {
                 (now | PARKED, Park::Parked)
             };
-            match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
+            // Acquires what it was kicked for; releases what the owner did to whoever delivers it.
+            let order = or_planted!(AcqRel, "park-relaxed" => Relaxed);
+            match word.compare_exchange_weak(now, next, order, Relaxed) {
                 Ok(_) => return verdict,
                 Err(changed) => now = changed,
             }
@@ -201,7 +203,7 @@ impl Ticket {
     /// Whether the wait has been ended. Owner only.
     #[inline]
     pub fn is_woken(self) -> bool {
-        self.seat.word.load(Acquire) / EPOCH != self.epoch
+        self.seat.word.load(or_planted!(Acquire, "is-woken-relaxed" => Relaxed)) / EPOCH != self.epoch
     }
 
     /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.

@@ -246,6 +246,7 @@ mod seat {
                 }
             });
             let mut kicked = false;
+            thread::yield_now(); // so that loom also tries both before the first look
             loop {
                 match ticket.park() {
                     Park::Parked => assert_eq!(await_arrivals(home), 1, "a parked seat is delivered once"),
@@ -273,7 +274,21 @@ mod seat {
         check(|| {
             let (home, seat) = thread_seat();
             let ticket = seat.ticket();
-            let wakers = [1, 2].map(|code| thread::spawn(move || wake(ticket, code).then_some(code)));
+            let saved = leak(Parcel::new(0));
+            let wakers = [1, 2].map(|code| {
+                thread::spawn(move || {
+                    match ticket.wake(code) {
+                        Wake::Parked(delivery) => {
+                            assert_eq!(saved.take(), 1, "who delivers sees what the owner did before it parked");
+                            delivery.send();
+                        }
+                        Wake::Awake => {}
+                        Wake::Stale => return None,
+                    }
+                    Some(code)
+                })
+            });
+            saved.put(1);
             let code = await_wake(home, ticket);
             let won: Vec<u16> = wakers.into_iter().filter_map(|waker| waker.join().unwrap()).collect();
             assert_eq!(won, [code], "one wakes, and its code is the one seen");
@@ -384,12 +399,17 @@ mod home {
             let bells = [Arc::new(Bell(Notify::new())), Arc::new(Bell(Notify::new()))];
             home.set_waker(&bells[0].clone().into());
             assert_eq!(ticket.park(), Park::Parked);
-            let waker = thread::spawn(move || assert!(wake(ticket, 3)));
+            let gift = leak(Parcel::new(0));
+            let waker = thread::spawn(move || {
+                gift.put(1);
+                assert!(wake(ticket, 3));
+            });
             // The future moves to another task while it waits.
             home.set_waker(&bells[1].clone().into());
             while !ticket.is_woken() {
                 bells[1].0.wait();
             }
+            assert_eq!(gift.take(), 1, "the future was woken before its gift");
             assert_eq!(ticket.park(), Park::Woken(3));
             waker.join().unwrap();
             assert_eq!(home.arrivals().count(), 1);
