@@ -69,11 +69,7 @@ pub(crate) fn find() {
 /// The executable segment that holds `address`.
 fn text_around(address: usize) -> Range<usize> {
     struct Search(usize, Range<usize>);
-    unsafe extern "C" fn look(
-        info: *mut libc::dl_phdr_info,
-        _: usize,
-        search: *mut c_void,
-    ) -> c_int {
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
         // SAFETY: the loader passes a valid description, and our own `Search`.
         let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
         for index in 0..usize::from(info.dlpi_phnum) {
@@ -102,10 +98,7 @@ fn is_foreign(instruction: usize) -> bool {
 /// it cannot.
 ///
 /// Called in the handler of SIGSEGV.
-pub(crate) fn finish_first(
-    header: &Header,
-    interrupted: &mut Interrupted<'_>,
-) -> Result<bool, &'static str> {
+pub(crate) fn finish_first(header: &Header, interrupted: &mut Interrupted<'_>) -> Result<bool, &'static str> {
     if STEPS_LEFT.get() != 0 {
         return Err("the C library needs more stack than the guard could lend it");
     }
@@ -155,11 +148,7 @@ extern "C" fn on_step(signal: c_int, _info: *mut libc::siginfo_t, context: *mut 
         interrupted.step(false);
         interrupted.go_on(leave_for_good, escape_top());
     } else if left == 1 {
-        overflow::abort(
-            header,
-            interrupted.instruction(),
-            "the C library did not come to an end",
-        );
+        overflow::abort(header, interrupted.instruction(), "the C library did not come to an end");
     } else {
         STEPS_LEFT.set(left - 1);
     }

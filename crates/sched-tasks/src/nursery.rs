@@ -378,7 +378,8 @@ impl NurseryCore {
     /// The last child has ended.
     fn end(&self) {
         self.step(NurseryEvent::LastChildEnded);
-        let alarms = if self.has_alarms.load(Relaxed) { std::mem::take(&mut self.inner.lock().alarms) } else { Vec::new() };
+        let alarms =
+            if self.has_alarms.load(Relaxed) { std::mem::take(&mut self.inner.lock().alarms) } else { Vec::new() };
         alarms.into_iter().for_each(|key| self.shared.clock.clear(key));
         if let Some(outer) = self.outer {
             let this = outer.inner.lock().nested.remove(self.place.load(Relaxed) as usize);

@@ -120,11 +120,7 @@ fn a_thread_that_ends_leaves_overflow_handling_to_the_others() {
 #[inline(never)]
 fn recurse_allocating(depth: usize) -> usize {
     let block = black_box(vec![0u8; 2000 + depth % 5000]);
-    if depth == 0 {
-        block.len()
-    } else {
-        recurse_allocating(depth - 1) + black_box(&block).len()
-    }
+    if depth == 0 { block.len() } else { recurse_allocating(depth - 1) + black_box(&block).len() }
 }
 
 #[test]
@@ -138,16 +134,11 @@ fn an_overflow_inside_malloc_leaves_the_allocator_usable() {
     let slab = slab(16 << 10, 400);
     for round in 0..300 {
         // Start a few bytes deeper each time, so that the end falls on every part of `malloc`.
-        let mut fiber = Fiber::new(slab.take().unwrap(), move |depth| {
-            shifted(round % 64, &mut || recurse_allocating(depth))
-        });
+        let mut fiber =
+            Fiber::new(slab.take().unwrap(), move |depth| shifted(round % 64, &mut || recurse_allocating(depth)));
         assert_eq!(fiber.resume(usize::MAX), Step::Overflowed);
         let blocks: Vec<Vec<u8>> = (0..20).map(|i| vec![7u8; 1500 + i * 700]).collect();
-        assert!(
-            black_box(&blocks)
-                .iter()
-                .all(|block| block.iter().all(|byte| *byte == 7))
-        );
+        assert!(black_box(&blocks).iter().all(|block| block.iter().all(|byte| *byte == 7)));
     }
     let elsewhere = std::thread::spawn(|| recurse_allocating(100));
     assert!(elsewhere.join().unwrap() > 0);

@@ -65,7 +65,11 @@ where
 
 /// A task that ended before it began, because its nursery would not have it.
 #[cold]
-pub(crate) fn refused<'scope, T>(nursery: &'scope Nursery<'scope, '_>, identity: Identity, error: TaskError) -> Handle<T>
+pub(crate) fn refused<'scope, T>(
+    nursery: &'scope Nursery<'scope, '_>,
+    identity: Identity,
+    error: TaskError,
+) -> Handle<T>
 where
     T: Send + 'scope,
 {
