@@ -54,6 +54,13 @@ impl<T: Default> Default for SpinLock<T> {
 
 impl<T> SpinLock<T> {
     /// `data`, unlocked.
+    #[cfg(not(loom))]
+    pub const fn new(data: T) -> Self {
+        Self { held: AtomicBool::new(false), data: UnsafeCell::new(data) }
+    }
+
+    /// `data`, unlocked.
+    #[cfg(loom)]
     pub fn new(data: T) -> Self {
         Self { held: AtomicBool::new(false), data: UnsafeCell::new(data) }
     }

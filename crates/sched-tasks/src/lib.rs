@@ -1,9 +1,11 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
+mod channel;
 pub mod decide;
 mod drive;
 mod error;
 mod free;
+mod line;
 mod local;
 mod nursery;
 mod panics;
@@ -12,7 +14,12 @@ mod raw;
 mod scope;
 mod state;
 mod strand;
+mod wait;
 
+pub use channel::{
+    IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
+    TryRecvError, TrySendError, channel, unbounded,
+};
 pub use decide::VictimStrategy;
 pub use drive::{
     runtime::{Builder, Runtime},

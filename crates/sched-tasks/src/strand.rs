@@ -79,7 +79,8 @@ impl Strand {
         self.wait_until(ticket, None).expect("without a deadline a wait ends only by a wake")
     }
 
-    /// The same for a plain thread with a deadline; a fiber's deadline is a timer that wakes the ticket.
+    /// The same for a plain thread with a deadline; a fiber's deadline is a timer that wakes the ticket. None: time was up first, and the
+    /// ticket is withdrawn.
     pub(crate) fn wait_until(&self, ticket: Ticket, deadline: Option<Instant>) -> Option<Woken> {
         loop {
             match ticket.park() {
@@ -87,7 +88,15 @@ impl Strand {
                 Park::Kicked => return Some(Woken::Kicked),
                 Park::Parked => {
                     if !self.stop(deadline) {
-                        return None;
+                        let ended = ticket.wake(0);
+                        if matches!(ended, Wake::Parked(_)) {
+                            return None;
+                        }
+                        // Somebody was quicker, and brings the seat home: wait for that, so that it is never on its way twice.
+                        self.stop(None);
+                        if matches!(ended, Wake::Awake) {
+                            return None; // it was only a kick
+                        }
                     }
                 }
             }
