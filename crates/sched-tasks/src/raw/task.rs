@@ -393,13 +393,13 @@ impl<T> Handle<T> {
             return;
         }
         loop {
-            match strand.wait(ticket) {
-                Woken::By(_) => return,
-                Woken::Kicked if strand.is_cancelled() && self.completion().retract() => {
-                    ticket.withdraw();
-                    strand.unwind();
-                }
-                Woken::Kicked => {}
+            // Before every stop, not only after a kick: an earlier wait may have used the kick up.
+            if strand.is_cancelled() && self.completion().retract() {
+                ticket.withdraw();
+                strand.unwind();
+            }
+            if let Woken::By(_) = strand.wait(ticket) {
+                return;
             }
         }
     }
