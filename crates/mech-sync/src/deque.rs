@@ -237,7 +237,8 @@ impl<T> Deque<T> {
         if bottom.wrapping_sub(top) < old.slots.len() as isize {
             return;
         }
-        let new = Buffer::with_capacity(old.slots.len() * 2);
+        // Large ones grow faster: each that is left behind is a memory mapping of its own.
+        let new = Buffer::with_capacity(old.slots.len() * if old.slots.len() < 4096 { 2 } else { 4 });
         // SAFETY: just made, not yet shared.
         let larger: &Buffer<T> = unsafe { &*new };
         let mut index = top;

@@ -27,9 +27,9 @@ where
 }
 
 /// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
+#[inline(always)]
 pub fn yield_now() {
     strand::with(|strand| {
-        strand.checkpoint();
         worker::yield_now(strand);
         strand.checkpoint();
     });
