@@ -207,6 +207,12 @@ impl<T> Deque<T> {
         self.bottom.get()
     }
 
+    /// A mark that has been passed.
+    #[inline]
+    pub fn passed_mark(&self) -> isize {
+        self.shared.top.load(Relaxed)
+    }
+
     /// Whether everything that stood before `mark` has been taken. Says no for longer than it must if `pop` took items from before
     /// the mark and others were pushed in their place.
     #[inline]

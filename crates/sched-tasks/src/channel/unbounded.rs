@@ -64,8 +64,7 @@ impl<T> State<T> {
 
 impl<T> Unbounded<T> {
     pub(super) fn new() -> Self {
-        let state =
-            State { blocks: VecDeque::new(), spare: None, len: 0, receivers: Waits::new(), closed: false };
+        let state = State { blocks: VecDeque::new(), spare: None, len: 0, receivers: Waits::new(), closed: false };
         Self { state: SpinLock::new(state) }
     }
 

@@ -82,9 +82,9 @@ pub(crate) struct Worker {
 
 #[derive(Clone, Copy)]
 struct Ready {
-    /// After a yield: unstarted tasks older than this go first. A task that was woken waits for none of them: it goes on where
-    /// it was, deep in its tree, before the worker opens up another branch.
-    behind: Option<isize>,
+    /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
+    /// deep in its tree, before the worker opens up another branch.
+    mark: isize,
     what: ReadyWhat,
 }
 
@@ -153,13 +153,13 @@ impl Worker {
     /// A seat of one of our fibers was woken on this very thread.
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.ready.push_back(Ready { behind: None, what: ReadyWhat::Fiber(seat) });
+        self.ready.push(Ready { mark: self.deque.passed_mark(), what: ReadyWhat::Fiber(seat) });
     }
 
     /// One of our fibers yielded.
     #[inline]
     fn enqueue_behind_all(&self, what: ReadyWhat) {
-        self.ready.push_back(Ready { behind: Some(self.deque.mark()), what });
+        self.ready.push(Ready { mark: self.deque.mark(), what });
     }
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
@@ -196,8 +196,15 @@ impl Worker {
     }
 
     /// Tells the nursery whose tasks ended here.
-    #[inline]
+    #[inline(always)]
     fn report(&self) {
+        if self.ended.get().is_some() {
+            self.report_now();
+        }
+    }
+
+    #[inline(never)]
+    fn report_now(&self) {
         if let Some((scope, count)) = self.ended.take() {
             scope.children_ended(count);
         }
@@ -205,9 +212,22 @@ impl Worker {
 
     // ---- choosing ----
 
-    /// What to run next, of what is at hand. Whatever was counted for another nursery is reported before.
+    /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
     fn next(&self) -> Option<Next> {
+        if let Some(next) = self.next_here() {
+            return Some(next);
+        }
+        if let Some(stolen) = self.steal() {
+            return Some(Next::Start(stolen)); // still on the same stack: a run of stolen tasks costs no switches
+        }
+        self.report(); // that may make an owner ready
+        self.next_ready()
+    }
+
+    /// What to run next, of what is here.
+    #[inline]
+    fn next_here(&self) -> Option<Next> {
         if self.home.has_arrivals() {
             self.take_in();
         }
@@ -220,10 +240,7 @@ impl Worker {
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
-                Choice::Search => {
-                    self.report(); // that may make an owner ready
-                    return self.next_ready();
-                }
+                Choice::Search => return None,
             };
             if found.is_some() {
                 return found; // else somebody was quicker: look again
@@ -255,7 +272,7 @@ impl Worker {
         match self.next() {
             Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
             Some(Next::Start(runnable)) => {
-                let idle = self.idle_fibers.pop();
+                let idle = self.idle_fibers.pop_back();
                 match idle {
                     Some(key) => {
                         self.handoff.set(Some(runnable));
@@ -309,7 +326,7 @@ impl Worker {
         let undisturbed = !tick.is_multiple_of(decide::PATIENCE)
             && !self.home.has_arrivals()
             && self.shared.urgent.is_empty()
-            && first.behind.is_none_or(|mark| self.deque.has_passed(mark));
+            && self.deque.has_passed(first.mark);
         if !undisturbed {
             return None;
         }
@@ -373,7 +390,7 @@ impl Worker {
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
     fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
-        let idle = self.idle_fibers.pop();
+        let idle = self.idle_fibers.pop_back();
         match idle.map_or_else(|| self.new_fiber(), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
@@ -440,7 +457,7 @@ impl Worker {
             strand.end();
             running.fail(error, undertaker);
         }));
-        match self.idle_fibers.pop().map_or_else(|| self.new_fiber(), Ok) {
+        match self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok) {
             Ok(key) => self.resume(key, trunk),
             Err(_) => {} // no stack for it now: the next fiber that has one sees to it first
         }
@@ -478,8 +495,7 @@ impl Worker {
 
     /// One look at everything; a searcher looks again and again, less and less often.
     fn look(&self, searching: bool) -> Option<Next> {
-        let look_once = || self.next().or_else(|| self.steal().map(Next::Start));
-        let found = look_once();
+        let found = self.next();
         if found.is_some() || !searching {
             return found;
         }
@@ -496,7 +512,7 @@ impl Worker {
             if self.shared.is_stopping() {
                 return None;
             }
-            let found = look_once();
+            let found = self.next();
             if found.is_some() {
                 return found;
             }
@@ -537,7 +553,7 @@ impl decide::Sight for Worker {
     #[inline(always)]
     fn ready(&self) -> Option<FirstReady> {
         let first = self.ready.front()?;
-        Some(FirstReady { is_next: first.behind.is_none_or(|mark| self.deque.has_passed(mark)) })
+        Some(FirstReady { is_next: self.deque.has_passed(first.mark) })
     }
 
     #[inline(always)]
