@@ -157,6 +157,9 @@ impl Strand {
     /// Begins a task on this strand, in the nursery `scope`.
     #[inline]
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
+        if let Some(worker) = &self.worker {
+            worker.report_others_than(scope);
+        }
         self.scope.set(Some(scope));
         self.base.set(Some(scope));
         self.running.set(Some(running));

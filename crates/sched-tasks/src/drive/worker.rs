@@ -203,6 +203,14 @@ impl Worker {
         }
     }
 
+    /// The same, unless it is `scope`, of which something is about to run.
+    #[inline(always)]
+    pub(crate) fn report_others_than(&self, scope: ScopeRef) {
+        if self.ended.get().is_some_and(|(ended, _)| ended != scope) {
+            self.report_now();
+        }
+    }
+
     #[inline(never)]
     fn report_now(&self) {
         if let Some((scope, count)) = self.ended.take() {
