@@ -179,6 +179,7 @@ impl Worker {
             || self.home.has_arrivals()
             || !self.shared.urgent.is_empty()
             || !self.shared.injected.is_empty()
+            || !self.shared.patient.is_empty()
     }
 
     /// Notes that a task of `scope` ended. Its nursery is told at the latest before anything of another nursery runs: until then whatever
@@ -248,6 +249,7 @@ impl Worker {
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
+                Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Search => return None,
             };
             if found.is_some() {
@@ -572,6 +574,11 @@ impl decide::Sight for Worker {
     #[inline(always)]
     fn injected(&self) -> bool {
         !self.shared.injected.is_empty()
+    }
+
+    #[inline(always)]
+    fn patient(&self) -> bool {
+        !self.shared.patient.is_empty()
     }
 }
 
