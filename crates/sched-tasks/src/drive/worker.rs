@@ -301,7 +301,11 @@ impl Worker {
     /// Takes a fair share of the shared queue.
     fn take_injected(&self) -> Option<RunnableRef> {
         let share = self.shared.injected.len() / self.shared.workers.len();
-        self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()))
+        let first = self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()));
+        if share > 0 {
+            self.shared.idle.published(); // on their way from there to here nobody saw them
+        }
+        first
     }
 
     /// Robs the others, then looks at what has low priority.
@@ -479,7 +483,8 @@ impl Worker {
     #[cold]
     fn search(&self) -> Option<Next> {
         let idle = &self.shared.idle;
-        let mut searching = idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
+        let may_steal = || self.slot().may_steal.load(Relaxed);
+        let mut searching = may_steal() && idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
         loop {
             if let Some(next) = self.look(searching) {
                 if searching {
@@ -487,13 +492,19 @@ impl Worker {
                 }
                 return Some(next);
             }
-            idle.fall_asleep(self.home, searching);
-            if !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping() {
+            let takes_all = may_steal();
+            idle.fall_asleep(self.home, searching, takes_all);
+            let unchanged = may_steal() == takes_all;
+            if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping() {
                 stats::add(&self.slot().counters.parks, 1);
                 self.home.sleep(None);
                 stats::add(&self.slot().counters.wakes, 1);
             }
             searching = idle.stay_awake(self.home);
+            if searching && !may_steal() {
+                idle.pass_on();
+                searching = false;
+            }
             if self.shared.is_stopping() && !self.home.has_arrivals() && !self.shared.has_work(self.index) {
                 if searching {
                     idle.end_search();
