@@ -40,7 +40,7 @@ use crate::{
         scope::{self, ScopeRef, Unfinished},
         task::{Runnable, RunnableRef},
     },
-    strand::{Strand, Woken},
+    strand::{self, Strand, Woken},
 };
 
 /// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
@@ -76,6 +76,8 @@ pub(crate) struct Worker {
     random: Cell<u64>,
     /// Ended tasks of one nursery that it has not been told of.
     ended: Cell<Option<(ScopeRef, u32)>>,
+    /// Fibers that stopped in the middle of an unwinding, in a destructor.
+    pub(crate) stopped_unwinding: Cell<u32>,
     /// Undertakers of overflowed stacks, see [`Worker::bury`].
     burials: RefCell<VecDeque<Box<dyn FnOnce(&Strand)>>>,
 }
@@ -119,6 +121,7 @@ impl Worker {
             tick: Cell::new(0),
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
             ended: Cell::new(None),
+            stopped_unwinding: Cell::new(0),
             burials: RefCell::default(),
         }
     }
@@ -410,7 +413,13 @@ impl Worker {
                 self.handoff.set(Some(runnable));
                 self.resume(key, trunk);
             }
-            Err(error) => runnable.refuse(Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) }, trunk),
+            Err(error) => {
+                let reason = Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) };
+                // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
+                let thread = strand::for_thread();
+                current::enter(&thread, || runnable.refuse(reason, &thread));
+                strand::retire_thread(&thread);
+            }
         }
     }
 
@@ -596,11 +605,10 @@ impl decide::Sight for Worker {
 /// Lets others run first, if there are any. Inlined for the reason that [`Strand::wait`] is.
 #[inline(always)]
 pub(crate) fn yield_now(strand: &Strand) {
-    let successor = match &strand.worker {
-        Some(worker) => worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)),
-        None => return std::thread::yield_now(),
+    let Some(worker) = &strand.worker else {
+        return std::thread::yield_now();
     };
-    if let Some(successor) = successor {
-        mech_fiber::suspend(successor);
+    if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
+        strand.suspend(worker, successor);
     }
 }

@@ -1,5 +1,6 @@
 //! What tasks promise, one sentence a test.
 
+mod destructors;
 mod liveness;
 mod nurseries;
 mod support;
