@@ -3,4 +3,5 @@
 mod destructors;
 mod liveness;
 mod nurseries;
+mod overflow;
 mod support;
