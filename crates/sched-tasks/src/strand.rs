@@ -17,7 +17,10 @@ use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
-    drive::{shared::TaskIds, worker::Worker},
+    drive::{
+        shared::{Shared, TaskIds},
+        worker::Worker,
+    },
     error::TaskLabel,
     local::Locals,
     nursery::Member,
@@ -295,6 +298,11 @@ impl Strand {
             Some(worker) => worker.tally(scope),
             None => scope.children_ended(1),
         }
+    }
+
+    /// Whether it is a fiber of this runtime.
+    pub(crate) fn is_of(&self, shared: &'static Shared) -> bool {
+        self.worker.as_ref().is_some_and(|worker| std::ptr::eq(worker.shared, shared))
     }
 
     /// A number for a task that is spawned here.
