@@ -514,7 +514,8 @@ impl Worker {
             let takes_all = may_steal();
             idle.fall_asleep(self.home, searching, takes_all);
             let unchanged = may_steal() == takes_all;
-            if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping() {
+            if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping()
+            {
                 stats::add(&self.slot().counters.parks, 1);
                 self.home.sleep(None);
                 stats::add(&self.slot().counters.wakes, 1);

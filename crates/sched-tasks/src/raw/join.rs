@@ -112,8 +112,8 @@ where
     let closure = unsafe { (*half.closure.get()).take() }.expect("a half is run once");
     strand.begin(Running::new(half.task, this), half.scope);
     strand.shields.set(half.shields);
-    let outcome = catch_unwind(AssertUnwindSafe(closure))
-        .map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
+    let outcome =
+        catch_unwind(AssertUnwindSafe(closure)).map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
     strand.end();
     // SAFETY: as above.
     unsafe { *half.result.get() = Some(outcome) };

@@ -216,13 +216,7 @@ unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Stran
 
 /// Drops what never ran: `error` says why, unless a destructor has something worse to tell.
 #[cold]
-fn drop_unrun<F>(
-    body: F,
-    this: NonNull<Runnable>,
-    header: &Header,
-    error: TaskError,
-    strand: &Strand,
-) -> TaskError {
+fn drop_unrun<F>(body: F, this: NonNull<Runnable>, header: &Header, error: TaskError, strand: &Strand) -> TaskError {
     match strand.aside(Running::of(this, header), header.scope, || drop(body)) {
         Ok(()) => error,
         Err(payload) => error_of(payload, header),

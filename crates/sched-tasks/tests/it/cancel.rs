@@ -3,10 +3,7 @@
 use std::{
     sync::{
         Mutex,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::SeqCst,
-        },
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},

@@ -3,10 +3,7 @@
 use std::{
     sync::{
         Mutex,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::SeqCst,
-        },
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
@@ -34,7 +31,10 @@ fn a_runtime_that_cannot_be_is_refused_with_value_limit_and_way_out() {
         (Runtime::builder().stack_bytes(70_000), &["70000 bytes", "4096", "`stack_bytes` = 73728"]),
         (Runtime::builder().stack_bytes(4096), &["4096 bytes", "minimum of 16384", "raise `stack_bytes`"]),
         (Runtime::builder().stack_bytes(0), &["0 bytes", "minimum of 16384", "raise `stack_bytes`"]),
-        (Runtime::builder().stack_bytes(2 << 30), &["2147483648 bytes", "maximum of 1073741824", "lower `stack_bytes`"]),
+        (
+            Runtime::builder().stack_bytes(2 << 30),
+            &["2147483648 bytes", "maximum of 1073741824", "lower `stack_bytes`"],
+        ),
         (Runtime::builder().max_fibers(0), &["`max_fibers` is 0", "between 1 and"]),
         (Runtime::builder().max_fibers(usize::MAX), &["`max_fibers` is 18446744073709551615", "between 1 and"]),
     ];

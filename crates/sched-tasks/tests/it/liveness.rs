@@ -1,9 +1,6 @@
 //! Nobody waits for ever because of somebody else.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::SeqCst,
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use sched_tasks::{Priority, Runtime, nursery, yield_now};
 

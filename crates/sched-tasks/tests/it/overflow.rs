@@ -2,10 +2,7 @@
 
 use std::{
     hint::black_box,
-    sync::atomic::{
-        AtomicBool, AtomicU64,
-        Ordering::SeqCst,
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     time::Duration,
 };
 
