@@ -1,0 +1,65 @@
+//! The `bursar` command: a person's door.
+//!
+//! Room: surface. Parses and prints; what is worth printing comes from the facade.
+#![forbid(unsafe_code)]
+
+mod demo;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  bursar demo                      watch tasks spread, park, fail and hurry
+  bursar demo --seconds 20         the same, slower
+  bursar demo --workers 1          without anybody to steal from
+  bursar demo --json | jq .total   for scripts: one object, nothing else
+
+Exit codes:
+  0    everything went as it should
+  1    something failed; the last line of stderr says what, and what to do
+  2    the arguments make no sense
+  130  interrupted by Ctrl-C, after the table of what had happened so far";
+
+/// Schedules tasks in nurseries: they borrow, spread over the CPUs by stealing, and are cancelled as a tree.
+#[derive(Debug, Parser)]
+#[command(name = "bursar", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what the scheduler does, with real work and its own counters
+    Demo(demo::Options),
+}
+
+/// Ended by Ctrl-C, as a shell would say it: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let Command::Demo(options) = Cli::parse().command;
+    match demo::run(&options) {
+        Ok(()) if stop::is_asked() => ExitCode::from(INTERRUPTED),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bursar: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+}
