@@ -100,6 +100,11 @@ impl Completion {
         self.bits.fetch_or(WAITING, AcqRel) & DONE == 0
     }
 
+    /// The ticket the reader left last. For the reader.
+    pub fn ticket(&self) -> Option<Ticket> {
+        self.reader.get()
+    }
+
     /// The reader would rather not wait. False if the producer has already seen it: then the ticket *will* be woken, and the
     /// reader must wait for that.
     pub fn retract(&self) -> bool {

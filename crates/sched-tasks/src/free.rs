@@ -29,10 +29,14 @@ where
 /// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
 #[inline(always)]
 pub fn yield_now() {
-    strand::with(|strand| {
-        worker::yield_now(strand);
-        strand.checkpoint();
-    });
+    strand::with(yield_strand);
+}
+
+/// By name, because a closure cannot be told to be inlined; see [`Strand::wait`].
+#[inline(always)]
+fn yield_strand(strand: &Strand) {
+    worker::yield_now(strand);
+    strand.checkpoint();
 }
 
 /// Ends the task here if it was cancelled, by unwinding. Long computations call this now and then.
