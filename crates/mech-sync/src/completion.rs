@@ -64,6 +64,7 @@ impl Default for Completion {
 
 impl Completion {
     /// Nothing produced, nobody waiting.
+    #[inline(always)]
     pub fn new() -> Self {
         Self { bits: AtomicU32::new(0), reader: TicketCell::new() }
     }

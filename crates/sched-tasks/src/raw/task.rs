@@ -131,6 +131,7 @@ struct Cell<F, T> {
 /// # Safety
 /// `scope` does not end before the task has been counted as ended, and neither `F` nor `T` borrows anything that ends before
 /// `scope` does.
+#[inline(always)] // so that the closure's captures, too, are written in place
 pub(super) unsafe fn create<F, T>(scope: &NurseryCore, closure: F, identity: Identity) -> (RunnableRef, Handle<T>)
 where
     F: FnOnce() -> Result<T, TaskError> + Send,
