@@ -12,6 +12,7 @@ mod panics;
 mod places;
 mod raw;
 mod scope;
+mod select;
 mod state;
 mod strand;
 mod wait;
@@ -30,6 +31,7 @@ pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep,
 pub use local::FiberLocal;
 pub use nursery::{NurseryOptions, OnFailure};
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
+pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use vocab::{Priority, TaskId};
 

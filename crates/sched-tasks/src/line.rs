@@ -50,11 +50,6 @@ impl Waits {
         self.queue.push_back((ticket, code));
     }
 
-    /// Adds a wait that goes before all others.
-    pub(crate) fn push_front(&mut self, ticket: Ticket, code: u16) {
-        self.queue.push_front((ticket, code));
-    }
-
     /// A wait of this line is over, and was not claimed from it.
     pub(crate) fn leave(&mut self) {
         self.over += 1;
@@ -69,8 +64,8 @@ impl Waits {
     pub(crate) fn claim(&mut self) -> Option<Claimed> {
         while let Some((ticket, code)) = self.queue.pop_front() {
             match ticket.wake(code) {
-                Wake::Parked(delivery) => return Some(Claimed { ticket, code, delivery: Some(delivery) }),
-                Wake::Awake => return Some(Claimed { ticket, code, delivery: None }),
+                Wake::Parked(delivery) => return Some(Claimed { ticket, delivery: Some(delivery) }),
+                Wake::Awake => return Some(Claimed { ticket, delivery: None }),
                 Wake::Stale => self.over = self.over.saturating_sub(1),
             }
         }
@@ -97,7 +92,6 @@ impl Waits {
 #[must_use = "it sleeps until it is delivered"]
 pub(crate) struct Claimed {
     pub(crate) ticket: Ticket,
-    pub(crate) code: u16,
     delivery: Option<Delivery>,
 }
 

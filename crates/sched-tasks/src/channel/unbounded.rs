@@ -20,7 +20,7 @@ use crate::line::{Claimed, Waits};
 const BLOCK: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Unbounded<T> {
+pub(crate) struct Unbounded<T> {
     state: SpinLock<State<T>>,
 }
 
