@@ -8,6 +8,7 @@ mod free;
 mod line;
 mod local;
 mod nursery;
+pub mod oneshot;
 mod panics;
 mod places;
 mod raw;
@@ -15,6 +16,7 @@ mod scope;
 mod select;
 mod state;
 mod strand;
+mod sync;
 mod wait;
 
 pub use channel::{
@@ -33,6 +35,7 @@ pub use nursery::{NurseryOptions, OnFailure};
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
+pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
 pub use vocab::{Priority, TaskId};
 
 /// A runtime has at most so many workers.

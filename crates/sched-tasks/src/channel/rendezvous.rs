@@ -137,7 +137,7 @@ impl<T> Rendezvous<T> {
         };
         let ready = state.closed || !state.orphans.is_empty() || state.offers.iter().any(others_offer);
         if !ready {
-            state.receivers.push(ticket, code);
+            state.receivers.push(ticket, code, ());
         }
         ready
     }

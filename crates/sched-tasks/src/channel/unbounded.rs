@@ -99,7 +99,7 @@ impl<T> Unbounded<T> {
         let mut state = self.state.lock();
         let ready = state.can_recv();
         if !ready {
-            state.receivers.push(ticket, code);
+            state.receivers.push(ticket, code, ());
         }
         ready
     }

@@ -11,5 +11,6 @@
 pub(crate) mod current;
 pub(crate) mod future;
 pub(crate) mod join;
+pub(crate) mod lock;
 pub(crate) mod scope;
 pub(crate) mod task;
