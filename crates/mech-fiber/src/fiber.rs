@@ -11,19 +11,24 @@
 //! dropped fiber is unwound first; one that overflowed leaves its stack in quarantine.
 //!
 //! # Budget
-//! A resume and the suspend that answers it: 1.3 times the bare pair of corosensei. Hence no allocation, no lock, no
-//! system call and no `catch_unwind` between the two; the one `catch_unwind` sits below `main`.
+//! A resume and the suspend that answers it: 1.3 times the bare pair of corosensei. Hence no
+//! allocation, no lock, no system call and no `catch_unwind` between the two; the one
+//! `catch_unwind` sits below `main`.
 //!
 //! # Rejected
 //! corosensei's own forced unwinding: it retries a fiber that overflowed while unwinding, and its
 //! `unwind` feature passes every word through memory.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
+use std::process;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::control::{self, Words};
 use crate::header::{self, Header};
+use crate::overflow;
 use crate::slab::Stack;
 
 /// A stack being run.
@@ -50,12 +55,12 @@ use crate::slab::Stack;
 /// ```
 ///
 /// # Dropping
-/// A fiber that waits in [`suspend`] is unwound from there, so its destructors run, and nothing is
-/// printed. If it panics meanwhile, the panic ends with it. With `panic = "abort"` there is no unwinding:
-/// the stack is quarantined instead.
+/// A fiber that waits in [`suspend`] is unwound from there, so its destructors run, and nothing
+/// is printed. If it panics meanwhile, the panic ends with it. With `panic = "abort"` there is no
+/// unwinding: the stack is quarantined instead.
 pub struct Fiber {
-    /// `None` once the fiber overflowed.
-    coroutine: Option<Coroutine<usize, usize, usize, Stack>>,
+    /// Done, and not to be dropped, once `header.overflowed` is set: the quarantine has its stack.
+    coroutine: ManuallyDrop<Coroutine<usize, usize, usize, Stack>>,
     /// At the top of the coroutine's stack; outlives it, as stacks are never unmapped.
     header: *const Header,
 }
@@ -71,6 +76,10 @@ pub enum Step {
     /// The fiber ran out of stack. Its frames stay as they are for ever; nothing was unwound.
     Overflowed,
 }
+
+/// The word that travels with an overflow or a forced unwinding. The header tells whether it is
+/// one: a program may use this word too. So the hot path compares a register and loads nothing.
+const RARE: usize = -0x05ba_df1b_isize as usize;
 
 /// The payload that unwinds a dropped fiber.
 struct Dropped;
@@ -93,16 +102,15 @@ impl Fiber {
             let header = unsafe { &*header };
             header.yielder.set(yielder);
             let result = panic::catch_unwind(AssertUnwindSafe(|| main(word)));
-            header.ours.save();
+            if !control::are_default() {
+                Words::DEFAULT.load();
+            }
             result.unwrap_or_else(|payload| {
                 header.panic.set(Some(payload));
                 0
             })
         });
-        Fiber {
-            coroutine: Some(coroutine),
-            header,
-        }
+        Fiber { coroutine: ManuallyDrop::new(coroutine), header }
     }
 
     /// Runs the fiber until it suspends, returns or overflows. `word` is what its [`suspend`]
@@ -110,76 +118,106 @@ impl Fiber {
     ///
     /// # Panics
     /// With the panic that left `main`, or when the fiber is done.
-    #[inline]
+    #[inline(always)]
     pub fn resume(&mut self, word: usize) -> Step {
-        let Some(coroutine) = self.coroutine.as_mut() else {
-            resumed_after_end()
-        };
-        if coroutine.done() {
+        if !control::are_default() {
+            return self.resume_with_own_words(word);
+        }
+        let result = self.switch(word);
+        match result {
+            CoroutineResult::Yield(word) if word != RARE => Step::Suspended(word),
+            result => self.rare(result),
+        }
+    }
+
+    #[inline(always)]
+    fn switch(&mut self, word: usize) -> CoroutineResult<usize, usize> {
+        if self.coroutine.done() {
             resumed_after_end();
         }
         touch_below();
-        // SAFETY: written by `new`; stacks are never unmapped, and this one is the coroutine's.
-        let header = unsafe { &*self.header };
-        header.theirs.save();
-        let before = header::enter(header);
-        let result = coroutine.resume(word); // does not unwind: `new` catches below `main`
+        let before = header::enter(self.header);
+        let result = self.coroutine.resume(word); // does not unwind: `new` catches below `main`
         header::enter(before);
-        header.theirs.restore(&header.ours);
+        result
+    }
+
+    /// The end of the fiber, or a word that only looks like it.
+    #[inline(never)]
+    fn rare(&mut self, result: CoroutineResult<usize, usize>) -> Step {
+        // SAFETY: written by `new`; stacks are never unmapped.
+        let header = unsafe { &*self.header };
+        match (result, header.panic.take()) {
+            (CoroutineResult::Yield(_), _) if header.overflowed.get() => self.abandon(),
+            (CoroutineResult::Yield(word), _) => Step::Suspended(word),
+            (CoroutineResult::Return(word), None) => Step::Returned(word),
+            (CoroutineResult::Return(_), Some(payload)) => panic::resume_unwind(payload),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resume_with_own_words(&mut self, word: usize) -> Step {
+        let words = Words::save();
+        Words::DEFAULT.load();
+        let result = self.switch(word);
+        words.load();
         match result {
-            CoroutineResult::Yield(word) if !header.overflowed.get() => Step::Suspended(word),
-            CoroutineResult::Yield(_) => self.abandon(),
-            CoroutineResult::Return(word) => match header.panic.take() {
-                None => Step::Returned(word),
-                Some(payload) => panic::resume_unwind(payload),
-            },
+            CoroutineResult::Yield(word) if word != RARE => Step::Suspended(word),
+            result => self.rare(result),
         }
     }
 
     /// Whether the fiber returned, panicked or overflowed.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.coroutine.as_ref().is_none_or(Coroutine::done)
+        self.coroutine.done()
     }
 
     /// Leaves the frames as they are, for ever.
     #[cold]
     fn abandon(&mut self) -> Step {
-        if let Some(mut coroutine) = self.coroutine.take() {
-            // SAFETY: nothing on the stack is dropped, nor overwritten later: the stack goes into
-            // quarantine, so this is a leak and not a `longjmp` over live objects.
-            unsafe { coroutine.force_reset() };
-            coroutine.into_stack().quarantine();
+        // SAFETY: as in `rare`.
+        unsafe { &*self.header }.overflowed.set(true);
+        // SAFETY:
+        // - Nothing on the stack is dropped, nor overwritten later: the stack goes into
+        //   quarantine, so this is a leak and not a `longjmp` over live objects.
+        // - The coroutine is taken once: it is done from here on, so `resume` cannot come here
+        //   again, and `drop` sees `overflowed`. What stays behind is only asked whether it is
+        //   done.
+        unsafe {
+            self.coroutine.force_reset();
+            ManuallyDrop::take(&mut self.coroutine)
         }
+        .into_stack()
+        .quarantine();
         Step::Overflowed
     }
 }
 
 impl Drop for Fiber {
     fn drop(&mut self) {
-        let waits = |fiber: &Fiber| {
-            fiber
-                .coroutine
-                .as_ref()
-                .is_some_and(|inner| inner.started() && !inner.done())
-        };
-        if cfg!(panic = "abort") && waits(self) {
+        // SAFETY: written by `new`; stacks are never unmapped.
+        let header = unsafe { &*self.header };
+        let waits = |inner: &Coroutine<_, _, _, _>| inner.started() && !inner.done();
+        if cfg!(panic = "abort") && waits(&self.coroutine) {
             let _ = self.abandon();
         }
-        while waits(self) {
-            // SAFETY: as in `resume`.
-            unsafe { &*self.header }.unwinding.set(true);
+        while waits(&self.coroutine) {
+            header.unwinding.set(true);
             // A fiber that catches the unwinding and suspends again is unwound again.
-            let _ = panic::catch_unwind(AssertUnwindSafe(|| self.resume(0)));
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| self.resume(RARE)));
+        }
+        if !header.overflowed.get() {
+            // SAFETY: not taken by `abandon`, and not used again.
+            unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
     }
 }
 
 impl fmt::Debug for Fiber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fiber")
-            .field("done", &self.is_done())
-            .finish_non_exhaustive()
+        f.debug_struct("Fiber").field("done", &self.is_done()).finish_non_exhaustive()
     }
 }
 
@@ -198,12 +236,20 @@ pub fn suspend(word: usize) -> usize {
     // SAFETY: set by the closure in `Fiber::new` before any code of the fiber ran; the yielder
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
-    header.ours.save();
-    let word = yielder.suspend(word);
-    header.ours.restore(&header.theirs);
-    if header.unwinding.get() {
+    let word = if control::are_default() { yielder.suspend(word) } else { suspend_with_own_words(yielder, word) };
+    if word == RARE && header.unwinding.get() {
         unwind_dropped();
     }
+    word
+}
+
+#[cold]
+#[inline(never)]
+fn suspend_with_own_words(yielder: &Yielder<usize, usize>, word: usize) -> usize {
+    let words = Words::save();
+    Words::DEFAULT.load();
+    let word = yielder.suspend(word);
+    words.load();
     word
 }
 
@@ -228,17 +274,51 @@ pub fn remaining_bytes() -> Option<usize> {
     Some((&raw const here as usize).saturating_sub(low))
 }
 
+/// Overflows here and now, unless `bytes` of stack are left. Does nothing outside fibers.
+///
+/// For code about to take a lock or to leave something half done: what an overflow would leave
+/// behind in the middle, it cannot leave behind before the beginning.
+#[inline]
+pub fn ensure_stack(bytes: usize) {
+    if remaining_bytes().is_some_and(|left| left < bytes) {
+        // SAFETY: `remaining_bytes` found a header, so it is initialised and mapped.
+        overflow::allow_leaving(unsafe { &*header::current() });
+        leave_for_good();
+    }
+}
+
+/// Leaves the running fiber without unwinding, as overflowed. Runs on the escape stack after a
+/// fault, and on the fiber's own after [`ensure_stack`].
+#[cold]
+pub(crate) extern "C" fn leave_for_good() -> ! {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: marks the x87 registers empty, as the ABI wants between functions; the overflowed
+    // code may have been in the middle of using them, and never goes on.
+    unsafe {
+        std::arch::asm!("emms", options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: the caller saw this header on this thread, and nothing ran in between.
+    let header = unsafe { &*header::current() };
+    header.overflowed.set(true);
+    Words::DEFAULT.load();
+    // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
+    let yielder = unsafe { &*header.yielder.get() };
+    yielder.suspend(RARE);
+    // `Fiber::abandon` made the coroutine done, so nothing resumes it.
+    process::abort()
+}
+
 /// Touches the stack a little below the caller.
 ///
-/// If a fiber that resumes another is itself at its end, it overflows *here*, as itself, and not halfway into
-/// the other one, whose state would be lost.
+/// If a fiber that resumes another is itself at its end, it overflows *here*, as itself, and not
+/// halfway into the other one, whose state would be lost.
 #[inline(always)]
 fn touch_below() {
     /// More than the frames between here and the switch: larger without optimisation.
     const DEPTH: usize = if cfg!(debug_assertions) { 2048 } else { 256 };
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads a byte below the stack pointer and drops it: no memory changes. It is mapped, or it is
-    // the guard, and then the fault is the purpose.
+    // SAFETY: reads a byte below the stack pointer and drops it: no memory changes. It is mapped,
+    // or it is the guard, and then the fault is the purpose.
     unsafe {
         std::arch::asm!(
             "test byte ptr [rsp - {depth}], 0",

@@ -7,12 +7,13 @@
 //! it is not null, that header is initialised and its stack is mapped.
 //!
 //! # Why it holds
-//! Only `Fiber::step` sets it, to the header its own `Fiber::new` wrote, and puts the former value
-//! back when control returns. Stacks are never unmapped, so a late reader, the signal handler, finds
-//! memory.
+//! Only `Fiber::switch` sets it, to the header its own `Fiber::new` wrote, and puts the former
+//! value back when control returns. Stacks are never unmapped, so a late reader, the signal
+//! handler, finds memory.
 //!
 //! # Rejected
-//! A boxed record per fiber: an allocation and a cache line more. A record inside `Fiber`: it would move with it.
+//! A boxed record per fiber: an allocation and a cache line more. A record inside `Fiber`: it
+//! would move with it.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -20,8 +21,6 @@ use std::ops::Range;
 use std::ptr;
 
 use corosensei::Yielder;
-
-use crate::control::ControlWords;
 
 thread_local! {
     static CURRENT: Cell<*const Header> = const { Cell::new(ptr::null()) };
@@ -44,13 +43,9 @@ pub(crate) fn enter(header: *const Header) -> *const Header {
 pub(crate) struct Header {
     /// The way out; null until the fiber first runs.
     pub(crate) yielder: Cell<*const Yielder<usize, usize>>,
-    /// The fiber's control words when it last left its stack.
-    pub(crate) ours: ControlWords,
-    /// The resumer's control words when it last entered.
-    pub(crate) theirs: ControlWords,
     /// The fiber is being dropped: every `suspend` unwinds.
     pub(crate) unwinding: Cell<bool>,
-    /// The fiber ran out of stack and left by `overflow::escape`.
+    /// The fiber ran out of stack and left by `leave_for_good`.
     pub(crate) overflowed: Cell<bool>,
     /// The number of the stack in its slab.
     pub(crate) index: u32,
@@ -68,8 +63,6 @@ impl Header {
     pub(crate) fn new(index: u32, guard: Range<usize>) -> Self {
         Self {
             yielder: Cell::new(ptr::null()),
-            ours: ControlWords::default(),
-            theirs: ControlWords::default(),
             unwinding: Cell::new(false),
             overflowed: Cell::new(false),
             index,

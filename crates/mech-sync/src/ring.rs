@@ -21,7 +21,8 @@
 //! are in one total order. `channel` stands on this. loom models fences rather than SeqCst accesses, so under loom the
 //! same places have a fence as well.
 //!
-//! Checked by `tests/loom.rs`: `values_pass_through_the_ring_once`.
+//! Checked by `tests/loom.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
+//! for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`. Also `the_ring_is_full_or_empty_only_if_it_is`.
 
 use std::mem::MaybeUninit;
 
@@ -31,6 +32,7 @@ use crate::sync::{
         AtomicU64,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
+    or_planted,
 };
 
 /// In `push_at`: nothing more may be pushed.
@@ -60,7 +62,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 
 fn fence_for_loom() {
     #[cfg(loom)]
-    crate::sync::atomic::fence(SeqCst);
+    or_planted!(crate::sync::atomic::fence(SeqCst), "ring-without-total-order" => ());
 }
 
 impl<T> Ring<T> {
@@ -123,7 +125,8 @@ impl<T> Ring<T> {
                             // before has handed it over.
                             unsafe { (*place).write(value) };
                         });
-                        slot.turn.store(turn + 1, Release); // to the popper of this lap
+                        let release = or_planted!(Release, "push-hands-over-relaxed" => Relaxed);
+                        slot.turn.store(turn + 1, release); // to the popper of this lap
                         fence_for_loom();
                         return Ok(());
                     }
@@ -158,7 +161,8 @@ impl<T> Ring<T> {
                             // wrote the value and handed it over.
                             unsafe { (*place).assume_init_read() }
                         });
-                        slot.turn.store(turn + 1, Release); // to the pusher of the next lap
+                        let release = or_planted!(Release, "pop-hands-over-relaxed" => Relaxed);
+                        slot.turn.store(turn + 1, release); // to the pusher of the next lap
                         fence_for_loom();
                         return Some(value);
                     }

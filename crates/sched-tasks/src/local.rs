@@ -8,12 +8,6 @@ use crate::strand;
 #[derive(Default)]
 pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
 
-impl Locals {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-}
-
 /// A value per task, made on first use and dropped when the task ends. Declare it with [`fiber_local!`](crate::fiber_local).
 ///
 /// On a plain thread it is a value per thread.
@@ -36,7 +30,9 @@ impl<T: 'static> FiberLocal<T> {
         let found = strand::with(|strand| strand.locals.borrow().0.as_ref().and_then(|map| map.get(&key).cloned()));
         let value = found.unwrap_or_else(|| {
             let made: Rc<dyn Any> = Rc::new((self.make)()); // may use other locals, so nothing is borrowed here
-            strand::with(|strand| strand.locals.borrow_mut().0.get_or_insert_default().entry(key).or_insert(made).clone())
+            strand::with(|strand| {
+                strand.locals.borrow_mut().0.get_or_insert_default().entry(key).or_insert(made).clone()
+            })
         });
         f(value.downcast_ref().expect("a key has one type"))
     }

@@ -18,19 +18,14 @@ use crate::{
     drive::{shared::TaskIds, worker::Worker},
     error::TaskLabel,
     local::Locals,
-    places,
     nursery::Member,
+    places,
     raw::{
         current,
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
 };
-
-/// What a fiber tells the trunk of its worker when it stops.
-pub(crate) const BLOCKED: usize = 0;
-pub(crate) const YIELDED: usize = 1;
-pub(crate) const IDLE: usize = 2;
 
 /// One thread of control.
 pub(crate) struct Strand {
@@ -49,6 +44,7 @@ pub(crate) struct Strand {
     /// A panic or a cancellation is on its way up.
     pub(crate) unwinding: Cell<bool>,
     pub(crate) locals: RefCell<Locals>,
+    pub(crate) has_locals: Cell<bool>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
     pub(crate) open: Cell<Option<OpenRef>>,
 }
@@ -74,6 +70,7 @@ impl Strand {
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             locals: RefCell::new(Locals::default()),
+            has_locals: Cell::new(false),
             open: Cell::new(None),
         }
     }
@@ -109,9 +106,12 @@ impl Strand {
 
     /// Gives the thread away until the seat is delivered. False if the deadline came first.
     fn stop(&self, deadline: Option<Instant>) -> bool {
-        if self.worker.is_some() {
+        if let Some(worker) = &self.worker {
             self.enlist();
-            mech_fiber::suspend(BLOCKED);
+            let successor = worker.choose_successor();
+            if !worker.is_key_of(successor, self.seat) {
+                mech_fiber::suspend(successor);
+            } // else it was delivered already
             return true;
         }
         let home = self.seat.home();
@@ -154,18 +154,22 @@ impl Strand {
     /// Ends the task: nothing of it stays behind.
     #[inline]
     pub(crate) fn end(&self) {
+        if self.enlisted.get().is_some() || self.shields.get() != 0 || self.unwinding.get() || self.has_locals.get() {
+            self.clean_up();
+        }
+        self.scope.set(None);
+    }
+
+    #[cold]
+    fn clean_up(&self) {
         if let (Some(place), Some(scope)) = (self.enlisted.take(), self.base.get()) {
             scope.delist(place);
         }
-        self.base.set(None);
-        self.scope.set(None);
-        self.running.set(None);
         self.shields.set(0);
         self.unwinding.set(false);
-        if !self.locals.borrow().is_empty() {
-            let locals = self.locals.take();
-            drop(locals); // may run foreign destructors: the borrow is over
-        }
+        self.has_locals.set(false);
+        let locals = self.locals.take();
+        drop(locals); // may run foreign destructors: the borrow is over
     }
 
     /// Whether the running task has been told to stop and may not put it off.

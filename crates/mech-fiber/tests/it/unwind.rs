@@ -1,1 +1,118 @@
+//! Panics and destructors on a stack of their own.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::rc::Rc;
+
+use mech_fiber::{Fiber, Step, in_fiber, suspend};
+
+use crate::{slab, stack};
+
+/// Counts its drops.
+struct Guard(Rc<Cell<usize>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn a_panic_caught_inside_stays_inside() {
+    let mut fiber = Fiber::new(stack(), |_| {
+        let caught = catch_unwind(|| {
+            suspend(1);
+            panic_any(7usize)
+        });
+        suspend(2);
+        *caught.unwrap_err().downcast::<usize>().unwrap()
+    });
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    assert_eq!(fiber.resume(0), Step::Suspended(2));
+    assert_eq!(fiber.resume(0), Step::Returned(7));
+    assert!(!std::thread::panicking());
+}
+
+#[test]
+fn a_panic_that_leaves_main_goes_on_in_the_resumer_after_the_destructors() {
+    let drops = Rc::new(Cell::new(0));
+    let guard = Guard(Rc::clone(&drops));
+    let slab = slab(64 << 10, 1);
+    let mut fiber = Fiber::new(slab.take().unwrap(), move |_| {
+        let _guard = guard;
+        suspend(1);
+        panic_any("from the fiber")
+    });
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    let panic = catch_unwind(AssertUnwindSafe(|| fiber.resume(0))).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"from the fiber"));
+    assert_eq!(drops.get(), 1);
+    assert!(fiber.is_done() && !in_fiber());
+    drop(fiber);
+    assert_eq!(slab.stats().free_warm, 1, "its stack is free again");
+}
+
+#[test]
+fn a_dropped_fiber_runs_the_destructors_of_its_frames() {
+    let drops = Rc::new(Cell::new(0));
+    let slab = slab(64 << 10, 1);
+    for _ in 0..3 {
+        let guard = Guard(Rc::clone(&drops));
+        let mut fiber = Fiber::new(slab.take().unwrap(), move |_| {
+            let _guard = guard;
+            suspend(1)
+        });
+        assert_eq!(fiber.resume(0), Step::Suspended(1));
+        drop(fiber);
+    }
+    assert_eq!(drops.get(), 3);
+    assert_eq!((slab.stats().in_use, slab.stats().quarantined), (0, 0));
+}
+
+#[test]
+fn a_fiber_dropped_before_it_ran_drops_what_main_captured() {
+    let drops = Rc::new(Cell::new(0));
+    let guard = Guard(Rc::clone(&drops));
+    drop(Fiber::new(stack(), move |word| word + guard.0.get()));
+    assert_eq!(drops.get(), 1);
+}
+
+#[test]
+fn a_dropped_fiber_that_catches_the_unwinding_is_unwound_again() {
+    let drops = Rc::new(Cell::new(0));
+    let guard = Guard(Rc::clone(&drops));
+    let mut fiber = Fiber::new(stack(), move |_| {
+        let _guard = guard;
+        for _ in 0..3 {
+            let _ = catch_unwind(|| suspend(1));
+        }
+        0
+    });
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    drop(fiber);
+    assert_eq!(drops.get(), 1);
+}
+
+#[test]
+fn a_fiber_dropped_by_a_panicking_resumer_is_unwound_too() {
+    let drops = Rc::new(Cell::new(0));
+    let guard = Guard(Rc::clone(&drops));
+    let result = catch_unwind(AssertUnwindSafe(move || {
+        let mut fiber = Fiber::new(stack(), move |_| {
+            let _guard = guard;
+            suspend(1)
+        });
+        assert_eq!(fiber.resume(0), Step::Suspended(1));
+        panic_any(1usize);
+    }));
+    assert_eq!(result.unwrap_err().downcast_ref(), Some(&1usize));
+    assert_eq!(drops.get(), 1);
+}
+
+#[test]
+fn a_main_that_captures_too_much_is_refused() {
+    let large = [0u8; 20 << 10];
+    let stack = slab(64 << 10, 2).take().unwrap();
+    let made = catch_unwind(AssertUnwindSafe(|| Fiber::new(stack, move |i| large[i].into())));
+    assert!(made.unwrap_err().downcast_ref::<String>().unwrap().contains("20480 bytes"));
+}

@@ -3,9 +3,9 @@
 //! ```text
 //!   trunk (the thread's own stack)
 //!     │ resume ──► a fiber: runs task after task, until one of them waits
-//!     │ ◄── BLOCKED / YIELDED   the stack stays behind, with the task on it
-//!     │ ◄── IDLE                nothing to run on it: the stack is kept warm
-//!     └ search, sleep
+//!     │ ◄── HOP + key           it waits, yielded or is idle, and chose who runs next
+//!     │ ◄── STOP                the same, but it found nobody
+//!     └ search, sleep, make new fibers
 //! ```
 //!
 //! # Invariants
@@ -18,10 +18,7 @@ use std::{
     hint,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::Ordering::Relaxed,
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -33,7 +30,7 @@ use super::{
     stats,
 };
 use crate::{
-    decide::{self, Choice, FirstReady, View},
+    decide::{self, Choice, FirstReady},
     error::{Reason, TaskError},
     places,
     raw::{
@@ -41,7 +38,7 @@ use crate::{
         scope::{self, ScopeRef, Unfinished},
         task::{Runnable, RunnableRef},
     },
-    strand::{BLOCKED, IDLE, Strand, Woken, YIELDED},
+    strand::{Strand, Woken},
 };
 
 /// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
@@ -50,6 +47,10 @@ const SEARCH_STEPS: u32 = 8;
 /// What to resume an idle fiber with.
 const GO_ON: usize = 0;
 const EXIT: usize = 1;
+
+/// What a fiber stops with: nobody to enter, or (plus its key) the fiber to enter next.
+const STOP: usize = 0;
+const HOP: usize = 1;
 
 pub(crate) struct Worker {
     pub(crate) index: usize,
@@ -67,8 +68,8 @@ pub(crate) struct Worker {
     vacant: RefCell<Vec<u32>>,
     /// What an idle fiber is resumed for.
     handoff: Cell<Option<RunnableRef>>,
-    /// What the fiber that just went idle had found to do instead.
-    found: Cell<Option<Next>>,
+    /// A task that a stopping fiber found and had no fiber for.
+    found: Cell<Option<RunnableRef>>,
     tick: Cell<u32>,
     random: Cell<u64>,
     /// Ended tasks of one nursery that it has not been told of.
@@ -78,13 +79,15 @@ pub(crate) struct Worker {
 }
 
 struct FiberSlot {
-    fiber: Option<Box<Fiber>>,
+    /// Borrowed while it runs: a fiber is entered once at a time.
+    fiber: RefCell<Fiber>,
     strand: Rc<Strand>,
 }
 
 struct Ready {
-    /// Unstarted tasks older than this go first.
-    mark: isize,
+    /// After a yield: unstarted tasks older than this go first. A task that was woken waits for none of them: it goes on where
+    /// it was, deep in its tree, before the worker opens up another branch.
+    behind: Option<isize>,
     what: ReadyWhat,
 }
 
@@ -151,7 +154,13 @@ impl Worker {
     /// A seat of one of our fibers was woken on this very thread.
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.ready.borrow_mut().push_back(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(seat) });
+        self.ready.borrow_mut().push_back(Ready { behind: None, what: ReadyWhat::Fiber(seat) });
+    }
+
+    /// One of our fibers yielded.
+    #[inline]
+    fn enqueue_behind_all(&self, what: ReadyWhat) {
+        self.ready.borrow_mut().push_back(Ready { behind: Some(self.deque.mark()), what });
     }
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
@@ -159,8 +168,7 @@ impl Worker {
         if self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
-            let mark = self.deque.mark();
-            self.ready.borrow_mut().push_back(Ready { mark, what: ReadyWhat::Future(runnable) });
+            self.enqueue_behind_all(ReadyWhat::Future(runnable));
         }
     }
 
@@ -205,47 +213,69 @@ impl Worker {
 
     // ---- choosing ----
 
-    /// What to run next, of what is at hand.
+    /// What to run next, of what is at hand. Whatever was counted for another nursery is reported before.
     #[inline]
     fn next(&self) -> Option<Next> {
         if self.home.has_arrivals() {
-            self.home.arrivals().for_each(|seat| self.enqueue(seat));
+            self.take_in();
         }
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
-            let unstarted = !self.deque.is_empty();
-            let view = View {
-                tick,
-                urgent: !self.shared.urgent.is_empty(),
-                ready: self
-                    .ready
-                    .borrow()
-                    .front()
-                    .map(|first| FirstReady { is_next: !unstarted || self.deque.has_passed(first.mark) }),
-                unstarted,
-                injected: !self.shared.injected.is_empty(),
-            };
-            let found = match decide::choose(&view) {
-                Choice::Ready => self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
-                    ReadyWhat::Fiber(seat) => Next::Resume(seat),
-                    ReadyWhat::Future(runnable) => Next::Start(runnable),
-                }),
+            let found = match decide::choose(tick, self) {
+                Choice::Ready => self.next_ready(),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
                 Choice::Search => {
                     self.report(); // that may make an owner ready
-                    return self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
-                        ReadyWhat::Fiber(seat) => Next::Resume(seat),
-                        ReadyWhat::Future(runnable) => Next::Start(runnable),
-                    });
+                    return self.next_ready();
                 }
             };
             if found.is_some() {
                 return found; // else somebody was quicker: look again
             }
+        }
+    }
+
+    #[inline]
+    fn next_ready(&self) -> Option<Next> {
+        let ready = self.ready.borrow_mut().pop_front()?;
+        Some(match ready.what {
+            ReadyWhat::Fiber(seat) => {
+                self.report();
+                Next::Resume(seat)
+            }
+            ReadyWhat::Future(runnable) => Next::Start(runnable),
+        })
+    }
+
+    /// Takes in the fibers that other threads woke.
+    #[cold]
+    fn take_in(&self) {
+        self.home.arrivals().for_each(|seat| self.enqueue(seat));
+    }
+
+    /// What a fiber that stops leaves with: whom to enter next, or that the trunk must see.
+    #[inline]
+    pub(crate) fn choose_successor(&self) -> usize {
+        match self.next() {
+            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
+            Some(Next::Start(runnable)) => {
+                let idle = self.idle_fibers.borrow_mut().pop();
+                match idle {
+                    Some(key) => {
+                        self.handoff.set(Some(runnable));
+                        HOP + key as usize
+                    }
+                    None => {
+                        self.found.set(Some(runnable));
+                        STOP
+                    }
+                }
+            }
+            None => STOP,
         }
     }
 
@@ -261,9 +291,10 @@ impl Worker {
         if workers.len() > 1 && self.slot().may_steal.load(Relaxed) {
             let random = self.random();
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
-                let victim = decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
-                    workers[index].stealer.len()
-                });
+                let victim =
+                    decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
+                        workers[index].stealer.len()
+                    });
                 match workers[victim].stealer.steal() {
                     Steal::Taken(item) => {
                         stats::add(&self.slot().counters.stolen, 1);
@@ -276,6 +307,12 @@ impl Worker {
         self.shared.patient.pop_batch(0, |_| {})
     }
 
+    /// Whether a successor is the very fiber that sits on `seat`.
+    #[inline]
+    pub(crate) fn is_key_of(&self, successor: usize, seat: &'static Seat) -> bool {
+        successor == HOP + seat.tag() as usize
+    }
+
     // ---- running ----
 
     /// The thread's main function: restarts the worker in place if it panics. Its fibers are pinned to this thread, so the thread stays.
@@ -286,8 +323,9 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            for slot in self.fibers.borrow_mut().drain(..) {
-                if let Some(mut fiber) = slot.fiber {
+            for slot in self.fibers.take() {
+                let mut fiber = slot.fiber.into_inner();
+                if !fiber.is_done() {
                     let step = fiber.resume(EXIT);
                     debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
                 }
@@ -299,19 +337,12 @@ impl Worker {
 
     fn work(self: &Rc<Self>, trunk: &Strand) {
         loop {
-            if self.slot().fails_next.swap(false, Relaxed) {
+            if self.slot().fails_next.load(Relaxed) && self.slot().fails_next.swap(false, Relaxed) {
                 panic!("worker {} was told to fail", self.index);
             }
-            let next = match self.found.take() {
-                Some(next) => Some(next),
-                None => self.next(),
-            };
-            match next.or_else(|| self.search()) {
+            match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(Next::Start(runnable)) => self.start(runnable, trunk),
-                Some(Next::Resume(seat)) => {
-                    self.report();
-                    self.resume(seat.tag());
-                }
+                Some(Next::Resume(seat)) => self.resume(seat.tag()),
                 None => return,
             }
         }
@@ -334,7 +365,7 @@ impl Worker {
         let seat = places::take_seat(self.home);
         let strand = Rc::new(Strand::new(seat, Some(self.clone())));
         let on_fiber = strand.clone();
-        let fiber = Some(Box::new(Fiber::new(stack, move |word| run_tasks(&on_fiber, word))));
+        let fiber = RefCell::new(Fiber::new(stack, move |word| run_tasks(&on_fiber, word)));
         let mut fibers = self.fibers.borrow_mut();
         let slot = FiberSlot { fiber, strand };
         let key = match self.vacant.borrow_mut().pop() {
@@ -351,27 +382,22 @@ impl Worker {
         Ok(key)
     }
 
-    /// Enters a fiber, and sees to it when it comes back.
-    #[inline]
-    fn resume(self: &Rc<Self>, key: u32) {
-        let (mut fiber, strand) = {
-            let slot = &mut self.fibers.borrow_mut()[key as usize];
-            (slot.fiber.take().expect("a fiber is entered once at a time"), slot.strand.clone())
-        };
-        stats::add(&self.slot().counters.switches, 1);
-        let step = current::enter(&strand, || fiber.resume(GO_ON));
-        match step {
-            Step::Suspended(signal) => {
-                self.fibers.borrow_mut()[key as usize].fiber = Some(fiber);
-                match signal {
-                    BLOCKED => {}
-                    YIELDED => self.enqueue(strand.seat),
-                    IDLE => self.idle_fibers.borrow_mut().push(key),
-                    other => unreachable!("a fiber stopped with {other}"),
+    /// Enters a fiber, and then whomever it names, until one names nobody.
+    fn resume(self: &Rc<Self>, mut key: u32) {
+        let fibers = self.fibers.borrow(); // nobody adds fibers while one runs: that is done here, on the trunk
+        loop {
+            let slot = &fibers[key as usize];
+            stats::add(&self.slot().counters.switches, 1);
+            match current::enter(&slot.strand, || slot.fiber.borrow_mut().resume(GO_ON)) {
+                Step::Suspended(STOP) => return,
+                Step::Suspended(hop) => key = (hop - HOP) as u32,
+                Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
+                Step::Overflowed => {
+                    let strand = slot.strand.clone();
+                    drop(fibers);
+                    return self.bury(key, strand);
                 }
             }
-            Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
-            Step::Overflowed => self.bury(key, strand),
         }
     }
 
@@ -481,25 +507,51 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
             runnable.run(strand);
             next = worker.next();
         }
-        worker.found.set(next);
-        word = mech_fiber::suspend(IDLE);
+        // Nothing to start: this fiber is idle, and the one that was chosen goes on.
+        worker.idle_fibers.borrow_mut().push(strand.seat.tag());
+        word = mech_fiber::suspend(match next {
+            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
+            _ => STOP,
+        });
     }
     0
 }
 
-/// Lets others run. Says whether there were any.
-pub(crate) fn yield_now(strand: &Strand) -> bool {
-    match &strand.worker {
-        Some(worker) => {
-            let others = worker.has_other_work();
-            if others {
-                mech_fiber::suspend(YIELDED);
-            }
-            others
-        }
-        None => {
-            std::thread::yield_now();
-            false
-        }
+impl decide::Sight for Worker {
+    #[inline(always)]
+    fn urgent(&self) -> bool {
+        !self.shared.urgent.is_empty()
+    }
+
+    #[inline(always)]
+    fn ready(&self) -> Option<FirstReady> {
+        let ready = self.ready.borrow();
+        let first = ready.front()?;
+        Some(FirstReady { is_next: first.behind.is_none_or(|mark| self.deque.has_passed(mark)) })
+    }
+
+    #[inline(always)]
+    fn unstarted(&self) -> bool {
+        !self.deque.is_empty()
+    }
+
+    #[inline(always)]
+    fn injected(&self) -> bool {
+        !self.shared.injected.is_empty()
+    }
+}
+
+/// Lets others run first, if there are any.
+#[inline]
+pub(crate) fn yield_now(strand: &Strand) {
+    let Some(worker) = &strand.worker else {
+        return std::thread::yield_now();
+    };
+    if worker.has_other_work() {
+        worker.enqueue_behind_all(ReadyWhat::Fiber(strand.seat));
+        let successor = worker.choose_successor();
+        if !worker.is_key_of(successor, strand.seat) {
+            mech_fiber::suspend(successor);
+        } // else the others were taken meanwhile
     }
 }

@@ -12,5 +12,6 @@ pub(crate) mod current;
 pub(crate) mod future;
 pub(crate) mod join;
 pub(crate) mod lock;
+mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;

@@ -1,0 +1,95 @@
+//! What a parked task costs in memory.
+//!
+//! # Invariant
+//! Each side is measured in a process of its own, in which nothing else ever ran.
+//!
+//! # Why a process
+//! Allocators and stack pools keep what they once had. In one process the second side
+//! would be served from the first one's leavings and look free.
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+use crate::Failure;
+
+/// What the parked tasks of one side took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parked {
+    /// Resident memory with the tasks parked, less what was resident before them.
+    pub resident_bytes: u64,
+    /// Memory mappings of the whole process while they were parked.
+    pub mappings: u64,
+}
+
+impl Parked {
+    /// Measures what was added since `resident_bytes_before`.
+    pub fn since(resident_bytes_before: u64) -> Result<Self, Failure> {
+        Ok(Self {
+            resident_bytes: resident_bytes()?.saturating_sub(resident_bytes_before),
+            mappings: fs::read_to_string("/proc/self/maps")?.lines().count() as u64,
+        })
+    }
+}
+
+impl fmt::Display for Parked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.resident_bytes, self.mappings)
+    }
+}
+
+impl FromStr for Parked {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let (resident, mappings) =
+            text.trim().split_once(' ').ok_or_else(|| format!("expected `<bytes> <mappings>`, got {text:?}"))?;
+        Ok(Self { resident_bytes: resident.parse()?, mappings: mappings.parse()? })
+    }
+}
+
+/// The resident memory of this process.
+pub fn resident_bytes() -> Result<u64, Failure> {
+    // `VmRSS` and not `statm`: it names its unit, so the page size need not be guessed.
+    let status = fs::read_to_string("/proc/self/status")?;
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .ok_or("no VmRSS in /proc/self/status; this workload needs Linux")?;
+    Ok(kib.parse::<u64>()? * 1024)
+}
+
+/// Runs one side of a memory workload in a fresh copy of this program.
+pub fn in_child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
+    let output = Command::new(env::current_exe()?)
+        .args(["--child", workload, side, &count.to_string()])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("{side} with {count} tasks ended with {}", output.status).into());
+    }
+    String::from_utf8(output.stdout)?.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_child_prints_the_parent_reads() {
+        let parked = Parked { resident_bytes: 4_600_000_000, mappings: 25 };
+        assert_eq!(parked.to_string().parse::<Parked>().expect("it parses"), parked);
+        assert!("".parse::<Parked>().is_err());
+    }
+
+    #[test]
+    fn touched_memory_becomes_resident() {
+        let before = resident_bytes().expect("Linux");
+        let pages = vec![1u8; 64 << 20];
+        let parked = Parked::since(before).expect("Linux");
+        assert!(parked.resident_bytes > 60 << 20, "{parked:?}");
+        drop(pages);
+    }
+}

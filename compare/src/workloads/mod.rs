@@ -1,0 +1,86 @@
+//! The workloads, one a file: ours first, the peers below it, then the bars.
+
+mod fib;
+mod park_fibers;
+mod park_futures;
+mod peers;
+mod pingpong;
+mod scale;
+mod skynet;
+mod spawn;
+mod steal;
+mod stream;
+mod switch;
+mod yields;
+
+use crate::measure::Plan;
+use crate::memory::Parked;
+use crate::table::Row;
+use crate::{Failure, watchdog};
+
+/// Something to do, on every side.
+#[derive(Debug)]
+pub struct Workload {
+    /// What the command line and the JSON call it.
+    pub name: &'static str,
+    /// One line for `--list`.
+    pub about: &'static str,
+    /// Measures it.
+    pub run: fn(&Plan) -> Result<Vec<Row>, Failure>,
+}
+
+/// Every workload, in the order of the table.
+pub const ALL: &[Workload] = &[
+    Workload { name: switch::NAME, about: "enter a bare fiber and come back", run: switch::run },
+    Workload { name: yields::NAME, about: "2 tasks take turns on 1 worker", run: yields::run },
+    Workload { name: spawn::NAME, about: "spawn and join 1 M empty tasks", run: spawn::run },
+    Workload { name: skynet::NAME, about: "a tree of tasks, 10 children each", run: skynet::run },
+    Workload { name: fib::NAME, about: "fork-join without a cutoff", run: fib::run },
+    Workload { name: pingpong::NAME, about: "channel round trip, 1 worker", run: pingpong::run },
+    Workload { name: stream::NAME, about: "messages through one channel", run: stream::run },
+    Workload { name: park_fibers::NAME, about: "memory of 1 M parked fibers", run: park_fibers::run },
+    Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
+    Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
+    Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
+];
+
+/// The workload of that name.
+pub fn find(name: &str) -> Result<&'static Workload, Failure> {
+    ALL.iter().find(|workload| workload.name == name).ok_or_else(|| {
+        let known: Vec<_> = ALL.iter().map(|workload| workload.name).collect();
+        format!("no workload is called `{name}`; there are: {}", known.join(" ")).into()
+    })
+}
+
+/// What a fresh copy of this program does for `memory::in_child`.
+pub fn child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
+    watchdog::enter(format!("{workload}: {side} with {count} tasks"), watchdog::CHILD);
+    match workload {
+        park_fibers::NAME => park_fibers::child(side, count),
+        park_futures::NAME => park_futures::child(side, count),
+        _ => Err(format!("`{workload}` does not run in a child process").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_need_no_escape() {
+        for workload in ALL {
+            let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+            assert!(workload.name.bytes().all(plain), "{}", workload.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = find("yeild").expect_err("it is misspelt").to_string();
+        assert_eq!(
+            error,
+            "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
+             stream park-fibers park-futures steal scale"
+        );
+    }
+}

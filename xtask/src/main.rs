@@ -1,0 +1,132 @@
+//! The project's own tools: `cargo xtask --help`.
+//!
+//! Plain Rust and two small crates, so that a machine with a toolchain can run them.
+#![forbid(unsafe_code)]
+
+mod steps;
+mod tidy;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use lexopt::prelude::*;
+
+const HELP: &str = "\
+The project's own tools.
+
+  cargo xtask test [STEP…]    everything that must hold before a change lands, or
+                              only the steps named; stops at the first that fails
+  cargo xtask tidy            the rules no compiler knows: which crate may use which,
+                              where `unsafe` may stand, that quoted names exist
+  cargo xtask compare [WORKLOAD…] [--quick] [--json FILE]
+                              our speed and memory beside our peers'; close other
+                              programs first. `cargo xtask compare --list` names the
+                              workloads
+
+Steps of `test`, in order:
+";
+
+const USAGE: &str = "Try `cargo xtask --help`.";
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// Where cargo builds; a build with other flags takes a folder of its own below it.
+fn target_dir() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn help() -> String {
+    let mut text = HELP.to_owned();
+    for step in steps::ALL {
+        text += &format!("  {:<10} {}\n", step.name, step.about);
+    }
+    text + "\nA failure ends with the command that repeats it.\n"
+}
+
+fn test(args: &[OsString]) -> ExitCode {
+    let names: Vec<_> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    match steps::choose(&names) {
+        Ok(steps) => steps::run(&steps),
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tidy() -> ExitCode {
+    match tidy::check(&root()) {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(problems) => {
+            eprintln!("{problems}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds and runs `compare/`, from the folder the user is in: `--json` is relative to it.
+fn compare(args: &[OsString]) -> ExitCode {
+    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["run", "--release", "--quiet", "--manifest-path"])
+        .arg(root().join("compare/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target_dir().join("compare"))
+        .arg("--")
+        .args(args)
+        .status();
+    match status {
+        Ok(status) => ExitCode::from(status.code().map_or(1, |code| code as u8)),
+        Err(error) => {
+            eprintln!("xtask: cannot start cargo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut args = lexopt::Parser::from_env();
+    let command = match args.next() {
+        Ok(None | Some(Short('h') | Long("help"))) => {
+            print!("{}", help());
+            return ExitCode::SUCCESS;
+        }
+        Ok(Some(Value(command))) => command,
+        Ok(Some(other)) => {
+            eprintln!("xtask: {}\n{USAGE}", other.unexpected());
+            return ExitCode::from(2);
+        }
+        Err(error) => {
+            eprintln!("xtask: {error}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let rest: Vec<OsString> = args.raw_args().map(Iterator::collect).unwrap_or_default();
+    let wants_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
+    match command.to_str() {
+        Some("compare") => compare(&rest),
+        Some("help" | "test" | "tidy") if wants_help => {
+            print!("{}", help());
+            ExitCode::SUCCESS
+        }
+        Some("test") => test(&rest),
+        Some("tidy") if rest.is_empty() => tidy(),
+        Some("tidy") => {
+            eprintln!("xtask: `tidy` takes no arguments, got {rest:?}\n{USAGE}");
+            ExitCode::from(2)
+        }
+        _ => {
+            let command = command.to_string_lossy();
+            eprintln!("xtask: no command is called `{command}`; there are: test tidy compare\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}

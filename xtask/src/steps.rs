@@ -1,0 +1,289 @@
+//! `cargo xtask test`: named steps, cheapest first, each of which can be repeated alone.
+//!
+//! # Invariant
+//! A step that passed has tested something.
+//!
+//! # Why it holds
+//! Tests are counted as they go by, and a step that should run tests and ran none fails:
+//! a renamed file or a forgotten `cfg` must not look like success.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{root, target_dir, tidy};
+
+/// Something that must hold.
+pub(crate) struct Step {
+    /// What `cargo xtask test NAME` calls it.
+    pub(crate) name: &'static str,
+    /// One line for `--help`.
+    pub(crate) about: &'static str,
+    run: fn() -> Result<(), String>,
+}
+
+/// Every step, cheapest first: a wrong indent should not take ten minutes to show.
+pub(crate) const ALL: &[Step] = &[
+    Step { name: "tidy", about: "the rules of `cargo xtask tidy`", run: tidy_step },
+    Step { name: "fmt", about: "formatting", run: fmt },
+    Step { name: "clippy", about: "lints, of tests and examples too; a warning fails", run: clippy },
+    Step { name: "tests", about: "unit and integration tests", run: tests },
+    Step { name: "doctests", about: "the examples in the documentation", run: doctests },
+    Step { name: "loom", about: "every interleaving of the lock-free parts", run: loom },
+    Step { name: "docs", about: "the documentation builds; a broken link fails", run: docs },
+    Step { name: "compare", about: "the comparison harness: lints and its tests", run: compare },
+];
+
+/// The steps of these names, or all.
+pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Step>, String> {
+    if names.is_empty() {
+        return Ok(ALL.iter().collect());
+    }
+    let find = |name: &String| {
+        ALL.iter().find(|step| step.name == name).ok_or_else(|| {
+            let known: Vec<_> = ALL.iter().map(|step| step.name).collect();
+            format!("no step is called `{name}`; there are: {}", known.join(" "))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// Runs the steps until one fails.
+pub(crate) fn run(steps: &[&Step]) -> ExitCode {
+    let mut times: Vec<(&str, Duration)> = Vec::new();
+    for step in steps {
+        println!("\n== {}: {}", step.name, step.about);
+        let started = Instant::now();
+        let outcome = (step.run)();
+        let took = started.elapsed();
+        if let Err(message) = outcome {
+            let left = steps.len() - times.len() - 1;
+            println!("\n{} FAILED after {:.1} s: {message}", step.name, took.as_secs_f64());
+            println!("repeat it: cargo xtask test {}", step.name);
+            println!("steps: {} passed, 1 failed, {left} not run", times.len());
+            return ExitCode::FAILURE;
+        }
+        times.push((step.name, took));
+    }
+    println!();
+    for (name, took) in &times {
+        println!("{name:<10} {:>7.1} s", took.as_secs_f64());
+    }
+    println!("steps: {} passed, 0 failed", times.len());
+    ExitCode::SUCCESS
+}
+
+fn tidy_step() -> Result<(), String> {
+    println!("{}", tidy::check(&root())?);
+    Ok(())
+}
+
+fn fmt() -> Result<(), String> {
+    component("fmt", "rustfmt")?;
+    Cargo::new(&["fmt", "--all", "--check"]).run()?;
+    Cargo::new(&["fmt", "--check", "--manifest-path", "compare/Cargo.toml"]).run()
+}
+
+fn clippy() -> Result<(), String> {
+    component("clippy", "clippy")?;
+    Cargo::new(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()
+}
+
+fn tests() -> Result<(), String> {
+    if works(&["nextest", "--version"]) {
+        // A process for each test: one that overflows its stack takes no other with it.
+        return Cargo::new(&["nextest", "run", "--workspace", "--no-tests", "fail"]).run();
+    }
+    println!("cargo-nextest is not installed; using `cargo test`");
+    Cargo::new(&["test", "--workspace", "--all-targets"]).run_tests()
+}
+
+fn doctests() -> Result<(), String> {
+    Cargo::new(&["test", "--workspace", "--doc"]).run_tests()
+}
+
+fn loom() -> Result<(), String> {
+    let crates = crates_with("tests/loom.rs")?;
+    if crates.is_empty() {
+        return Err("no crate has a `loom.rs` among its tests".to_owned());
+    }
+    let mut cargo = Cargo::new(&["test", "--release", "--test", "loom"])
+        .flags("RUSTFLAGS", "--cfg loom")
+        .env("LOOM_MAX_PREEMPTIONS", "2")
+        .target("loom");
+    for name in &crates {
+        cargo = cargo.args(&["-p", name]);
+    }
+    cargo.run_tests()
+}
+
+fn docs() -> Result<(), String> {
+    // Libraries only: the command is called `bursar` as the facade is, and the pages of one
+    // would overwrite the other's.
+    Cargo::new(&["doc", "--workspace", "--no-deps", "--lib"]).flags("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+fn compare() -> Result<(), String> {
+    component("clippy", "clippy")?;
+    let manifest = ["--manifest-path", "compare/Cargo.toml"];
+    Cargo::new(&["clippy", "--all-targets"]).args(&manifest).target("compare").args(&["--", "-D", "warnings"]).run()?;
+    Cargo::new(&["test"]).args(&manifest).target("compare").run_tests()
+}
+
+/// The packages of `crates/` that have this file.
+fn crates_with(file: &str) -> Result<Vec<String>, String> {
+    let folder = root().join("crates");
+    let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut names: Vec<_> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().join(file).exists())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+fn works(args: &[&str]) -> bool {
+    let mut command = Command::new(cargo());
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn cargo() -> std::ffi::OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Makes sure that `cargo SUBCOMMAND` works, by adding a component of the toolchain if needed.
+fn component(subcommand: &str, name: &str) -> Result<(), String> {
+    if works(&[subcommand, "--version"]) {
+        return Ok(());
+    }
+    println!("{name} is missing; running `rustup component add {name}`");
+    let added = Command::new("rustup").args(["component", "add", name]).current_dir(root()).status();
+    if added.is_ok_and(|status| status.success()) && works(&[subcommand, "--version"]) {
+        return Ok(());
+    }
+    Err(format!(
+        "`cargo {subcommand}` is missing and rustup could not add it; install {name} for this \
+         toolchain: `rustup component add {name}`, or your system's package `{name}`"
+    ))
+}
+
+/// A call of cargo, which can be shown as a person would type it.
+struct Cargo {
+    args: Vec<String>,
+    env: Vec<(&'static str, String)>,
+}
+
+impl Cargo {
+    fn new(args: &[&str]) -> Self {
+        Self { args: Vec::new(), env: Vec::new() }.args(args)
+    }
+
+    fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|&arg| arg.to_owned()));
+        self
+    }
+
+    fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
+    }
+
+    /// Adds to a variable that holds flags, keeping those the user set.
+    fn flags(self, name: &'static str, flags: &str) -> Self {
+        let set = env::var(name).unwrap_or_default();
+        self.env(name, format!("{set} {flags}").trim())
+    }
+
+    /// Other flags would rebuild everything, there and back: they get a folder of their own.
+    fn target(self, folder: &str) -> Self {
+        let folder = target_dir().join(folder).to_string_lossy().into_owned();
+        self.args(&["--target-dir", &folder])
+    }
+
+    fn shown(&self) -> String {
+        let env: String = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
+        format!("{env}cargo {}", self.args.join(" "))
+    }
+
+    fn command(&self) -> Command {
+        println!("$ {}", self.shown());
+        let mut command = Command::new(cargo());
+        command.args(&self.args).current_dir(root());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn run(&self) -> Result<(), String> {
+        let status = self.command().status().map_err(|error| self.cannot_start(&error))?;
+        if status.success() { Ok(()) } else { Err(self.failed()) }
+    }
+
+    /// As `run`, and fails if the test harness reports no test that passed.
+    fn run_tests(&self) -> Result<(), String> {
+        let mut child = self.command().stdout(Stdio::piped()).spawn().map_err(|error| self.cannot_start(&error))?;
+        let mut passed = 0;
+        for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+            let line = line.map_err(|error| error.to_string())?;
+            passed += tests_passed(&line);
+            println!("{line}");
+        }
+        let status = child.wait().map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(self.failed());
+        }
+        if passed == 0 {
+            return Err(format!("no test ran\nthe command was: {}", self.shown()));
+        }
+        Ok(())
+    }
+
+    fn failed(&self) -> String {
+        format!("the command was: {}", self.shown())
+    }
+
+    fn cannot_start(&self, error: &std::io::Error) -> String {
+        format!("cannot start cargo: {error}")
+    }
+}
+
+/// How many tests passed, if this line is the summary of a test binary.
+fn tests_passed(line: &str) -> u32 {
+    line.strip_prefix("test result: ok. ")
+        .and_then(|rest| rest.split_once(" passed"))
+        .and_then(|(count, _)| count.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_means_every_step() {
+        assert_eq!(choose(&[]).map(|steps| steps.len()), Ok(ALL.len()));
+    }
+
+    #[test]
+    fn an_unknown_step_is_answered_with_the_known_ones() {
+        let error = choose(&["clipy".to_owned()]).err().expect("it is misspelt");
+        assert!(error.starts_with("no step is called `clipy`; there are: tidy fmt clippy"));
+    }
+
+    #[test]
+    fn only_the_summary_of_a_binary_counts_tests() {
+        assert_eq!(tests_passed("test result: ok. 12 passed; 0 failed; 1 ignored;"), 12);
+        assert_eq!(tests_passed("test result: ok. 0 passed; 0 failed; 0 ignored;"), 0);
+        assert_eq!(tests_passed("test result: FAILED. 12 passed; 1 failed;"), 0);
+        assert_eq!(tests_passed("test tests::twelve_passed ... ok"), 0);
+    }
+
+    #[test]
+    fn a_command_is_shown_as_it_can_be_typed() {
+        let cargo = Cargo::new(&["test", "--test", "loom"]).env("LOOM_MAX_PREEMPTIONS", "2");
+        assert_eq!(cargo.shown(), "LOOM_MAX_PREEMPTIONS=\"2\" cargo test --test loom");
+    }
+}
