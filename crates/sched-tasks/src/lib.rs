@@ -8,12 +8,15 @@ mod free;
 mod line;
 mod local;
 mod nursery;
+pub mod oneshot;
 mod panics;
 mod places;
 mod raw;
 mod scope;
+mod select;
 mod state;
 mod strand;
+mod sync;
 mod wait;
 
 pub use channel::{
@@ -30,7 +33,9 @@ pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep,
 pub use local::FiberLocal;
 pub use nursery::{NurseryOptions, OnFailure};
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
+pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
+pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
 pub use vocab::{Priority, TaskId};
 
 /// A runtime has at most so many workers.

@@ -14,6 +14,7 @@ use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
+    decide,
     drive::{shared::TaskIds, worker::Worker},
     error::TaskLabel,
     local::Locals,
@@ -216,6 +217,19 @@ impl Strand {
         match &self.worker {
             Some(worker) => worker.tally(scope),
             None => scope.children_ended(1),
+        }
+    }
+
+    /// A random number. The only source of chance for what runs here, so that a seed decides all of it.
+    pub(crate) fn random(&self) -> u64 {
+        thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
+        match &self.worker {
+            Some(worker) => worker.random(),
+            None => {
+                let (state, random) = decide::next_random(STATE.get());
+                STATE.set(state);
+                random
+            }
         }
     }
 

@@ -82,11 +82,11 @@ impl<T> Core<T> {
     }
 
     /// A sender's wait ended elsewhere: it is off the list, and has its value again.
-    pub(crate) fn leave_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+    pub(crate) fn leave_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.leave_send(),
             Self::Unbounded(_) => {}
-            Self::Rendezvous(channel) => channel.retract(ticket, slot),
+            Self::Rendezvous(channel) => channel.retract(ticket, code, slot),
         }
     }
 
@@ -100,9 +100,9 @@ impl<T> Core<T> {
     }
 
     /// A sender was claimed. Either its value is sent, or it has it again and should try.
-    pub(crate) fn claimed_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+    pub(crate) fn claimed_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
         if let Self::Rendezvous(channel) = self {
-            channel.retract(ticket, slot);
+            channel.retract(ticket, code, slot);
         }
     }
 
@@ -116,11 +116,11 @@ impl<T> Core<T> {
     }
 
     /// A sender was claimed and goes away.
-    pub(crate) fn pass_on_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+    pub(crate) fn pass_on_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.pass_on_send(),
             Self::Unbounded(_) => {}
-            Self::Rendezvous(channel) => channel.retract(ticket, slot),
+            Self::Rendezvous(channel) => channel.retract(ticket, code, slot),
         }
     }
 
@@ -162,17 +162,17 @@ impl<T> Core<T> {
             }
             let ticket = strand.seat.ticket();
             if self.enlist_send(ticket, 0, &mut slot) && ticket.withdraw() {
-                self.leave_send(ticket, &mut slot);
+                self.leave_send(ticket, 0, &mut slot);
                 continue;
             }
             match wait::wait(strand, ticket, deadline) {
-                End::Claimed(_) => self.claimed_send(ticket, &mut slot),
+                End::Claimed(_) => self.claimed_send(ticket, 0, &mut slot),
                 End::TimedOut => {
-                    self.leave_send(ticket, &mut slot);
+                    self.leave_send(ticket, 0, &mut slot);
                     timed_out = true;
                 }
                 End::Cancelled => {
-                    self.leave_send(ticket, &mut slot);
+                    self.leave_send(ticket, 0, &mut slot);
                     strand.unwind();
                 }
             }

@@ -60,7 +60,7 @@ impl<T> Future for SendFuture<'_, T> {
                 if !wait.poll(cx.waker()) {
                     return Poll::Pending;
                 }
-                this.core.claimed_send(wait.ticket(), &mut this.slot);
+                this.core.claimed_send(wait.ticket(), 0, &mut this.slot);
                 this.wait = None;
             }
             let Some(value) = this.slot.take() else { return Poll::Ready(Ok(())) };
@@ -72,7 +72,7 @@ impl<T> Future for SendFuture<'_, T> {
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
             let ticket = wait.ticket();
             if this.core.enlist_send(ticket, 0, &mut this.slot) && ticket.withdraw() {
-                this.core.leave_send(ticket, &mut this.slot);
+                this.core.leave_send(ticket, 0, &mut this.slot);
                 this.wait = None;
             }
         }
@@ -84,9 +84,9 @@ impl<T> Drop for SendFuture<'_, T> {
         if let Some(wait) = &self.wait {
             let ticket = wait.ticket();
             if ticket.withdraw() {
-                self.core.leave_send(ticket, &mut self.slot);
+                self.core.leave_send(ticket, 0, &mut self.slot);
             } else {
-                self.core.pass_on_send(ticket, &mut self.slot);
+                self.core.pass_on_send(ticket, 0, &mut self.slot);
             }
         }
     }

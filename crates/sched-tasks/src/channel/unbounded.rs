@@ -20,7 +20,7 @@ use crate::line::{Claimed, Waits};
 const BLOCK: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Unbounded<T> {
+pub(crate) struct Unbounded<T> {
     state: SpinLock<State<T>>,
 }
 
@@ -98,7 +98,7 @@ impl<T> Unbounded<T> {
         let mut state = self.state.lock();
         let ready = state.can_recv();
         if !ready {
-            state.receivers.push(ticket, code);
+            state.receivers.push(ticket, code, ());
         }
         ready
     }
