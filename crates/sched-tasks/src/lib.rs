@@ -1,5 +1,6 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
+mod block_on;
 pub mod decide;
 mod drive;
 mod error;
@@ -12,11 +13,14 @@ mod raw;
 mod scope;
 mod state;
 mod strand;
+mod time;
 
+pub use block_on::block_on;
 pub use decide::VictimStrategy;
 pub use drive::{
     runtime::{Builder, Runtime},
     stats::{Stats, WorkerStats},
+    unblock::{Unblock, unblock, unblock_async},
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};
@@ -24,6 +28,7 @@ pub use local::FiberLocal;
 pub use nursery::{NurseryOptions, OnFailure};
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
+pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use vocab::{Priority, TaskId};
 
 /// A runtime has at most so many workers.

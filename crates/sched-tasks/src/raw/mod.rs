@@ -13,3 +13,4 @@ pub(crate) mod future;
 pub(crate) mod join;
 pub(crate) mod scope;
 pub(crate) mod task;
+pub(crate) mod unblock;
