@@ -6,6 +6,7 @@ mod drive;
 mod error;
 mod free;
 mod local;
+pub mod net;
 mod nursery;
 mod panics;
 mod places;
