@@ -131,9 +131,9 @@ impl Builder {
 
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let workers = self.workers.unwrap_or_else(|| {
-            std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
-        });
+        let workers = self
+            .workers
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS));
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(BuildError::Workers { wanted: workers });
         }

@@ -51,7 +51,10 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("queued", &self.queue.len()).field("threads", &self.threads).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("queued", &self.queue.len())
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,8 +125,7 @@ impl Pool {
                 break;
             }
             state.idle += 1;
-            let (woken, waited) =
-                self.submitted.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner);
+            let (woken, waited) = self.submitted.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
             if waited.timed_out() && state.queue.is_empty() {

@@ -47,7 +47,11 @@ impl<T> Place<T> {
 }
 
 /// Has `pool` run `closure` and waits for it. None: the caller was cancelled before the closure began, and it was dropped.
-pub(crate) fn run_elsewhere<F, T>(strand: &Strand, pool: &'static Pool, closure: F) -> Option<Result<T, Box<dyn Any + Send>>>
+pub(crate) fn run_elsewhere<F, T>(
+    strand: &Strand,
+    pool: &'static Pool,
+    closure: F,
+) -> Option<Result<T, Box<dyn Any + Send>>>
 where
     F: FnOnce() -> T + Send,
     T: Send,

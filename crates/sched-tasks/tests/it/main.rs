@@ -1,3 +1,9 @@
 //! What tasks promise, one sentence a test.
 
+mod block_on;
+mod http;
+mod interop;
+mod net;
 mod nurseries;
+mod unblock;
+mod wakers;
