@@ -6,4 +6,5 @@ mod interop;
 mod net;
 mod nurseries;
 mod unblock;
+mod unwinding;
 mod wakers;
