@@ -3,6 +3,7 @@
 mod block_on;
 mod http;
 mod interop;
+mod locals;
 mod net;
 mod nurseries;
 mod unblock;
