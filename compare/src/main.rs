@@ -15,7 +15,7 @@ mod watchdog;
 mod workloads;
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -46,6 +46,9 @@ Less is better, except for `scale`. Rows with the peer `bar` compare with a fixe
 A bar that is not met is a result, not an error: the exit code is 0. It is 1 when a
 workload could not be measured, and 2 when the command line is wrong.
 ";
+
+/// The machine's load, over the last minute, above which it is not quiet.
+const LOAD_QUIET_MAX: f64 = 0.7;
 
 struct Options {
     workloads: Vec<&'static Workload>,
@@ -94,6 +97,10 @@ fn run(mut options: Options) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     let mut failed = Vec::new();
     let began = Instant::now();
+    let busy = busy_note();
+    if let Some(note) = &busy {
+        plan.done(note);
+    }
     for (index, workload) in options.workloads.iter().enumerate() {
         let started = Instant::now();
         plan.say(&format!("[{}/{}] {}", index + 1, options.workloads.len(), workload.name));
@@ -118,7 +125,18 @@ fn run(mut options: Options) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     write!(out, "{}", table::render(&rows))?;
     writeln!(out, "\n{}", summary(&rows, &failed, began))?;
+    if let Some(note) = &busy {
+        writeln!(out, "{note}")?;
+    }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What to say if other programs are at work. Ratios survive a slow machine; those with two
+/// workers do not survive a machine that has no second core to spare.
+fn busy_note() -> Option<String> {
+    let load: f64 = fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()?;
+    (load > LOAD_QUIET_MAX)
+        .then(|| format!("NOTE: the load was {load} before the start; measure again when other programs are quiet"))
 }
 
 fn summary(rows: &[Row], failed: &[&str], began: Instant) -> String {

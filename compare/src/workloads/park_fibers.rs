@@ -41,13 +41,13 @@ mod ours {
         runtime.run(|| nursery(|n| n.spawn(|| ()).join()))??;
 
         let (blocked, finished) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+        let (sender, receiver) = channel::<()>(1);
+        let receiver = &receiver;
         let before = resident_bytes()?;
         let mut parked = None;
         runtime.run(|| {
             nursery(|n| {
-                let (sender, receiver) = channel::<()>(1);
                 for _ in 0..count {
-                    let receiver = receiver.clone();
                     n.spawn(move || {
                         blocked.fetch_add(1, Ordering::Relaxed);
                         // The sender is dropped and nothing was sent: that is the wake-up.

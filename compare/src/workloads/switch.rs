@@ -26,7 +26,7 @@ mod ours {
 
     pub fn pairs(fiber: &mut Fiber, count: usize) {
         for _ in 0..count {
-            let _ = fiber.resume(0);
+            let _ = fiber.resume_from_defaults(0); // as the scheduler does
         }
     }
 }

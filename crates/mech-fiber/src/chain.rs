@@ -3,8 +3,8 @@
 //! Room: mechanism. Knows the old disposition of SIGSEGV; knows nothing of fibers.
 //!
 //! # Invariant
-//! For a fault outside our guards the process behaves as if this crate were absent: Rust's own message for
-//! a thread's overflow, another library's handler, or death by SIGSEGV.
+//! For a fault outside our guards the process behaves as if this crate were absent: Rust's own
+//! message for a thread's overflow, another library's handler, or death by SIGSEGV.
 //!
 //! # Why it holds
 //! [`pass_on`] does what the kernel would have done with the old `sigaction`, flag by flag. One
@@ -29,13 +29,11 @@ struct Previous {
     known: AtomicBool,
 }
 
-// SAFETY: `action` is written once, before `known` is set (Release); readers see `known` (Acquire) first.
+// SAFETY: `action` is written once, before `known` is set (Release); readers see `known`
+// (Acquire) first.
 unsafe impl Sync for Previous {}
 
-static PREVIOUS: Previous = Previous {
-    action: UnsafeCell::new(MaybeUninit::uninit()),
-    known: AtomicBool::new(false),
-};
+static PREVIOUS: Previous = Previous { action: UnsafeCell::new(MaybeUninit::uninit()), known: AtomicBool::new(false) };
 
 /// Installs `handler` for SIGSEGV, once per process.
 pub(crate) fn install(handler: Handler) -> Result<(), StackError> {
@@ -46,8 +44,8 @@ pub(crate) fn install(handler: Handler) -> Result<(), StackError> {
         ours.sa_sigaction = handler as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY:
-        // - The pointers are to live values of the right type; `PREVIOUS.action` is written by this closure only,
-        //   which runs once, and read only after `known`.
+        // - The pointers are to live values of the right type; `PREVIOUS.action` is written by
+        //   this closure only, which runs once, and read only after `known`.
         // - The handler keeps to async-signal-safe calls: see `overflow.rs`.
         unsafe {
             libc::sigemptyset(&mut ours.sa_mask);
@@ -63,10 +61,7 @@ pub(crate) fn install(handler: Handler) -> Result<(), StackError> {
         }
         Ok(())
     });
-    done.map_err(|errno| StackError::Thread {
-        call: "sigaction",
-        errno,
-    })
+    done.map_err(|errno| StackError::Thread { call: "sigaction", errno })
 }
 
 /// Does with the signal what the kernel would have done without us.
@@ -89,8 +84,8 @@ pub(crate) unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context:
             if action.sa_flags & libc::SA_RESETHAND != 0 {
                 set_default(signal);
             }
-            // SAFETY: async-signal-safe calls on live values; returning from our handler restores the
-            // mask. The function has the type its flags promise.
+            // SAFETY: async-signal-safe calls on live values; returning from our handler restores
+            // the mask. The function has the type its flags promise.
             unsafe {
                 libc::pthread_sigmask(libc::SIG_BLOCK, &action.sa_mask, ptr::null_mut());
                 if action.sa_flags & libc::SA_NODEFER != 0 {

@@ -3,23 +3,27 @@
 //! Room: mechanism. Knows the floating-point control registers and nothing else.
 //!
 //! # Invariant
-//! Every switch happens with the default control words in force: round to nearest, denormals kept, exceptions
-//! masked. So a fiber starts with them, and what one side chose never reaches the other.
+//! Every switch happens with the default control words in force: round to nearest, denormals
+//! kept, exceptions masked. So a fiber starts with them, and what one side chose never reaches
+//! the other.
 //!
 //! # Why it holds
-//! Each side, before it leaves, asks [`are_default`]. If not, it takes the slow way: save, load the
-//! defaults, leave, and on its return load what it saved. corosensei itself switches only the integer registers.
+//! Each side, before it leaves, asks [`are_default`]. If not, it takes the slow way: save, load
+//! the defaults, leave, and on its return load what it saved. corosensei itself switches only the
+//! integer registers.
 //!
 //! # Why it asks by calculating
-//! Storing MXCSR costs 6 to 8 ns on current AMD parts and storing the x87 word 2, where a bare pair of switches
-//! takes 3: the store waits for the sticky flags of all arithmetic before it. One vector addition, whose lanes
-//! come out differently under every other rounding or denormal mode, costs 0.5 ns. `<fenv.h>` changes
-//! the rounding of both registers together, so the addition speaks for x87 too.
+//! Storing MXCSR costs 6 to 8 ns on current AMD parts and storing the x87 word 2, where a bare
+//! pair of switches takes 3: the store waits for the sticky flags of all arithmetic before it.
+//! One vector addition, whose lanes come out differently under every other rounding or denormal
+//! mode, costs 0.5 ns. `<fenv.h>` changes the rounding of both registers together, so the
+//! addition speaks for x87 too.
 //!
 //! # Limits
-//! Not seen: exceptions unmasked, and an x87 word changed alone. Whoever needs these kept apart calls
-//! [`keep_control_words_exactly`], and every switch takes the slow way, some 20 ns. So do programs that flush denormals
-//! throughout (`-ffast-math`). The addition sets sticky flags, which the ABI leaves to the caller.
+//! Not seen: exceptions unmasked, and an x87 word changed alone. Whoever needs these kept apart
+//! calls [`keep_control_words_exactly`], and every switch takes the slow way, some 20 ns. So do
+//! programs that flush denormals throughout (`-ffast-math`). The addition sets sticky flags,
+//! which the ABI leaves to the caller.
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
@@ -42,12 +46,8 @@ mod arch {
     static LEFT: Lanes = Lanes([1, 0x3f80_0000, 0x3f80_0000, 0]);
     static RIGHT: Lanes = Lanes([0, 0x33c0_0000, 0x3300_0000, 0]);
     // Lane 3 is made wrong to send every switch the slow way.
-    static SUM: Expected = Expected([
-        AtomicU32::new(1),
-        AtomicU32::new(0x3f80_0001),
-        AtomicU32::new(0x3f80_0000),
-        AtomicU32::new(0),
-    ]);
+    static SUM: Expected =
+        Expected([AtomicU32::new(1), AtomicU32::new(0x3f80_0001), AtomicU32::new(0x3f80_0000), AtomicU32::new(0)]);
 
     #[repr(align(16))]
     struct Expected([AtomicU32; 4]);
@@ -65,8 +65,8 @@ mod arch {
     #[inline(always)]
     pub(crate) fn are_default() -> bool {
         let equal: u32;
-        // SAFETY: reads 16 bytes each from three aligned statics; changes two registers it declares and the
-        // sticky flags of MXCSR, which belong to the caller of any function.
+        // SAFETY: reads 16 bytes each from three aligned statics; changes two registers it
+        // declares and the sticky flags of MXCSR, which belong to the caller of any function.
         unsafe {
             asm!(
                 "movaps {lanes}, xmmword ptr [rip + {left}]",
@@ -85,10 +85,7 @@ mod arch {
     }
 
     impl Words {
-        pub(crate) const DEFAULT: Words = Words {
-            simd: SIMD,
-            x87: X87,
-        };
+        pub(crate) const DEFAULT: Words = Words { simd: SIMD, x87: X87 };
 
         /// The words in force.
         pub(crate) fn save() -> Words {
@@ -106,8 +103,8 @@ mod arch {
 
         /// Puts these words in force.
         pub(crate) fn load(&self) {
-            // SAFETY: the words are the defaults or came out of `save`: valid, and those the code that runs next
-            // had when it left.
+            // SAFETY: the words are the defaults or came out of `save`: valid, and those the code
+            // that runs next had when it left.
             unsafe {
                 asm!(
                     "ldmxcsr [{}]", "fldcw [{}]",
@@ -141,15 +138,14 @@ mod arch {
         pub(crate) fn save() -> Words {
             let fpcr;
             // SAFETY: reads a register.
-            unsafe {
-                asm!("mrs {}, fpcr", out(reg) fpcr, options(nomem, nostack, preserves_flags))
-            };
+            unsafe { asm!("mrs {}, fpcr", out(reg) fpcr, options(nomem, nostack, preserves_flags)) };
             Words(fpcr)
         }
 
         /// Puts this word in force.
         pub(crate) fn load(&self) {
-            // SAFETY: the word is the default or came out of `save`: what the code that runs next had when it left.
+            // SAFETY: the word is the default or came out of `save`: what the code that runs next
+            // had when it left.
             unsafe { asm!("msr fpcr, {}", in(reg) self.0, options(nostack, preserves_flags)) };
         }
     }
@@ -179,9 +175,11 @@ mod arch {
 
 pub(crate) use arch::{Words, are_default};
 
-/// Makes every switch of the process keep all control words apart, exception masks and x87 precision included.
+/// Makes every switch of the process keep all control words apart, exception masks and x87
+/// precision included.
 ///
-/// Off by default: rounding and denormal modes are always kept apart, the rest costs some 20 ns per switch.
+/// Off by default: rounding and denormal modes are always kept apart, the rest costs some 20 ns
+/// per switch.
 pub fn keep_control_words_exactly(on: bool) {
     arch::always_slow(on);
 }

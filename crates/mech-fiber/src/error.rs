@@ -75,26 +75,17 @@ impl fmt::Display for StackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let os = io::Error::from_raw_os_error;
         match *self {
-            Self::TooSmall {
-                stack_bytes,
-                min_bytes,
-            } => write!(
+            Self::TooSmall { stack_bytes, min_bytes } => write!(
                 f,
                 "a stack of {stack_bytes} bytes is below the minimum of {min_bytes}; \
                  raise `stack_bytes` (a stack commits only what it touches)"
             ),
-            Self::TooLarge {
-                stack_bytes,
-                max_bytes,
-            } => write!(
+            Self::TooLarge { stack_bytes, max_bytes } => write!(
                 f,
                 "a stack of {stack_bytes} bytes is above the maximum of {max_bytes}; \
                  lower `stack_bytes` or move large data to the heap"
             ),
-            Self::NotWholePages {
-                stack_bytes,
-                page_bytes,
-            } => write!(
+            Self::NotWholePages { stack_bytes, page_bytes } => write!(
                 f,
                 "a stack of {stack_bytes} bytes is not a multiple of the page size {page_bytes}; \
                  use `stack_bytes` = {}",
@@ -105,22 +96,14 @@ impl fmt::Display for StackError {
                 "`max_stacks` is {max_stacks} but must lie between 1 and {limit}; \
                  use a second slab for more"
             ),
-            Self::Reserve {
-                bytes,
-                max_stacks,
-                stack_bytes,
-                errno,
-            } => write!(
+            Self::Reserve { bytes, max_stacks, stack_bytes, errno } => write!(
                 f,
                 "no room to reserve {bytes} bytes of addresses ({max_stacks} stacks of \
                  {stack_bytes} bytes): {}; lower `max_stacks` or `stack_bytes`, raise `ulimit -v`, \
                  or set vm.overcommit_memory to 0 or 1",
                 os(errno)
             ),
-            Self::AllInUse {
-                max_stacks,
-                quarantined,
-            } => write!(
+            Self::AllInUse { max_stacks, quarantined } => write!(
                 f,
                 "all {max_stacks} stacks are in use and {quarantined} are quarantined after an \
                  overflow; raise `max_stacks` or let tasks end first"

@@ -11,8 +11,9 @@
 //! dropped fiber is unwound first; one that overflowed leaves its stack in quarantine.
 //!
 //! # Budget
-//! A resume and the suspend that answers it: 1.3 times the bare pair of corosensei. Hence no allocation, no lock, no
-//! system call and no `catch_unwind` between the two; the one `catch_unwind` sits below `main`.
+//! A resume and the suspend that answers it: 1.3 times the bare pair of corosensei. Hence no
+//! allocation, no lock, no system call and no `catch_unwind` between the two; the one
+//! `catch_unwind` sits below `main`.
 //!
 //! # Rejected
 //! corosensei's own forced unwinding: it retries a fiber that overflowed while unwinding, and its
@@ -21,11 +22,13 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
+use std::process;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::control::{self, Words};
 use crate::header::{self, Header};
+use crate::overflow;
 use crate::slab::Stack;
 
 /// A stack being run.
@@ -52,9 +55,9 @@ use crate::slab::Stack;
 /// ```
 ///
 /// # Dropping
-/// A fiber that waits in [`suspend`] is unwound from there, so its destructors run, and nothing is
-/// printed. If it panics meanwhile, the panic ends with it. With `panic = "abort"` there is no unwinding:
-/// the stack is quarantined instead.
+/// A fiber that waits in [`suspend`] is unwound from there, so its destructors run, and nothing
+/// is printed. If it panics meanwhile, the panic ends with it. With `panic = "abort"` there is no
+/// unwinding: the stack is quarantined instead.
 pub struct Fiber {
     /// Done, and not to be dropped, once `header.overflowed` is set: the quarantine has its stack.
     coroutine: ManuallyDrop<Coroutine<usize, usize, usize, Stack>>,
@@ -74,9 +77,9 @@ pub enum Step {
     Overflowed,
 }
 
-/// The word that travels with an overflow or a forced unwinding. The header tells whether it is one: a program
-/// may use this word too. So the hot path compares a register and loads nothing.
-pub(crate) const RARE: usize = -0x05ba_df1b_isize as usize;
+/// The word that travels with an overflow or a forced unwinding. The header tells whether it is
+/// one: a program may use this word too. So the hot path compares a register and loads nothing.
+const RARE: usize = -0x05ba_df1b_isize as usize;
 
 /// The payload that unwinds a dropped fiber.
 struct Dropped;
@@ -107,10 +110,7 @@ impl Fiber {
                 0
             })
         });
-        Fiber {
-            coroutine: ManuallyDrop::new(coroutine),
-            header,
-        }
+        Fiber { coroutine: ManuallyDrop::new(coroutine), header }
     }
 
     /// Runs the fiber until it suspends, returns or overflows. `word` is what its [`suspend`]
@@ -125,6 +125,17 @@ impl Fiber {
         }
         let result = self.switch(word);
         match result {
+            CoroutineResult::Yield(word) if word != RARE => Step::Suspended(word),
+            result => self.rare(result),
+        }
+    }
+
+    /// The same for a caller that has not changed the floating-point control words: a scheduler's own loop, which calculates nothing and to which
+    /// every fiber returns with the default words. Saves one of the two looks at them.
+    #[inline(always)]
+    pub fn resume_from_defaults(&mut self, word: usize) -> Step {
+        debug_assert!(control::are_default(), "the caller changed its control words; use `resume`");
+        match self.switch(word) {
             CoroutineResult::Yield(word) if word != RARE => Step::Suspended(word),
             result => self.rare(result),
         }
@@ -180,10 +191,11 @@ impl Fiber {
         // SAFETY: as in `rare`.
         unsafe { &*self.header }.overflowed.set(true);
         // SAFETY:
-        // - Nothing on the stack is dropped, nor overwritten later: the stack goes into quarantine, so this is a
-        //   leak and not a `longjmp` over live objects.
-        // - The coroutine is taken once: it is done from here on, so `resume` cannot come here again, and `drop`
-        //   sees `overflowed`. What stays behind is only asked whether it is done.
+        // - Nothing on the stack is dropped, nor overwritten later: the stack goes into
+        //   quarantine, so this is a leak and not a `longjmp` over live objects.
+        // - The coroutine is taken once: it is done from here on, so `resume` cannot come here
+        //   again, and `drop` sees `overflowed`. What stays behind is only asked whether it is
+        //   done.
         unsafe {
             self.coroutine.force_reset();
             ManuallyDrop::take(&mut self.coroutine)
@@ -216,9 +228,7 @@ impl Drop for Fiber {
 
 impl fmt::Debug for Fiber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fiber")
-            .field("done", &self.is_done())
-            .finish_non_exhaustive()
+        f.debug_struct("Fiber").field("done", &self.is_done()).finish_non_exhaustive()
     }
 }
 
@@ -226,7 +236,7 @@ impl fmt::Debug for Fiber {
 ///
 /// # Panics
 /// Outside a fiber.
-#[inline]
+#[inline(always)]
 pub fn suspend(word: usize) -> usize {
     let header = header::current();
     if header.is_null() {
@@ -237,11 +247,7 @@ pub fn suspend(word: usize) -> usize {
     // SAFETY: set by the closure in `Fiber::new` before any code of the fiber ran; the yielder
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
-    let word = if control::are_default() {
-        yielder.suspend(word)
-    } else {
-        suspend_with_own_words(yielder, word)
-    };
+    let word = if control::are_default() { yielder.suspend(word) } else { suspend_with_own_words(yielder, word) };
     if word == RARE && header.unwinding.get() {
         unwind_dropped();
     }
@@ -279,17 +285,51 @@ pub fn remaining_bytes() -> Option<usize> {
     Some((&raw const here as usize).saturating_sub(low))
 }
 
+/// Overflows here and now, unless `bytes` of stack are left. Does nothing outside fibers.
+///
+/// For code about to take a lock or to leave something half done: what an overflow would leave
+/// behind in the middle, it cannot leave behind before the beginning.
+#[inline]
+pub fn ensure_stack(bytes: usize) {
+    if remaining_bytes().is_some_and(|left| left < bytes) {
+        // SAFETY: `remaining_bytes` found a header, so it is initialised and mapped.
+        overflow::allow_leaving(unsafe { &*header::current() });
+        leave_for_good();
+    }
+}
+
+/// Leaves the running fiber without unwinding, as overflowed. Runs on the escape stack after a
+/// fault, and on the fiber's own after [`ensure_stack`].
+#[cold]
+pub(crate) extern "C" fn leave_for_good() -> ! {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: marks the x87 registers empty, as the ABI wants between functions; the overflowed
+    // code may have been in the middle of using them, and never goes on.
+    unsafe {
+        std::arch::asm!("emms", options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: the caller saw this header on this thread, and nothing ran in between.
+    let header = unsafe { &*header::current() };
+    header.overflowed.set(true);
+    Words::DEFAULT.load();
+    // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
+    let yielder = unsafe { &*header.yielder.get() };
+    yielder.suspend(RARE);
+    // `Fiber::abandon` made the coroutine done, so nothing resumes it.
+    process::abort()
+}
+
 /// Touches the stack a little below the caller.
 ///
-/// If a fiber that resumes another is itself at its end, it overflows *here*, as itself, and not halfway into
-/// the other one, whose state would be lost.
+/// If a fiber that resumes another is itself at its end, it overflows *here*, as itself, and not
+/// halfway into the other one, whose state would be lost.
 #[inline(always)]
 fn touch_below() {
     /// More than the frames between here and the switch: larger without optimisation.
     const DEPTH: usize = if cfg!(debug_assertions) { 2048 } else { 256 };
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads a byte below the stack pointer and drops it: no memory changes. It is mapped, or it is
-    // the guard, and then the fault is the purpose.
+    // SAFETY: reads a byte below the stack pointer and drops it: no memory changes. It is mapped,
+    // or it is the guard, and then the fault is the purpose.
     unsafe {
         std::arch::asm!(
             "test byte ptr [rsp - {depth}], 0",

@@ -7,12 +7,13 @@
 //! it is not null, that header is initialised and its stack is mapped.
 //!
 //! # Why it holds
-//! Only `Fiber::step` sets it, to the header its own `Fiber::new` wrote, and puts the former value
-//! back when control returns. Stacks are never unmapped, so a late reader, the signal handler, finds
-//! memory.
+//! Only `Fiber::switch` sets it, to the header its own `Fiber::new` wrote, and puts the former
+//! value back when control returns. Stacks are never unmapped, so a late reader, the signal
+//! handler, finds memory.
 //!
 //! # Rejected
-//! A boxed record per fiber: an allocation and a cache line more. A record inside `Fiber`: it would move with it.
+//! A boxed record per fiber: an allocation and a cache line more. A record inside `Fiber`: it
+//! would move with it.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -44,7 +45,7 @@ pub(crate) struct Header {
     pub(crate) yielder: Cell<*const Yielder<usize, usize>>,
     /// The fiber is being dropped: every `suspend` unwinds.
     pub(crate) unwinding: Cell<bool>,
-    /// The fiber ran out of stack and left by `overflow::escape`.
+    /// The fiber ran out of stack and left by `leave_for_good`.
     pub(crate) overflowed: Cell<bool>,
     /// The number of the stack in its slab.
     pub(crate) index: u32,

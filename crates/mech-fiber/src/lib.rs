@@ -11,6 +11,7 @@
 //! | `header.rs` | what a running stack knows about itself |
 //! | `control.rs` | rounding modes do not travel between stacks |
 //! | `overflow.rs` | a stack that ran out fails alone |
+//! | `foreign.rs` | the C library finishes what it began, first |
 //! | `chain.rs` | faults that are not ours reach their handler |
 //! | `thread.rs` | the two spare stacks a thread needs for that |
 //!
@@ -20,8 +21,8 @@
 //!
 //! # What a switch keeps, and what it does not
 //! Kept per side: the stack, the callee-saved registers, the control words of SSE and x87 (or
-//! FPCR). *Not* kept: `errno`, the signal mask, thread-locals, `std::thread::panicking`. They belong
-//! to the thread; read `errno` before anything that may suspend.
+//! FPCR). *Not* kept: `errno`, the signal mask, thread-locals, `std::thread::panicking`. They
+//! belong to the thread; read `errno` before anything that may suspend.
 
 mod control;
 mod error;
@@ -32,6 +33,8 @@ mod slab;
 
 #[cfg(target_os = "linux")]
 mod chain;
+#[cfg(target_os = "linux")]
+mod foreign;
 #[cfg(target_os = "linux")]
 mod overflow;
 #[cfg(target_os = "linux")]
@@ -47,7 +50,7 @@ use overflow as thread;
 
 pub use control::keep_control_words_exactly;
 pub use error::StackError;
-pub use fiber::{Fiber, Step, in_fiber, remaining_bytes, suspend};
+pub use fiber::{Fiber, Step, ensure_stack, in_fiber, remaining_bytes, suspend};
 pub use memory::GuardKind;
 pub use overflow::{OverflowPolicy, overflow_policy, set_overflow_policy};
 pub use slab::{Slab, SlabOptions, SlabStats, Stack};

@@ -57,16 +57,7 @@ pub(crate) fn reserve(bytes: usize) -> Result<usize, i32> {
     #[cfg(target_os = "linux")]
     let flags = flags | libc::MAP_STACK;
     // SAFETY: a fresh private mapping at an address the kernel chooses touches nothing that exists.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-            -1,
-            0,
-        )
-    };
+    let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(last_errno());
     }
@@ -102,6 +93,19 @@ pub(crate) fn install(kind: GuardKind, low: usize) -> Result<(), i32> {
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
+/// Opens the guard part `[low, low + bytes)`, whichever kind it is. Async-signal-safe.
+#[cfg(target_os = "linux")]
+pub(crate) fn open(low: usize, bytes: usize) -> bool {
+    const MADV_GUARD_REMOVE: libc::c_int = 103;
+    let start = low as *mut libc::c_void;
+    // SAFETY: the guard of a slot of ours: nothing is stored there, so making it usable breaks
+    // nothing. A kernel without markers refuses the first call, and has none to remove.
+    unsafe {
+        libc::madvise(start, bytes, MADV_GUARD_REMOVE);
+        libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0
+    }
+}
+
 /// How many pages of `[low, low + bytes)` are committed.
 pub(crate) fn committed_pages(low: usize, bytes: usize) -> u32 {
     let mut present = [0u8; 64];
@@ -133,37 +137,21 @@ pub(crate) unsafe fn give_back(low: usize, bytes: usize) {
 }
 
 /// Checks the two sizes of a slab and returns the bytes of one slot and of `slots` of them.
-pub(crate) fn check_shape(
-    stack_bytes: usize,
-    max_stacks: usize,
-    slots: usize,
-) -> Result<(usize, usize), StackError> {
+pub(crate) fn check_shape(stack_bytes: usize, max_stacks: usize, slots: usize) -> Result<(usize, usize), StackError> {
     const MIN_BYTES: usize = 16 << 10;
     const MAX_BYTES: usize = 1 << 30;
     const MAX_STACKS: usize = 1 << 30;
     if stack_bytes < MIN_BYTES {
-        return Err(StackError::TooSmall {
-            stack_bytes,
-            min_bytes: MIN_BYTES,
-        });
+        return Err(StackError::TooSmall { stack_bytes, min_bytes: MIN_BYTES });
     }
     if stack_bytes > MAX_BYTES {
-        return Err(StackError::TooLarge {
-            stack_bytes,
-            max_bytes: MAX_BYTES,
-        });
+        return Err(StackError::TooLarge { stack_bytes, max_bytes: MAX_BYTES });
     }
     if !stack_bytes.is_multiple_of(page_bytes()) {
-        return Err(StackError::NotWholePages {
-            stack_bytes,
-            page_bytes: page_bytes(),
-        });
+        return Err(StackError::NotWholePages { stack_bytes, page_bytes: page_bytes() });
     }
     if max_stacks == 0 || max_stacks > MAX_STACKS {
-        return Err(StackError::StackCount {
-            max_stacks,
-            limit: MAX_STACKS,
-        });
+        return Err(StackError::StackCount { max_stacks, limit: MAX_STACKS });
     }
     let slot_bytes = stack_bytes + guard_bytes();
     let bytes = slot_bytes.saturating_mul(slots);

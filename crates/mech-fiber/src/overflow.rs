@@ -1,54 +1,60 @@
 //! A fiber that runs out of stack fails alone.
 //!
-//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; what becomes of the task is
-//! decided above.
+//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; what becomes of
+//! the task is decided above.
 //!
 //! # Invariant
-//! After [`Step::Overflowed`](crate::Step::Overflowed) the overflowed stack holds every byte it held at the fault,
-//! the thread runs on as if the fiber had suspended, and the next overflow is handled the same way.
+//! After [`Step::Overflowed`](crate::Step::Overflowed) the overflowed stack holds every byte it
+//! held at the fault, the thread runs on as if the fiber had suspended, and the next overflow is
+//! handled the same way.
 //!
 //! # Why it holds
-//! The handler runs on the alternate stack and writes to no other. It edits the interrupted registers so that
-//! the thread continues in [`escape`], on the thread's escape stack; returning from the handler restores the signal
-//! mask, so the next fault is delivered. `escape` leaves through the fiber's yielder, which only reads the
-//! overflowed stack. To the resumer this is a suspend: its registers are on its own stack. Leaving is sound as
-//! leaking is sound: no frame is unwound, freed or reused (`Slab` quarantines the stack), so whatever
-//! borrows from those frames stays valid.
+//! The handler runs on the alternate stack and writes to no other. It edits the interrupted
+//! registers so that the thread continues in `leave_for_good`, on the thread's escape stack;
+//! returning from the handler restores the signal mask, so the next fault is delivered. It leaves
+//! through the fiber's yielder, which only reads the overflowed stack. To the resumer this is a
+//! suspend: its registers are on its own stack. Leaving is sound as leaking is sound: no frame is
+//! unwound, freed or reused (`Slab` quarantines the stack), so whatever borrows from those frames
+//! stays valid.
 //!
 //! # What counts as an overflow
-//! An access inside the guard of the fiber that runs on this thread, at or just below its stack pointer. Rust probes
-//! every page of a large frame, so no frame jumps the guard. C code without `-fstack-clash-protection` can jump
-//! 16 KiB with one frame; a wild pointer into the guard far from the stack pointer is a bug, and crashes.
+//! An access inside the guard of the fiber that runs on this thread, at or just below its stack
+//! pointer. Rust probes every page of a large frame, so no frame jumps the guard. C code without
+//! `-fstack-clash-protection` can jump 16 KiB with one frame; a wild pointer into the guard far
+//! from the stack pointer is a bug, and crashes.
 //!
 //! # Limits
-//! - Locks the overflowed code held stay locked, and its destructors never run.
+//! - Locks the overflowed code held stay locked, and its destructors never run. Code that holds
+//!   one asks [`ensure_stack`](crate::ensure_stack) first. The C library's own locks are let go:
+//!   see `foreign.rs`.
 //! - During a panic the process aborts, as Rust does for a panic while panicking.
-//! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does not fit, the kernel ends the process.
+//! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does
+//!   not fit, the kernel ends the process.
 //!
 //! # Rejected
-//! corosensei's `setup_trap_handler`: it overwrites the top of the stack, from which other tasks may borrow.
-//! `siglongjmp` from the handler: the alternate stack would count as in use for ever.
+//! corosensei's `setup_trap_handler`: it overwrites the top of the stack, from which other tasks
+//! may borrow. `siglongjmp` from the handler: the alternate stack would count as in use for ever.
 
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
-use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::chain;
-use crate::control::Words;
-use crate::fiber::RARE;
+use crate::fiber::leave_for_good;
+use crate::foreign;
 use crate::header::{self, Header};
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
 
-/// How far below the stack pointer code may touch its stack: the red zone (128 bytes) and the probe of
-/// `Fiber::resume`.
+/// How far below the stack pointer code may touch its stack: the red zone (128 bytes) and the
+/// probe of `Fiber::resume`.
 const BELOW_STACK_POINTER: usize = 4096;
 
 /// What happens when a fiber runs out of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverflowPolicy {
-    /// The fiber ends with [`Step::Overflowed`](crate::Step::Overflowed); the process goes on. The default.
+    /// The fiber ends with [`Step::Overflowed`](crate::Step::Overflowed); the process goes on.
+    /// The default.
     FailTask,
     /// The process aborts with a message that names the stack.
     Abort,
@@ -69,25 +75,25 @@ pub fn overflow_policy() -> OverflowPolicy {
     }
 }
 
-/// The handler of SIGSEGV. Async-signal-safe: reads two thread-locals `prepare_thread` has touched, writes registers.
+/// The handler of SIGSEGV. Async-signal-safe: reads two thread-locals `prepare_thread` has
+/// touched, writes registers.
 pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let header = header::current();
     // SAFETY: the kernel calls with valid pointers, which are ours until we return.
-    let (by_fault, address, mut interrupted) = unsafe {
-        (
-            (*info).si_code > 0,
-            (*info).si_addr() as usize,
-            Interrupted::new(context),
-        )
-    };
+    let (by_fault, address, mut interrupted) =
+        unsafe { ((*info).si_code > 0, (*info).si_addr() as usize, Interrupted::new(context)) };
     if by_fault && !header.is_null() && escape_top() != 0 {
         // SAFETY: not null, so initialised and mapped: the invariant of `header.rs`.
         let header = unsafe { &*header };
         if is_overflow(header, address, interrupted.stack_pointer()) {
             if let Some(reason) = must_abort() {
-                abort(header, address, interrupted.instruction(), reason);
+                abort(header, interrupted.instruction(), reason);
             }
-            interrupted.go_on(escape, escape_top());
+            match foreign::finish_first(header, &mut interrupted) {
+                Ok(true) => {} // the C library goes on; `foreign` makes the fiber leave afterwards
+                Ok(false) => interrupted.go_on(leave_for_good, escape_top()),
+                Err(reason) => abort(header, interrupted.instruction(), reason),
+            }
             return;
         }
     }
@@ -102,6 +108,13 @@ fn is_overflow(header: &Header, address: usize, stack_pointer: usize) -> bool {
         && address + BELOW_STACK_POINTER >= stack_pointer
 }
 
+/// Checks the policy for a fiber that is about to leave without a fault.
+pub(crate) fn allow_leaving(header: &Header) {
+    if let Some(reason) = must_abort() {
+        abort(header, 0, reason);
+    }
+}
+
 fn must_abort() -> Option<&'static str> {
     if overflow_policy() == OverflowPolicy::Abort {
         Some("the overflow policy is Abort")
@@ -112,28 +125,10 @@ fn must_abort() -> Option<&'static str> {
     }
 }
 
-/// Leaves the overflowed fiber. Runs on the escape stack, entered by [`on_fault`].
-extern "C" fn escape() -> ! {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: marks the x87 registers empty, as the ABI wants between functions; the overflowed code
-    // may have been in the middle of using them, and never goes on.
-    unsafe {
-        std::arch::asm!("emms", options(nomem, nostack, preserves_flags));
-    }
-    // SAFETY: the handler saw this header on this thread, and nothing ran in between.
-    let header = unsafe { &*header::current() };
-    header.overflowed.set(true);
-    Words::DEFAULT.load();
-    // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
-    let yielder = unsafe { &*header.yielder.get() };
-    yielder.suspend(RARE);
-    // `Fiber::abandon` made the coroutine done, so nothing resumes it.
-    process::abort()
-}
-
-/// Ends the process with one line that says which stack ran out. Allocates nothing: it runs in a signal handler.
+/// Ends the process with one line that says which stack ran out. Allocates nothing: it runs in a
+/// signal handler.
 #[cold]
-fn abort(header: &Header, address: usize, instruction: usize, reason: &str) -> ! {
+pub(crate) fn abort(header: &Header, instruction: usize, reason: &str) -> ! {
     struct Line([u8; 512], usize);
     impl Write for Line {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -148,7 +143,7 @@ fn abort(header: &Header, address: usize, instruction: usize, reason: &str) -> !
     let bytes = &raw const *header as usize - header.guard_high;
     let _ = writeln!(
         line,
-        "\nthe fiber on stack {} overflowed its {bytes} bytes (address {address:#x}, instruction \
+        "\nthe fiber on stack {} overflowed its {bytes} bytes (instruction \
          {instruction:#x}); aborting because {reason}; raise `stack_bytes` or bound the recursion",
         header.index
     );

@@ -11,7 +11,8 @@ impl<'a> Interrupted<'a> {
     /// # Safety
     /// `context` is the third argument of a running `SA_SIGINFO` handler.
     pub(crate) unsafe fn new(context: *mut c_void) -> Self {
-        // SAFETY: the kernel passes a valid `ucontext_t`, which belongs to the handler until it returns.
+        // SAFETY: the kernel passes a valid `ucontext_t`, which belongs to the handler until it
+        // returns.
         Self(unsafe { &mut *context.cast() })
     }
 }
@@ -28,6 +29,15 @@ impl Interrupted<'_> {
         self.0.uc_mcontext.gregs[libc::REG_RIP as usize] as usize
     }
 
+    /// Whether this processor can run one instruction at a time for us.
+    pub(crate) const STEPS: bool = true;
+
+    /// Interrupts with SIGTRAP after each instruction, or no longer.
+    pub(crate) fn step(&mut self, on: bool) {
+        let flags = &mut self.0.uc_mcontext.gregs[libc::REG_EFL as usize];
+        *flags = if on { *flags | 0x100 } else { *flags & !0x100 };
+    }
+
     /// Continues in `function` on the stack that ends at `top`, as if just called.
     ///
     /// The direction flag is cleared, as the ABI wants at an entry; rbp is zero: backtraces end.
@@ -42,6 +52,12 @@ impl Interrupted<'_> {
 
 #[cfg(target_arch = "aarch64")]
 impl Interrupted<'_> {
+    /// Single steps need a debugger here.
+    pub(crate) const STEPS: bool = false;
+
+    /// Never asked.
+    pub(crate) fn step(&mut self, _on: bool) {}
+
     /// The stack pointer.
     pub(crate) fn stack_pointer(&self) -> usize {
         self.0.uc_mcontext.sp as usize
@@ -63,6 +79,12 @@ impl Interrupted<'_> {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 impl Interrupted<'_> {
+    /// Never asked.
+    pub(crate) const STEPS: bool = false;
+
+    /// Never asked.
+    pub(crate) fn step(&mut self, _on: bool) {}
+
     /// Zero lies in no stack, so no fault is ever taken for an overflow.
     pub(crate) fn stack_pointer(&self) -> usize {
         let _ = &self.0;

@@ -9,7 +9,8 @@
 //! # Why it holds
 //! Numbers move between lists only under the lock, and `Stack` is not `Clone`. A freed stack is
 //! charged before it joins the warm list: first at its full size, which asks nobody; beyond half
-//! of `warm_bytes` at what `mincore` counts; what no longer fits is given back before the number is free.
+//! of `warm_bytes` at what `mincore` counts; what no longer fits is given back before the number
+//! is free.
 //!
 //! # Rejected
 //! A list per thread: the runtime above keeps warm fibers per worker already. Charging always by
@@ -21,13 +22,17 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::StackError;
+use crate::fiber::ensure_stack;
 use crate::header::Header;
 use crate::memory::{self, GuardKind};
 
-/// How many different places in its last page a stack may begin at, and how far apart. At most 0.9 KB of the
-/// page are lost to it.
+/// How many different places in its last page a stack may begin at, and how far apart. At most
+/// 0.9 KB of the page are lost to it.
 const COLOURS: usize = 8;
 const COLOUR_BYTES: usize = 128;
+
+/// What the code under the lock may use of the caller's stack; growing a list allocates.
+const LOCKED_BYTES: usize = 4 << 10;
 
 /// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
 static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
@@ -46,11 +51,7 @@ pub struct SlabOptions {
 
 impl Default for SlabOptions {
     fn default() -> Self {
-        Self {
-            stack_bytes: 64 << 10,
-            max_stacks: 1 << 20,
-            warm_bytes: 64 << 20,
-        }
+        Self { stack_bytes: 64 << 10, max_stacks: 1 << 20, warm_bytes: 64 << 20 }
     }
 }
 
@@ -106,7 +107,8 @@ struct Lists {
 }
 
 impl Slab {
-    /// Reserves addresses for `options.max_stacks` stacks, or recycles a retired slab of that shape.
+    /// Reserves addresses for `options.max_stacks` stacks, or recycles a retired slab of that
+    /// shape.
     ///
     /// # Errors
     /// When a size is out of range or the kernel refuses the addresses; the error says which.
@@ -116,15 +118,8 @@ impl Slab {
 
     /// As [`Slab::reserve`], with the kind of guard chosen by the caller: for tests of old kernels.
     #[doc(hidden)]
-    pub fn reserve_with(
-        options: SlabOptions,
-        guard: Option<GuardKind>,
-    ) -> Result<&'static Slab, StackError> {
-        let SlabOptions {
-            stack_bytes,
-            max_stacks,
-            warm_bytes,
-        } = options;
+    pub fn reserve_with(options: SlabOptions, guard: Option<GuardKind>) -> Result<&'static Slab, StackError> {
+        let SlabOptions { stack_bytes, max_stacks, warm_bytes } = options;
         let slots = max_stacks.saturating_add(max_stacks / 64 + 16);
         let (slot_bytes, bytes) = memory::check_shape(stack_bytes, max_stacks, slots)?;
         let warm_limit_pages = warm_bytes / memory::page_bytes();
@@ -132,12 +127,8 @@ impl Slab {
             slab.lock().warm_limit_pages = warm_limit_pages;
             return Ok(slab);
         }
-        let start = memory::reserve(bytes).map_err(|errno| StackError::Reserve {
-            bytes,
-            max_stacks,
-            stack_bytes,
-            errno,
-        })?;
+        let start =
+            memory::reserve(bytes).map_err(|errno| StackError::Reserve { bytes, max_stacks, stack_bytes, errno })?;
         let slab = Slab {
             start,
             slot_bytes,
@@ -160,11 +151,7 @@ impl Slab {
     }
 
     /// A retired slab of this shape that can still hand out `max_stacks` stacks.
-    fn recycle(
-        stack_bytes: usize,
-        max_stacks: usize,
-        guard: Option<GuardKind>,
-    ) -> Option<&'static Slab> {
+    fn recycle(stack_bytes: usize, max_stacks: usize, guard: Option<GuardKind>) -> Option<&'static Slab> {
         let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
         let fit = retired.iter().position(|slab| {
             let lists = slab.lock();
@@ -178,6 +165,9 @@ impl Slab {
     }
 
     /// A guarded stack: the one freed last if it is warm, else a cold one, else a new one.
+    ///
+    /// A fiber with less than 4 KiB of its own stack left overflows here: see
+    /// [`ensure_stack`](crate::ensure_stack).
     ///
     /// # Errors
     /// When `max_stacks` are in use, or the kernel refuses one more guard.
@@ -277,13 +267,11 @@ impl Slab {
     }
 
     fn all_in_use(&self, lists: &Lists) -> StackError {
-        StackError::AllInUse {
-            max_stacks: self.max_stacks,
-            quarantined: lists.quarantined,
-        }
+        StackError::AllInUse { max_stacks: self.max_stacks, quarantined: lists.quarantined }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
+        ensure_stack(LOCKED_BYTES); // a fiber that overflowed inside would keep the lock for ever
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -296,15 +284,12 @@ impl Slab {
     }
 
     fn stack(&'static self, index: u32) -> Stack {
-        // Neighbours begin at different cache lines, or the tops of all stacks would fight for the same few sets.
+        // Neighbours begin at different cache lines, or the tops of all stacks would fight for
+        // the same few sets.
         let colour = index as usize % COLOURS * COLOUR_BYTES;
         let top = self.slot(index) + self.slot_bytes - mem::size_of::<Header>() - colour;
         let top = NonZeroUsize::new(top).expect("a mapping never starts at address 0");
-        Stack {
-            slab: self,
-            top,
-            index,
-        }
+        Stack { slab: self, top, index }
     }
 }
 

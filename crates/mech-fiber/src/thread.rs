@@ -1,4 +1,5 @@
-//! The two spare stacks of a thread: one for the signal handler, one to leave an overflowed fiber from.
+//! The two spare stacks of a thread: one for the signal handler, one to leave an overflowed fiber
+//! from.
 //!
 //! Room: mechanism. Knows the thread it runs on.
 //!
@@ -7,8 +8,9 @@
 //! [`SIGNAL_BYTES`] and an escape stack of [`ESCAPE_BYTES`], both guarded.
 //!
 //! # Why it holds
-//! [`prepare_thread`] sets it last, and the thread's exit clears it first. At exit the old alternate stack is *not* put
-//! back: it was the standard library's, which has unmapped it by then.
+//! [`prepare_thread`] sets it last, and the thread's exit clears it first. At exit the old
+//! alternate stack is *not* put back: it was the standard library's, which has unmapped it by
+//! then.
 
 use std::cell::{Cell, OnceCell};
 use std::mem;
@@ -16,16 +18,19 @@ use std::ptr;
 
 use crate::StackError;
 use crate::chain;
+use crate::foreign;
 use crate::memory::{last_errno, page_bytes};
 use crate::overflow;
 
-/// A signal frame takes 3.6 KB with AVX-512 and more with AMX; Rust's own handler then formats a message.
+/// A signal frame takes 3.6 KB with AVX-512 and more with AMX; Rust's own handler then formats a
+/// message.
 const SIGNAL_BYTES: usize = 64 << 10;
-/// `overflow::escape` needs a few hundred bytes.
+/// `leave_for_good` needs a few hundred bytes.
 const ESCAPE_BYTES: usize = 16 << 10;
 
 thread_local! {
-    /// Where the escape stack begins; zero if this thread is not prepared. Read by the signal handler.
+    /// Where the escape stack begins; zero if this thread is not prepared. Read by the signal
+    /// handler.
     static ESCAPE_TOP: Cell<usize> = const { Cell::new(0) };
     static SPARE: OnceCell<Spare> = const { OnceCell::new() };
 }
@@ -35,17 +40,18 @@ pub(crate) fn escape_top() -> usize {
     ESCAPE_TOP.get()
 }
 
-/// Makes this thread ready to survive the overflow of a fiber: an alternate signal stack, an escape stack and,
-/// once per process, the handler of SIGSEGV.
+/// Makes this thread ready to survive the overflow of a fiber: an alternate signal stack, an
+/// escape stack and, once per process, the handler of SIGSEGV.
 ///
-/// Call it on a thread before its first fiber. Calling it again does nothing; the end of the thread undoes it.
-/// On a thread that did not call it, an overflow ends the process.
+/// Call it on a thread before its first fiber. Calling it again does nothing; the end of the
+/// thread undoes it. On a thread that did not call it, an overflow ends the process.
 ///
 /// # Errors
 /// When the kernel refuses the memory or the handler.
 pub fn prepare_thread() -> Result<(), StackError> {
     SPARE.with(|spare| {
         if spare.get().is_none() {
+            foreign::find();
             chain::install(overflow::on_fault)?;
             let _ = spare.set(Spare::new()?); // empty: looked just now, on this thread
         }
@@ -61,15 +67,9 @@ struct Spare {
 
 impl Spare {
     fn new() -> Result<Self, StackError> {
-        let failed = |call| StackError::Thread {
-            call,
-            errno: last_errno(),
-        };
+        let failed = |call| StackError::Thread { call, errno: last_errno() };
         let page = page_bytes();
-        let (signal, escape) = (
-            SIGNAL_BYTES.next_multiple_of(page),
-            ESCAPE_BYTES.next_multiple_of(page),
-        );
+        let (signal, escape) = (SIGNAL_BYTES.next_multiple_of(page), ESCAPE_BYTES.next_multiple_of(page));
         let bytes = page + signal + page + escape;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
         // SAFETY: a fresh private mapping touches nothing that exists.
@@ -77,10 +77,7 @@ impl Spare {
         if start == libc::MAP_FAILED {
             return Err(failed("mmap"));
         }
-        let spare = Spare {
-            start: start as usize,
-            bytes,
-        }; // from here on unmapped on failure
+        let spare = Spare { start: start as usize, bytes }; // from here on unmapped on failure
         let open = libc::PROT_READ | libc::PROT_WRITE;
         for (offset, length) in [(page, signal), (page + signal + page, escape)] {
             // SAFETY: both parts lie inside the mapping, which nobody uses yet.
@@ -107,7 +104,8 @@ impl Drop for Spare {
     fn drop(&mut self) {
         ESCAPE_TOP.set(0);
         // SAFETY:
-        // - The alternate stack is disabled only if it is ours; then no signal lands in the mapping any more.
+        // - The alternate stack is disabled only if it is ours; then no signal lands in the
+        //   mapping any more.
         // - The thread runs its exit, not a fiber, so the escape stack is empty.
         unsafe {
             let mut now: libc::stack_t = mem::zeroed();

@@ -17,15 +17,21 @@
 //! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its ticket was
 //! woken, or until `retract` told it that no producer saw WAITING; so the ticket outlives the producer's look at it.
 //!
-//! Checked by `tests/loom.rs`: `a_result_is_read_once_and_freed_once`, `a_reader_may_change_its_mind`.
+//! Checked by `tests/loom.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
+//! fails; if `retract` does not look at DONE, `a_reader_may_change_its_mind`.
 
+#[cfg(loom)]
+use crate::sync::atomic::Ordering::{Relaxed, Release};
 use crate::{
     seat::{Ticket, TicketCell},
-    sync::atomic::{
-        AtomicU32,
-        Ordering::{AcqRel, Acquire},
+    sync::{
+        atomic::{
+            AtomicU32,
+            Ordering::{AcqRel, Acquire},
+        },
+        or_planted,
     },
-};
+}; // for the planted bugs
 
 const DONE: u32 = 1;
 const GONE: u32 = 2;
@@ -70,7 +76,8 @@ impl Completion {
     /// The producer has written the value.
     #[inline]
     pub fn finish(&self) -> Finish {
-        let before = self.bits.fetch_or(DONE, AcqRel);
+        let order = or_planted!(AcqRel, "finish-without-acquire" => Release);
+        let before = self.bits.fetch_or(DONE, order);
         debug_assert_eq!(before & DONE, 0, "a value is produced once");
         if before & WAITING != 0 {
             Finish::Wake(self.reader.get().expect("a waiting reader left a ticket"))
@@ -84,7 +91,7 @@ impl Completion {
     /// Whether the value is there.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.bits.load(Acquire) & DONE != 0
+        self.bits.load(or_planted!(Acquire, "is-done-relaxed" => Relaxed)) & DONE != 0
     }
 
     /// The reader will wait for `ticket`. False if the value is there already.
@@ -96,12 +103,13 @@ impl Completion {
     /// The reader would rather not wait. False if the producer has already seen it: then the ticket *will* be woken, and the
     /// reader must wait for that.
     pub fn retract(&self) -> bool {
-        self.bits.fetch_and(!WAITING, AcqRel) & DONE == 0
+        self.bits.fetch_and(!WAITING, AcqRel) & or_planted!(DONE, "retract-without-look" => 0) == 0
     }
 
     /// The reader leaves for good. True if the value is there: then the reader frees.
     #[inline]
     pub fn abandon(&self) -> bool {
-        self.bits.fetch_or(GONE, AcqRel) & DONE != 0
+        let order = or_planted!(AcqRel, "abandon-without-acquire" => Release);
+        self.bits.fetch_or(GONE, order) & DONE != 0
     }
 }

@@ -16,13 +16,17 @@
 //! # Rejected
 //! Counting every start with an RMW: a second contended operation per task for nothing.
 //!
-//! Checked by `tests/loom.rs`: with `close` relaxed, `the_last_member_wakes_the_owner` fails.
+//! Checked by `tests/loom.rs`: with `close` or `done` relaxed, `the_last_member_wakes_the_owner` fails. Also
+//! `members_may_start_members`.
 
 use crate::{
     seat::{Ticket, TicketCell},
-    sync::atomic::{
-        AtomicI64,
-        Ordering::{AcqRel, Relaxed},
+    sync::{
+        atomic::{
+            AtomicI64,
+            Ordering::{AcqRel, Relaxed},
+        },
+        or_planted,
     },
 };
 
@@ -57,7 +61,8 @@ impl Countdown {
     #[inline]
     #[must_use = "the owner waits for its ticket"]
     pub fn done(&self, members: u32) -> Option<Ticket> {
-        let left = self.word.fetch_sub(i64::from(members), AcqRel) - i64::from(members);
+        let order = or_planted!(AcqRel, "done-relaxed" => Relaxed);
+        let left = self.word.fetch_sub(i64::from(members), order) - i64::from(members);
         debug_assert!(left >= 0, "more members ended than were started");
         if left == 0 { self.owner.get() } else { None }
     }
@@ -68,6 +73,7 @@ impl Countdown {
     pub fn close(&self, started: u64, ticket: Ticket) -> bool {
         self.owner.set(ticket);
         let started = i64::try_from(started).expect("fewer than 2^48 members");
-        self.word.fetch_add(started - OWNER, AcqRel) + started - OWNER == 0
+        let order = or_planted!(AcqRel, "close-relaxed" => Relaxed);
+        self.word.fetch_add(started - OWNER, order) + started - OWNER == 0
     }
 }

@@ -23,18 +23,21 @@
 //! # Rejected
 //! crossbeam-deque: loom does not model it, and its epoch pin costs more than our whole `pop`.
 //!
-//! Checked by `tests/loom.rs`: without the fence in `pop`, `the_last_item_is_taken_once` fails.
+//! Checked by `tests/loom.rs`: without the fence in `pop` or the one in `steal`, `the_last_item_is_taken_once` fails; if `push` or
+//! `pop` lowers or raises `bottom` relaxed, `a_thief_sees_what_it_steals`; if a larger buffer is published relaxed,
+//! `a_steal_survives_growth`. Argued but not checked, because loom lets no load read a store that is yet to come: that `top_seen`
+//! must be acquired, and that the last store of `pop` must release. The CASes are SeqCst as in the paper; AcqRel would do.
 
-use std::{cell::Cell, ptr, sync::Arc};
+use std::{cell::Cell, ptr};
 
 use crate::sync::{
-    Mutex, Padded,
+    Arc, Mutex, Padded,
     atomic::{
         AtomicIsize, AtomicPtr,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
-    lock,
+    lock, or_planted,
 };
 
 #[cfg(not(loom))]
@@ -121,16 +124,22 @@ impl<T> Default for Deque<T> {
 impl<T> Deque<T> {
     /// An empty deque.
     pub fn new() -> Self {
+        Self::starting_at(0)
+    }
+
+    /// An empty deque whose first item has this index: for tests that the indices may wrap.
+    #[doc(hidden)]
+    pub fn starting_at(index: isize) -> Self {
         let buffer = Buffer::with_capacity(FIRST_CAPACITY);
         Self {
             shared: Arc::new(Shared {
-                top: Padded(AtomicIsize::new(0)),
-                bottom: Padded(AtomicIsize::new(0)),
+                top: Padded(AtomicIsize::new(index)),
+                bottom: Padded(AtomicIsize::new(index)),
                 buffer: AtomicPtr::new(buffer),
                 retired: Mutex::new(Vec::new()),
             }),
-            bottom: Cell::new(0),
-            top_seen: Cell::new(0),
+            bottom: Cell::new(index),
+            top_seen: Cell::new(index),
             buffer: Cell::new(buffer),
         }
     }
@@ -150,7 +159,8 @@ impl<T> Deque<T> {
         }
         self.buffer().slot(bottom).store(item, Relaxed);
         self.bottom.set(bottom.wrapping_add(1));
-        self.shared.bottom.store(bottom.wrapping_add(1), Release); // publishes the slot to thieves
+        let release = or_planted!(Release, "push-relaxed" => Relaxed); // publishes the slot to thieves
+        self.shared.bottom.store(bottom.wrapping_add(1), release);
     }
 
     /// Takes the newest item.
@@ -161,8 +171,9 @@ impl<T> Deque<T> {
             return None; // only the owner adds, so this cannot become false meanwhile
         }
         let newest = bottom.wrapping_sub(1);
-        self.shared.bottom.store(newest, Release); // a thief that reads this may take what lies below
-        fence(SeqCst); // pairs with the fence in `steal`
+        let release = or_planted!(Release, "pop-lowers-relaxed" => Relaxed); // a thief may learn from it of older items
+        self.shared.bottom.store(newest, release);
+        or_planted!(fence(SeqCst), "pop-without-fence" => ()); // pairs with the fence in `steal`
         let top = self.shared.top.load(Acquire); // the next pushes reuse the slots below: thieves are done with them
         self.top_seen.set(top);
         let left = newest.wrapping_sub(top);
@@ -179,7 +190,7 @@ impl<T> Deque<T> {
     /// Takes the oldest item, as a thief would.
     pub fn pop_oldest(&self) -> Option<*mut T> {
         loop {
-            let top = self.shared.top.load(Acquire);
+            let top = self.shared.top.load(Relaxed);
             if self.bottom.get().wrapping_sub(top) <= 0 {
                 return None;
             }
@@ -196,7 +207,8 @@ impl<T> Deque<T> {
         self.bottom.get()
     }
 
-    /// Whether everything that stood before `mark` has been taken.
+    /// Whether everything that stood before `mark` has been taken. Says no for longer than it must if `pop` took items from before
+    /// the mark and others were pushed in their place.
     #[inline]
     pub fn has_passed(&self, mark: isize) -> bool {
         let top = self.shared.top.load(Relaxed);
@@ -225,7 +237,8 @@ impl<T> Deque<T> {
         if bottom.wrapping_sub(top) < old.slots.len() as isize {
             return;
         }
-        let new = Buffer::with_capacity(old.slots.len() * 2);
+        // Large ones grow faster: each that is left behind is a memory mapping of its own.
+        let new = Buffer::with_capacity(old.slots.len() * if old.slots.len() < 4096 { 2 } else { 4 });
         // SAFETY: just made, not yet shared.
         let larger: &Buffer<T> = unsafe { &*new };
         let mut index = top;
@@ -234,7 +247,8 @@ impl<T> Deque<T> {
             index = index.wrapping_add(1);
         }
         self.buffer.set(new);
-        let old = self.shared.buffer.swap(new, Release); // publishes the copied slots
+        let release = or_planted!(Release, "grow-relaxed" => Relaxed); // publishes the copied slots
+        let old = self.shared.buffer.swap(new, release);
         lock(&self.shared.retired).push(Retired(old));
     }
 }
@@ -243,8 +257,8 @@ impl<T> Stealer<T> {
     /// Tries once to take the oldest item.
     pub fn steal(&self) -> Steal<T> {
         let shared = &*self.0;
-        let top = shared.top.load(Acquire);
-        fence(SeqCst); // pairs with the fence in `pop`
+        let top = shared.top.load(Relaxed);
+        or_planted!(fence(SeqCst), "steal-without-fence" => ()); // pairs with the fence in `pop`; acquires `top`
         let bottom = shared.bottom.load(Acquire);
         if bottom.wrapping_sub(top) <= 0 {
             return Steal::Empty;

@@ -9,11 +9,15 @@
 //! # Why it holds
 //! A deliverer does *push, fence, read `SLEEPING`*. The thread does *set `SLEEPING`, fence, look into the inbox*. Two SeqCst
 //! fences have one order: the look sees the push, or the deliverer sees the sleeper and rings. The bell is a
-//! mutex and a condition variable; the state changes under that mutex, so a ring between the look and the wait is not lost.
+//! mutex and a condition variable; the ringer changes the state under that mutex and the sleeper reads it there before it
+//! waits, so a ring between the look and the wait is not lost. A ringer that comes late may ring the next sleep instead: whoever
+//! is rung looks again.
 //!
 //! Seats in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
 //!
-//! Checked by `tests/loom.rs`: without either fence, `a_delivery_is_seen_or_rings` fails.
+//! Checked by `tests/loom.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
+//! `a_delivery_is_seen_or_rings` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
+//! fails if `Ticket::is_woken` does not acquire.
 
 use std::{ptr, task::Waker, time::Instant};
 
@@ -26,7 +30,7 @@ use crate::{
             Ordering::{Acquire, Relaxed, Release, SeqCst},
             fence,
         },
-        lock,
+        lock, or_planted,
     },
 };
 
@@ -107,7 +111,8 @@ impl Home {
         let mut head = self.inbox.load(Relaxed);
         loop {
             seat.next.store(head, Relaxed);
-            match self.inbox.compare_exchange_weak(head, ptr::from_ref(seat).cast_mut(), Release, Relaxed) {
+            let release = or_planted!(Release, "deliver-relaxed" => Relaxed);
+            match self.inbox.compare_exchange_weak(head, ptr::from_ref(seat).cast_mut(), release, Relaxed) {
                 Ok(_) => break,
                 Err(changed) => head = changed,
             }
@@ -117,7 +122,7 @@ impl Home {
 
     /// Wakes the thread if it sleeps or is about to.
     pub fn ring(&self) {
-        fence(SeqCst); // pairs with the fence in `fall_asleep`
+        or_planted!(fence(SeqCst), "ring-without-fence" => ()); // pairs with the fence in `fall_asleep`
         if self.state.load(Relaxed) == SLEEPING {
             self.ring_sleeper();
         }
@@ -162,7 +167,7 @@ impl Home {
     pub fn fall_asleep(&self) {
         self.slept.store(false, Relaxed);
         self.state.store(SLEEPING, Relaxed);
-        fence(SeqCst); // pairs with the fence in `ring`
+        or_planted!(fence(SeqCst), "sleep-without-fence" => ()); // pairs with the fence in `ring`
     }
 
     /// Takes the announcement back.
@@ -179,7 +184,7 @@ impl Home {
     pub fn sleep(&self, deadline: Option<Instant>) -> bool {
         self.slept.store(true, Relaxed);
         let mut bell = lock(&self.bell);
-        while self.state.load(Relaxed) == SLEEPING {
+        while or_planted!(self.state.load(Relaxed) == SLEEPING, "sleep-without-look" => true) {
             match deadline {
                 None => bell = self.rung.wait(bell).unwrap_or_else(std::sync::PoisonError::into_inner),
                 Some(deadline) => {

@@ -9,7 +9,7 @@
 //! A publisher does *push, fence, read `census`*. A worker that gives up does *leave the searchers and join the sleepers in `census`, fence,
 //! look again*. Two SeqCst fences have one order. Publisher's first: the second look sees the push. Worker's first: the publisher sees
 //! a sleeper and no searcher, and rings. If the publisher saw a searcher instead and left it at that, the searcher had not
-//! given up yet, and its second look is still to come.
+//! given up yet, and its second look is still to come. The counts themselves are relaxed: the fences order them, the locks the rest.
 //!
 //! A searcher that finds work rings the next one before it works, if it was the last searcher: so a flood of work wakes all, one after the other,
 //! while a single item wakes one. A searcher whose second look finds work is a searcher again, for publishers may have
@@ -18,7 +18,8 @@
 //! # Rejected
 //! Ringing on every push: correct, but threads wake to find the work already taken.
 //!
-//! Checked by `tests/loom.rs`: removing either fence fails `no_wakeup_is_lost`.
+//! Checked by `tests/loom.rs`: removing either fence fails `no_wakeup_is_lost`; a searcher that ends quietly, or is none any more when its
+//! second look finds work, fails `the_search_is_handed_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
 
 use crate::{
     home::Home,
@@ -26,10 +27,10 @@ use crate::{
         Mutex,
         atomic::{
             AtomicU64,
-            Ordering::{AcqRel, Relaxed, SeqCst},
+            Ordering::{Relaxed, SeqCst},
             fence,
         },
-        lock,
+        lock, or_planted,
     },
 };
 
@@ -60,7 +61,7 @@ impl Idle {
     /// Work that any worker may take has been pushed.
     #[inline]
     pub fn published(&self) {
-        fence(SeqCst); // pairs with the fence in `fall_asleep`
+        or_planted!(fence(SeqCst), "publish-without-fence" => ()); // pairs with the fence in `fall_asleep`
         let census = self.census.load(Relaxed);
         if census != 0 && census < SEARCHER {
             self.ring_one();
@@ -72,7 +73,7 @@ impl Idle {
         let home = {
             let mut sleepers = lock(&self.sleepers);
             let Some(Sleeper { home, .. }) = sleepers.pop() else { return };
-            self.census.fetch_add(SEARCHER - SLEEPER, AcqRel); // it wakes as a searcher
+            self.census.fetch_add(SEARCHER - SLEEPER, Relaxed); // it wakes as a searcher
             home
         };
         home.ring();
@@ -81,21 +82,21 @@ impl Idle {
     /// Whether some worker sleeps.
     #[inline]
     pub fn any_sleeper(&self) -> bool {
-        self.census.load(Relaxed) % SEARCHER != 0
+        !self.census.load(Relaxed).is_multiple_of(SEARCHER)
     }
 
     /// A worker begins to search. False if enough do already: then it should go to sleep.
     pub fn begin_search(&self, most: u32) -> bool {
         self.census
-            .fetch_update(AcqRel, Relaxed, |census| (census / SEARCHER < u64::from(most)).then_some(census + SEARCHER))
+            .fetch_update(Relaxed, Relaxed, |census| (census / SEARCHER < u64::from(most)).then_some(census + SEARCHER))
             .is_ok()
     }
 
     /// A searcher found work.
     pub fn end_search(&self) {
-        let before = self.census.fetch_sub(SEARCHER, AcqRel);
+        let before = self.census.fetch_sub(SEARCHER, Relaxed);
         debug_assert!(before >= SEARCHER, "only a searcher can stop searching");
-        if before / SEARCHER == 1 {
+        if before / SEARCHER == or_planted!(1, "search-ends-quietly" => 0) {
             self.published(); // the last searcher passes the search on: there may be more
         }
     }
@@ -106,9 +107,9 @@ impl Idle {
         {
             let mut sleepers = lock(&self.sleepers);
             sleepers.push(Sleeper { home, was_searching });
-            self.census.fetch_add(SLEEPER.wrapping_sub(if was_searching { SEARCHER } else { 0 }), AcqRel);
+            self.census.fetch_add(SLEEPER.wrapping_sub(if was_searching { SEARCHER } else { 0 }), Relaxed);
         }
-        fence(SeqCst); // pairs with the fence in `published`
+        or_planted!(fence(SeqCst), "give-up-without-fence" => ()); // pairs with the fence in `published`
     }
 
     /// A worker that had announced sleep is awake again. True if it counts as a searcher: it was rung for work, or it was searching
@@ -117,8 +118,9 @@ impl Idle {
         home.stay_awake();
         let mut sleepers = lock(&self.sleepers);
         let Some(at) = sleepers.iter().position(|sleeper| std::ptr::eq(sleeper.home, home)) else { return true };
-        let still_searching = sleepers.swap_remove(at).was_searching && !home.has_slept();
-        self.census.fetch_add(if still_searching { SEARCHER - SLEEPER } else { SLEEPER.wrapping_neg() }, AcqRel);
+        let still_searching =
+            sleepers.swap_remove(at).was_searching && !or_planted!(home.has_slept(), "second-look-ends-search" => true);
+        self.census.fetch_add(if still_searching { SEARCHER - SLEEPER } else { SLEEPER.wrapping_neg() }, Relaxed);
         still_searching
     }
 
@@ -127,7 +129,7 @@ impl Idle {
         let homes = {
             let mut sleepers = lock(&self.sleepers);
             let rung = u64::try_from(sleepers.len()).expect("a count fits");
-            self.census.fetch_add(rung.wrapping_mul(SEARCHER - SLEEPER), AcqRel);
+            self.census.fetch_add(rung.wrapping_mul(SEARCHER - SLEEPER), Relaxed);
             std::mem::take(&mut *sleepers)
         };
         for sleeper in homes {

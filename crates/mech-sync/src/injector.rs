@@ -7,15 +7,19 @@
 //! reader is in the queue.
 //!
 //! # Why it holds
-//! A lock guards the queue, and `len` is stored while it is held. A publisher fences after `push` (see `idle.rs`), a worker before it looks.
+//! A lock guards the queue, and `len` is stored while it is held. The lock orders the items; `len` only says whether to take
+//! it. A publisher fences after `push` (see `idle.rs`), a worker before it looks.
+//!
+//! Checked by `tests/loom.rs`: if `len` is stored after the lock was let go, `an_injected_item_is_not_overlooked` fails. With
+//! `idle.rs`, `an_injected_item_wakes_a_worker`.
 
 use std::collections::VecDeque;
 
 use crate::{
     spin::SpinLock,
-    sync::atomic::{
-        AtomicUsize,
-        Ordering::{Acquire, Release},
+    sync::{
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        or_planted,
     },
 };
 
@@ -37,7 +41,7 @@ impl<T> Injector<T> {
     pub fn push(&self, item: T) {
         let mut queue = self.queue.lock();
         queue.push_back(item);
-        self.len.store(queue.len(), Release);
+        self.len.store(queue.len(), Relaxed);
     }
 
     /// Takes the oldest item, and hands up to `more` further ones to `keep`, oldest first.
@@ -49,14 +53,15 @@ impl<T> Injector<T> {
         let first = queue.pop_front();
         let more = more.min(queue.len());
         queue.drain(..more).for_each(&mut keep);
-        self.len.store(queue.len(), Release);
+        let left = queue.len();
+        self.len.store(or_planted!(left, "len-outside-lock" => { drop(queue); left }), Relaxed);
         first
     }
 
     /// How many items are in it.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len.load(Acquire)
+        self.len.load(Relaxed)
     }
 
     /// Whether nothing is in it.

@@ -11,13 +11,18 @@
 //! cursor, so each index has one pusher and one popper; each hands the slot over by a Release store of the next turn, which the
 //! other side acquires before it touches the value.
 //!
+//! # Closing
+//! `close` sets a bit in the pushers' cursor. A push claims its slot by CAS on that cursor, so it either claimed before, and its value will be
+//! popped, or it fails: what `pop` does not find after the ring was seen closed will never come.
+//!
 //! # Waiting
 //! The cursors move by SeqCst RMW, and *full* and *empty* are decided by SeqCst loads of the cursors. So somebody who announces a wait by a SeqCst
 //! RMW and then finds the ring empty is seen by every pusher that looks (SeqCst) for waiters after its push: all four
 //! are in one total order. `channel` stands on this. loom models fences rather than SeqCst accesses, so under loom the
 //! same places have a fence as well.
 //!
-//! Checked by `tests/loom.rs`: `values_pass_through_the_ring_once`.
+//! Checked by `tests/loom.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
+//! for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`. Also `the_ring_is_full_or_empty_only_if_it_is`.
 
 use std::mem::MaybeUninit;
 
@@ -27,11 +32,16 @@ use crate::sync::{
         AtomicU64,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
+    or_planted,
 };
+
+/// In `push_at`: nothing more may be pushed.
+const CLOSED: u64 = 1 << 63;
 
 /// A bounded queue of `T`.
 #[derive(Debug)]
 pub struct Ring<T> {
+    /// With CLOSED.
     push_at: Padded<AtomicU64>,
     pop_at: Padded<AtomicU64>,
     slots: Box<[Slot<T>]>,
@@ -52,7 +62,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 
 fn fence_for_loom() {
     #[cfg(loom)]
-    crate::sync::atomic::fence(SeqCst);
+    or_planted!(crate::sync::atomic::fence(SeqCst), "ring-without-total-order" => ());
 }
 
 impl<T> Ring<T> {
@@ -89,12 +99,15 @@ impl<T> Ring<T> {
         if index + 1 < self.slots.len() { cursor + 1 } else { (lap + 1) * self.lap_size }
     }
 
-    /// Adds a value, or gives it back if the ring is full.
+    /// Adds a value, or gives it back if the ring is full or closed.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         let mut spin = Spin::default();
         let mut cursor = self.push_at.load(Relaxed);
         loop {
+            if cursor & CLOSED != 0 {
+                return Err(value);
+            }
             let (index, lap) = self.split(cursor);
             let slot = &self.slots[index];
             let turn = slot.turn.load(Acquire);
@@ -106,7 +119,8 @@ impl<T> Ring<T> {
                             // before has handed it over.
                             unsafe { (*place).write(value) };
                         });
-                        slot.turn.store(turn + 1, Release); // to the popper of this lap
+                        let release = or_planted!(Release, "push-hands-over-relaxed" => Relaxed);
+                        slot.turn.store(turn + 1, release); // to the popper of this lap
                         fence_for_loom();
                         return Ok(());
                     }
@@ -141,7 +155,8 @@ impl<T> Ring<T> {
                             // wrote the value and handed it over.
                             unsafe { (*place).assume_init_read() }
                         });
-                        slot.turn.store(turn + 1, Release); // to the pusher of the next lap
+                        let release = or_planted!(Release, "pop-hands-over-relaxed" => Relaxed);
+                        slot.turn.store(turn + 1, release); // to the pusher of the next lap
                         fence_for_loom();
                         return Some(value);
                     }
@@ -149,7 +164,7 @@ impl<T> Ring<T> {
                 }
             } else {
                 fence_for_loom();
-                if self.push_at.load(SeqCst) == cursor {
+                if self.push_at.load(SeqCst) & !CLOSED == cursor {
                     return None;
                 }
                 spin.turn();
@@ -162,9 +177,9 @@ impl<T> Ring<T> {
     pub fn len(&self) -> usize {
         fence_for_loom();
         loop {
-            let push_at = self.push_at.load(SeqCst);
+            let push_at = self.push_at.load(SeqCst) & !CLOSED;
             let pop_at = self.pop_at.load(SeqCst);
-            if self.push_at.load(SeqCst) == push_at {
+            if self.push_at.load(SeqCst) & !CLOSED == push_at {
                 let (pushed, push_lap) = self.split(push_at);
                 let (popped, pop_lap) = self.split(pop_at);
                 return if push_lap == pop_lap { pushed - popped } else { self.slots.len() + pushed - popped };
@@ -177,7 +192,29 @@ impl<T> Ring<T> {
     pub fn is_empty(&self) -> bool {
         fence_for_loom();
         let pop_at = self.pop_at.load(SeqCst);
-        self.push_at.load(SeqCst) == pop_at
+        self.push_at.load(SeqCst) & !CLOSED == pop_at
+    }
+
+    /// Whether it was full at some moment during the call.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        fence_for_loom();
+        let push_at = self.push_at.load(SeqCst) & !CLOSED;
+        self.pop_at.load(SeqCst) + self.lap_size == push_at
+    }
+
+    /// Lets nothing more be pushed; what is in it can still be popped. True for whoever closed it.
+    pub fn close(&self) -> bool {
+        let was = self.push_at.fetch_or(CLOSED, SeqCst);
+        fence_for_loom();
+        was & CLOSED == 0
+    }
+
+    /// Whether it was closed.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        fence_for_loom();
+        self.push_at.load(SeqCst) & CLOSED != 0
     }
 }
 

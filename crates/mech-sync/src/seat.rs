@@ -25,14 +25,19 @@
 //! Seats and homes are `&'static` and never freed, only reused: a waker that comes late touches a live word and
 //! finds another epoch there. No reference counts, no locks, no "is it still alive?".
 //!
-//! Checked by `tests/loom.rs`: `a_wake_or_a_kick_is_never_lost`, `of_two_wakers_one_delivers`.
+//! Checked by `tests/loom.rs`: a `park` that overlooks kicks or does not acquire fails `a_wake_or_a_kick_is_never_lost`; a wake by plain
+//! store, or a `park` that does not release, fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an
+//! `unpark` that overlooks a kick, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 
 use crate::{
     home::Home,
-    sync::atomic::{
-        AtomicPtr, AtomicU32, AtomicU64,
-        Ordering::{AcqRel, Acquire, Relaxed, Release},
-        fence,
+    sync::{
+        atomic::{
+            AtomicPtr, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+            fence,
+        },
+        or_planted,
     },
 };
 
@@ -123,7 +128,7 @@ impl Seat {
     pub fn kick(&'static self) -> Option<Delivery> {
         let word = self
             .word
-            .fetch_update(AcqRel, Acquire, |word| Some((word | KICKED) & !PARKED))
+            .fetch_update(AcqRel, Relaxed, |word| Some((word | KICKED) & !PARKED))
             .expect("the update always gives a word");
         (word & PARKED != 0).then_some(Delivery(self))
     }
@@ -158,8 +163,12 @@ impl Ticket {
             if now / EPOCH != self.epoch {
                 return Wake::Stale;
             }
-            let next = (self.epoch + 1).wrapping_mul(EPOCH) | u64::from(code) * CODE | now & KICKED;
-            match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
+            let next = (self.epoch + 1).wrapping_mul(EPOCH) | (u64::from(code) * CODE) | (now & KICKED);
+            let swapped = or_planted!(
+                word.compare_exchange_weak(now, next, AcqRel, Relaxed),
+                "wake-by-store" => { word.store(next, Release); Ok(now) }
+            );
+            match swapped {
                 Ok(was) if was & PARKED != 0 => return Wake::Parked(Delivery(self.seat)),
                 Ok(_) => return Wake::Awake,
                 Err(changed) => now = changed,
@@ -174,12 +183,17 @@ impl Ticket {
         let mut now = word.load(Relaxed);
         loop {
             if now / EPOCH != self.epoch {
-                fence(Acquire); // see what the waker did before
+                or_planted!(fence(Acquire), "park-without-acquire" => ()); // see what the waker did before
                 return Park::Woken((now / CODE) as u16);
             }
-            let (next, verdict) =
-                if now & KICKED != 0 { (now & !KICKED, Park::Kicked) } else { (now | PARKED, Park::Parked) };
-            match word.compare_exchange_weak(now, next, AcqRel, Acquire) {
+            let (next, verdict) = if now & or_planted!(KICKED, "park-ignores-kick" => 0) != 0 {
+                (now & !KICKED, Park::Kicked)
+            } else {
+                (now | PARKED, Park::Parked)
+            };
+            // Acquires what it was kicked for; releases what the owner did to whoever delivers it.
+            let order = or_planted!(AcqRel, "park-relaxed" => Relaxed);
+            match word.compare_exchange_weak(now, next, order, Relaxed) {
                 Ok(_) => return verdict,
                 Err(changed) => now = changed,
             }
@@ -189,18 +203,28 @@ impl Ticket {
     /// Whether the wait has been ended. Owner only.
     #[inline]
     pub fn is_woken(self) -> bool {
-        self.seat.word.load(Acquire) / EPOCH != self.epoch
+        self.seat.word.load(or_planted!(Acquire, "is-woken-relaxed" => Relaxed)) / EPOCH != self.epoch
     }
 
     /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.
+    ///
+    /// For an owner that runs; one that parked and was not delivered calls [`Ticket::unpark`].
     pub fn withdraw(self) -> bool {
         match self.wake(0) {
             Wake::Stale => {
-                fence(Acquire); // see what the waker did before
+                or_planted!(fence(Acquire), "withdraw-without-acquire" => ()); // see what the waker did before
                 false
             }
             Wake::Awake | Wake::Parked(_) => true,
         }
+    }
+
+    /// Ends the wait of an owner that parked and comes back by itself, because its time is up or its future was dropped. False if
+    /// somebody woke or kicked it first: then the seat is on its way home, once, and must be taken in there before it parks
+    /// again or changes hands. What ended the wait is what [`Ticket::park`] says.
+    #[must_use = "a seat that is on its way must not be used before it arrives"]
+    pub fn unpark(self) -> bool {
+        or_planted!(matches!(self.wake(TIMEOUT), Wake::Parked(_)), "unpark-like-withdraw" => self.withdraw())
     }
 }
 

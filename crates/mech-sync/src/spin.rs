@@ -6,7 +6,8 @@
 //! At most one guard exists at a time, and what one holder wrote the next one sees.
 //!
 //! # Why it holds
-//! `swap(true, Acquire)` succeeds for one thread at a time; the guard's drop stores `false` with Release.
+//! A CAS from `false` to `true` (Acquire) succeeds for one thread at a time; the guard's drop stores `false` with Release. A CAS
+//! that fails writes nothing; a failing `swap` would, and loom does not know that the holder's `false` comes after it.
 //!
 //! A holder may lose its CPU; see `sync::Spin` for how the others wait then.
 //!
@@ -23,6 +24,7 @@ use crate::sync::{
         AtomicBool,
         Ordering::{Acquire, Relaxed, Release},
     },
+    or_planted,
 };
 
 /// Data behind a spinning lock.
@@ -52,6 +54,13 @@ impl<T: Default> Default for SpinLock<T> {
 
 impl<T> SpinLock<T> {
     /// `data`, unlocked.
+    #[cfg(not(loom))]
+    pub const fn new(data: T) -> Self {
+        Self { held: AtomicBool::new(false), data: UnsafeCell::new(data) }
+    }
+
+    /// `data`, unlocked.
+    #[cfg(loom)]
     pub fn new(data: T) -> Self {
         Self { held: AtomicBool::new(false), data: UnsafeCell::new(data) }
     }
@@ -59,10 +68,15 @@ impl<T> SpinLock<T> {
     /// Waits for the lock.
     #[inline]
     pub fn lock(&self) -> SpinGuard<'_, T> {
-        if self.held.swap(true, Acquire) {
+        if !self.try_hold() {
             self.lock_slowly();
         }
         SpinGuard { lock: self, data: self.data.with_mut(|data| data) }
+    }
+
+    #[inline(always)]
+    fn try_hold(&self) -> bool {
+        self.held.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
     #[cold]
@@ -72,7 +86,7 @@ impl<T> SpinLock<T> {
             while self.held.load(Relaxed) {
                 spin.turn();
             }
-            if !self.held.swap(true, Acquire) {
+            if self.try_hold() {
                 return;
             }
         }
@@ -99,6 +113,6 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 impl<T> Drop for SpinGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.held.store(false, Release);
+        self.lock.held.store(false, or_planted!(Release, "unlock-relaxed" => Relaxed));
     }
 }

@@ -15,19 +15,16 @@
 /// After so many choices a worker attends to what it otherwise puts off. Prime, so that it does not beat in time with loops.
 pub const PATIENCE: u32 = 61;
 
-/// What a worker sees when it must choose.
-#[derive(Debug, Clone, Copy)]
-pub struct View {
-    /// Counts this worker's choices.
-    pub tick: u32,
+/// What a worker sees when it must choose. Asked only as far as needed: every look is a load.
+pub trait Sight {
     /// A task of high priority waits for any worker.
-    pub urgent: bool,
+    fn urgent(&self) -> bool;
     /// The first started task in line, if any.
-    pub ready: Option<FirstReady>,
+    fn ready(&self) -> Option<FirstReady>;
     /// There are unstarted tasks of its own.
-    pub unstarted: bool,
+    fn unstarted(&self) -> bool;
     /// There are tasks in the shared queue.
-    pub injected: bool,
+    fn injected(&self) -> bool;
 }
 
 /// The started task that has waited longest.
@@ -55,19 +52,26 @@ pub enum Choice {
     Search,
 }
 
-/// The place where a worker chooses.
-#[inline]
-pub const fn choose(view: &View) -> Choice {
-    let impatient = view.tick.is_multiple_of(PATIENCE);
-    match view {
-        View { urgent: true, .. } => Choice::Urgent,
-        View { injected: true, .. } if impatient => Choice::Injected,
-        View { unstarted: true, .. } if impatient => Choice::Oldest,
-        View { ready: Some(FirstReady { is_next: true }), .. } => Choice::Ready,
-        View { ready: Some(FirstReady { is_next: false }), .. } => Choice::Oldest,
-        View { unstarted: true, .. } => Choice::Newest,
-        View { injected: true, .. } => Choice::Injected,
-        _ => Choice::Search,
+/// The place where a worker chooses. `tick` counts its choices.
+#[inline(always)]
+pub fn choose(tick: u32, sight: &impl Sight) -> Choice {
+    if sight.urgent() {
+        return Choice::Urgent;
+    }
+    if tick.is_multiple_of(PATIENCE) {
+        if sight.injected() {
+            return Choice::Injected;
+        }
+        if sight.unstarted() {
+            return Choice::Oldest;
+        }
+    }
+    match sight.ready() {
+        Some(FirstReady { is_next: true }) => Choice::Ready,
+        Some(FirstReady { is_next: false }) => Choice::Oldest,
+        None if sight.unstarted() => Choice::Newest,
+        None if sight.injected() => Choice::Injected,
+        None => Choice::Search,
     }
 }
 
@@ -102,7 +106,9 @@ pub fn victim(
         // Successive attempts go round from a random start, so that they do not try the same victim twice.
         VictimStrategy::Random => behind((random % (workers as u64 - 1)) as usize + attempt),
         VictimStrategy::RoundRobin => behind(attempt),
-        VictimStrategy::LeastLoaded => (0..workers - 1).map(behind).max_by_key(|&worker| loads(worker)).unwrap_or(thief),
+        VictimStrategy::LeastLoaded => {
+            (0..workers - 1).map(behind).max_by_key(|&worker| loads(worker)).unwrap_or(thief)
+        }
     }
 }
 
@@ -119,27 +125,57 @@ pub const fn next_random(state: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    const NOTHING: View = View { tick: 1, urgent: false, ready: None, unstarted: false, injected: false };
+    #[derive(Clone, Copy)]
+    struct View {
+        urgent: bool,
+        ready: Option<FirstReady>,
+        unstarted: bool,
+        injected: bool,
+    }
+
+    impl Sight for View {
+        fn urgent(&self) -> bool {
+            self.urgent
+        }
+        fn ready(&self) -> Option<FirstReady> {
+            self.ready
+        }
+        fn unstarted(&self) -> bool {
+            self.unstarted
+        }
+        fn injected(&self) -> bool {
+            self.injected
+        }
+    }
+
+    const NOTHING: View = View { urgent: false, ready: None, unstarted: false, injected: false };
     const FIRST: Option<FirstReady> = Some(FirstReady { is_next: true });
     const BEHIND_OLDER: Option<FirstReady> = Some(FirstReady { is_next: false });
 
     #[test]
-    fn a_started_task_waits_for_the_older_unstarted_ones() {
-        assert_eq!(choose(&View { ready: BEHIND_OLDER, unstarted: true, ..NOTHING }), Choice::Oldest);
-        assert_eq!(choose(&View { ready: FIRST, unstarted: true, ..NOTHING }), Choice::Ready);
+    fn a_task_that_yielded_waits_for_the_older_unstarted_ones() {
+        assert_eq!(choose(1, &View { ready: BEHIND_OLDER, unstarted: true, ..NOTHING }), Choice::Oldest);
+        assert_eq!(choose(1, &View { ready: FIRST, unstarted: true, ..NOTHING }), Choice::Ready);
     }
 
     #[test]
     fn only_unstarted_tasks_means_the_newest_but_sometimes_the_oldest() {
-        assert_eq!(choose(&View { unstarted: true, ..NOTHING }), Choice::Newest);
-        assert_eq!(choose(&View { unstarted: true, tick: PATIENCE, ..NOTHING }), Choice::Oldest);
+        assert_eq!(choose(1, &View { unstarted: true, ..NOTHING }), Choice::Newest);
+        assert_eq!(choose(PATIENCE, &View { unstarted: true, ..NOTHING }), Choice::Oldest);
     }
 
     #[test]
-    fn the_shared_queue_is_not_forgotten_by_a_busy_worker() {
-        let busy = View { ready: FIRST, unstarted: true, injected: true, ..NOTHING };
-        let turns = (1..=PATIENCE).map(|tick| choose(&View { tick, ..busy })).filter(|c| *c == Choice::Injected).count();
-        assert_eq!(turns, 1);
+    fn a_busy_worker_forgets_neither_the_shared_queue_nor_its_oldest_task() {
+        let turns = |sight: View, wanted| (1..=PATIENCE).filter(|tick| choose(*tick, &sight) == wanted).count();
+        let busy = View { ready: FIRST, unstarted: true, ..NOTHING };
+        assert_eq!(turns(View { injected: true, ..busy }, Choice::Injected), 1);
+        assert_eq!(turns(busy, Choice::Oldest), 1);
+    }
+
+    #[test]
+    fn high_priority_goes_before_everything() {
+        let all = View { urgent: true, ready: FIRST, unstarted: true, injected: true };
+        assert!((0..100).all(|tick| choose(tick, &all) == Choice::Urgent));
     }
 
     #[test]
@@ -151,7 +187,11 @@ mod tests {
                         (0..workers - 1).map(|n| victim(strategy, thief, workers, n, 12345, |w| w)).collect();
                     assert!(!tried.contains(&thief), "{strategy:?}: worker {thief} of {workers} robbed itself");
                     if strategy != VictimStrategy::LeastLoaded {
-                        assert_eq!(tried.len(), workers - 1, "{strategy:?}: worker {thief} of {workers} tried {tried:?}");
+                        assert_eq!(
+                            tried.len(),
+                            workers - 1,
+                            "{strategy:?}: worker {thief} of {workers} tried {tried:?}"
+                        );
                     }
                 }
             }

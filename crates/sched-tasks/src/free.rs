@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    drive::{clock::Alarm, runtime, worker},
+    drive::{clock, runtime, worker},
     error::{RunError, TaskError, TaskLabel},
     raw,
-    strand::{self, Strand, Woken},
+    strand::{self, Strand},
+    wait::{self, End},
 };
 
 /// Runs `root` as a task of the common runtime and blocks the caller until it has ended. See [`Runtime::run`](crate::Runtime::run).
@@ -26,9 +27,9 @@ where
 }
 
 /// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
+#[inline(always)]
 pub fn yield_now() {
     strand::with(|strand| {
-        strand.checkpoint();
         worker::yield_now(strand);
         strand.checkpoint();
     });
@@ -78,37 +79,11 @@ pub fn shield<R>(body: impl FnOnce() -> R) -> R {
 /// Stops the caller for a while; others run meanwhile. A cancellation ends it early.
 pub fn sleep(time: Duration) {
     strand::with(|strand| {
-        strand.checkpoint();
-        let Some(worker) = &strand.worker else {
-            return sleep_thread(strand, time);
-        };
         let ticket = strand.seat.ticket();
-        let alarm = worker.shared.clock.set(time, Alarm::Wake(ticket));
-        loop {
-            match strand.wait(ticket) {
-                Woken::By(_) => return,
-                Woken::Kicked if strand.is_cancelled() => {
-                    worker.shared.clock.clear(alarm);
-                    ticket.withdraw();
-                    strand.unwind();
-                }
-                Woken::Kicked => {}
-            }
-        }
-    });
-}
-
-/// A plain thread sleeps itself; a nursery whose body it runs may still interrupt it.
-fn sleep_thread(strand: &Strand, time: Duration) {
-    let ticket = strand.seat.ticket();
-    let deadline = crate::drive::clock::due(time);
-    while let Some(Woken::Kicked) = strand.wait_until(ticket, Some(deadline)) {
-        if strand.is_cancelled() {
-            ticket.withdraw();
+        if wait::wait(strand, ticket, Some(clock::due(time))) == End::Cancelled {
             strand.unwind();
         }
-    }
-    ticket.withdraw();
+    });
 }
 
 /// Runs `first` here and `second` here or on a worker that has nothing else to do; returns when both are done.

@@ -1,10 +1,12 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
 mod block_on;
+mod channel;
 pub mod decide;
 mod drive;
 mod error;
 mod free;
+mod line;
 mod local;
 pub mod net;
 mod nursery;
@@ -15,8 +17,13 @@ mod scope;
 mod state;
 mod strand;
 mod time;
+mod wait;
 
 pub use block_on::block_on;
+pub use channel::{
+    IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
+    TryRecvError, TrySendError, channel, unbounded,
+};
 pub use decide::VictimStrategy;
 pub use drive::{
     runtime::{Builder, Runtime},

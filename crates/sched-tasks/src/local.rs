@@ -13,12 +13,6 @@ use crate::strand;
 #[derive(Default)]
 pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
 
-impl Locals {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-}
-
 impl Drop for Locals {
     /// A destructor that panics has told the panic hook; the task has ended by then, and its worker must not fail for it.
     fn drop(&mut self) {
@@ -57,7 +51,9 @@ impl<T: Send + 'static> FiberLocal<T> {
         let found = strand::with(|strand| strand.locals.borrow().0.as_ref().and_then(|map| map.get(&key).cloned()));
         let value = found.unwrap_or_else(|| {
             let made: Rc<dyn Any> = Rc::new((self.make)()); // may use other locals, so nothing is borrowed here
-            strand::with(|strand| strand.locals.borrow_mut().0.get_or_insert_default().entry(key).or_insert(made).clone())
+            strand::with(|strand| {
+                strand.locals.borrow_mut().0.get_or_insert_default().entry(key).or_insert(made).clone()
+            })
         });
         f(value.downcast_ref().expect("a key has one type"))
     }

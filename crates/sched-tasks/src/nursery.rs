@@ -14,7 +14,7 @@ use std::{
     sync::{
         Arc, Weak,
         atomic::{
-            AtomicBool, AtomicU8, AtomicU64,
+            AtomicBool, AtomicU8, AtomicU32, AtomicU64,
             Ordering::{AcqRel, Acquire, Relaxed},
         },
     },
@@ -118,16 +118,18 @@ pub(crate) struct NurseryCore {
     /// A cancellation from around it does not come in.
     shielded: bool,
     /// The nursery around this one, and the place there. It ends later.
-    outer: Option<(ScopeRef, u32)>,
+    outer: Option<ScopeRef>,
+    place: AtomicU32,
     /// Tasks spawned against the limit, if there is one.
     spawned: AtomicU64,
+    has_alarms: AtomicBool,
     inner: SpinLock<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
     members: Slab<Member>,
-    nested: Slab<Option<Arc<NurseryCore>>>,
+    nested: Slab<Arc<NurseryCore>>,
     first: Option<TaskError>,
     others: Vec<TaskError>,
     /// Why it was cancelled, if not because a child failed.
@@ -158,14 +160,17 @@ impl NurseryCore {
             shared,
             owner: strand.seat,
             shielded,
-            // The nursery does not exist yet, so a cancellation may pass it by; we look again below.
-            outer: outer.map(|outer| (outer, outer.inner.lock().nested.insert(None) as u32)),
+            outer,
+            place: AtomicU32::new(0),
             spawned: AtomicU64::new(0),
+            has_alarms: AtomicBool::new(false),
             inner: SpinLock::new(Inner::default()),
             options,
         });
-        if let Some((outer, place)) = &core.outer {
-            outer.inner.lock().nested[*place as usize] = Some(core.clone());
+        if let Some(outer) = core.outer {
+            let place = outer.inner.lock().nested.insert(core.clone());
+            core.place.store(u32::try_from(place).expect("fewer than 2^32 nurseries at a time"), Relaxed);
+            // A cancellation that came before did not see us.
             if !shielded && outer.state().is_cancelled() {
                 core.cancel_tree(outer.is_cancelled());
             }
@@ -341,7 +346,7 @@ impl NurseryCore {
                     }
                 }
             }
-            inner.nested.iter().filter_map(|(_, nursery)| nursery.clone()).collect()
+            inner.nested.iter().map(|(_, nursery)| nursery.clone()).collect()
         };
         if interrupted {
             seats.into_iter().filter_map(Seat::kick).for_each(strand::deliver);
@@ -358,6 +363,7 @@ impl NurseryCore {
     fn set_alarm(&self, after: Duration, what: impl FnOnce(Weak<NurseryCore>) -> Alarm) {
         let key = self.shared.clock.set(after, what(self.this.clone()));
         self.inner.lock().alarms.push(key);
+        self.has_alarms.store(true, Relaxed);
     }
 
     /// Waits until the last child has ended, whatever happens; then the nursery is over.
@@ -372,10 +378,11 @@ impl NurseryCore {
     /// The last child has ended.
     fn end(&self) {
         self.step(NurseryEvent::LastChildEnded);
-        let alarms = std::mem::take(&mut self.inner.lock().alarms);
+        let alarms =
+            if self.has_alarms.load(Relaxed) { std::mem::take(&mut self.inner.lock().alarms) } else { Vec::new() };
         alarms.into_iter().for_each(|key| self.shared.clock.clear(key));
-        if let Some((outer, place)) = self.outer {
-            let this = outer.inner.lock().nested.try_remove(place as usize);
+        if let Some(outer) = self.outer {
+            let this = outer.inner.lock().nested.remove(self.place.load(Relaxed) as usize);
             drop(this);
         }
     }

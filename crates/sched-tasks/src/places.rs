@@ -87,8 +87,14 @@ impl FutureWait {
 
 impl Drop for FutureWait {
     fn drop(&mut self) {
-        self.0.withdraw();
-        self.0.seat().home().clear_waker();
+        let home = self.0.seat().home();
+        if !self.0.unpark() {
+            // Woken: the seat is on its way here, and must arrive before somebody else sits on it.
+            while !home.has_arrivals() {
+                std::thread::yield_now();
+            }
+        }
+        home.clear_waker();
         lock(&FUTURE_SEATS).push(self.0.seat());
     }
 }

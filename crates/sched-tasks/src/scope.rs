@@ -17,7 +17,6 @@ use crate::{
     drive::{runtime, shared::Shared},
     error::{Reason, TaskError, TaskLabel},
     nursery::{Body, NurseryCore, NurseryOptions},
-    places::FutureWait,
     raw::{
         scope as raw,
         task::{Handle, Identity},
@@ -212,14 +211,14 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
         T: Send + 'scope,
     {
-        match self.admit() {
-            Ok(id) => {
-                let (runnable, handle) = raw::spawn(self, body, Identity { id, site, name });
-                self.core.shared().publish_as(priority, runnable);
-                Task::live(handle)
-            }
-            Err(refusal) => Task::refused(refusal),
+        let (id, refusal) = self.admit();
+        let identity = Identity { id, site, name };
+        if let Some(refusal) = refusal {
+            return Task::new(raw::refused(self, identity, refusal));
         }
+        let (runnable, handle) = raw::spawn(self, body, identity);
+        self.core.shared().publish_as(priority, runnable);
+        Task::new(handle)
     }
 
     fn start_async<F, T>(
@@ -233,22 +232,20 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         F: Future<Output = Result<T, TaskError>> + Send + 'scope,
         T: Send + 'scope,
     {
-        match self.admit() {
-            Ok(id) => {
-                let (runnable, handle) = raw::spawn_async(self, future, Identity { id, site, name });
-                self.core.shared().publish_as(priority, runnable);
-                Task::live(handle)
-            }
-            Err(refusal) => Task::refused(refusal),
+        let (id, refusal) = self.admit();
+        let identity = Identity { id, site, name };
+        if let Some(refusal) = refusal {
+            return Task::new(raw::refused(self, identity, refusal));
         }
+        let (runnable, handle) = raw::spawn_async(self, future, identity);
+        self.core.shared().publish_as(priority, runnable);
+        Task::new(handle)
     }
 
+    /// A number for a task, and why it may not start, if so.
     #[inline]
-    fn admit(&self) -> Result<TaskId, TaskError> {
-        strand::with(|strand| {
-            self.core.admit(strand)?;
-            Ok(strand.next_task_id())
-        })
+    fn admit(&self) -> (TaskId, Option<TaskError>) {
+        strand::with(|strand| (strand.next_task_id(), self.core.admit(strand).err()))
     }
 
     /// Takes no more tasks: later spawns fail with [`Reason::NurseryNotActive`].
@@ -392,67 +389,30 @@ impl<'scope> TaskBuilder<'scope, '_> {
 ///
 /// [`join`](Self::join) it where one may block, or `.await` it in a future.
 pub struct Task<'scope, T> {
-    state: State<T>,
+    handle: Handle<T>,
     scope: PhantomData<&'scope ()>,
 }
 
-enum State<T> {
-    Live { handle: Handle<T>, waiting: Option<FutureWait> },
-    Refused(TaskError),
-    Taken,
-}
-
 impl<T> Task<'_, T> {
-    fn live(handle: Handle<T>) -> Self {
-        Self { state: State::Live { handle, waiting: None }, scope: PhantomData }
-    }
-
-    fn refused(error: TaskError) -> Self {
-        Self { state: State::Refused(error), scope: PhantomData }
+    #[inline]
+    fn new(handle: Handle<T>) -> Self {
+        Self { handle, scope: PhantomData }
     }
 
     /// Waits for the task and takes its result.
-    pub fn join(mut self) -> Result<T, TaskError> {
-        self.stop_waiting();
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Live { handle, .. } => handle.join(),
-            State::Refused(error) => Err(error),
-            State::Taken => unreachable!("a task that was awaited to its end cannot be joined"),
-        }
+    #[inline]
+    pub fn join(self) -> Result<T, TaskError> {
+        self.handle.join()
     }
 
     /// Whether it has ended.
     pub fn is_done(&self) -> bool {
-        match &self.state {
-            State::Live { handle, .. } => handle.completion().is_done(),
-            State::Refused(_) | State::Taken => true,
-        }
+        self.handle.is_done()
     }
 
-    /// Who it is. None if it was never started.
-    pub fn label(&self) -> Option<TaskLabel> {
-        match &self.state {
-            State::Live { handle, .. } => Some(handle.label()),
-            State::Refused(_) | State::Taken => None,
-        }
-    }
-
-    /// Takes back the ticket an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
-    #[inline]
-    fn stop_waiting(&mut self) {
-        if let State::Live { handle, waiting } = &mut self.state
-            && let Some(wait) = waiting.take()
-            && !handle.completion().retract()
-        {
-            wait.until_woken();
-        }
-    }
-}
-
-impl<T> Drop for Task<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.stop_waiting();
+    /// Who it is.
+    pub fn label(&self) -> TaskLabel {
+        self.handle.label()
     }
 }
 
@@ -462,25 +422,7 @@ impl<T> Future for Task<'_, T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Live { handle, waiting } = &mut self.state {
-            let wait = match waiting {
-                Some(wait) => Some(&*wait),
-                None if handle.completion().is_done() => None,
-                None => {
-                    let wait = FutureWait::begin(cx.waker());
-                    let must_wait = handle.completion().wait(wait.ticket());
-                    if must_wait { Some(&*waiting.insert(wait)) } else { None }
-                }
-            };
-            if wait.is_some_and(|wait| !wait.poll(cx.waker())) {
-                return Poll::Pending;
-            }
-        }
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Live { handle, .. } => Poll::Ready(handle.take()),
-            State::Refused(error) => Poll::Ready(Err(error)),
-            State::Taken => panic!("a task was polled after it had given its result"),
-        }
+        self.handle.poll(cx)
     }
 }
 

@@ -12,9 +12,7 @@ pub(crate) fn of(test: &str) -> Option<Output> {
     }
     let me = env::current_exe().expect("the path of the test binary");
     let mut command = Command::new(me);
-    command
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(INSIDE, "1");
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
     Some(command.output().expect("start the child"))
 }
 
@@ -32,7 +30,5 @@ pub(crate) fn passed(test: &str) -> bool {
 
 /// Everything the child wrote.
 pub(crate) fn text(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr[..]]
-        .map(String::from_utf8_lossy)
-        .concat()
+    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
 }

@@ -35,9 +35,7 @@ fn nested_fibers_suspend_to_their_own_resumer() {
         let word = suspend(20);
         assert_eq!(inner.resume(word), Step::Suspended(11));
         assert_eq!(suspend(21), 2);
-        let Step::Returned(sum) = inner.resume(3) else {
-            panic!("the inner fiber must end")
-        };
+        let Step::Returned(sum) = inner.resume(3) else { panic!("the inner fiber must end") };
         sum
     });
     assert_eq!(outer.resume(0), Step::Suspended(20));
@@ -96,12 +94,9 @@ fn callee_saved_registers_survive_a_switch_on_both_sides() {
         suspend(1);
     }
     extern "C" fn enter() {
-        FIBER.with_borrow_mut(|fiber| {
-            assert_eq!(fiber.as_mut().unwrap().resume(0), Step::Suspended(1))
-        });
+        FIBER.with_borrow_mut(|fiber| assert_eq!(fiber.as_mut().unwrap().resume(0), Step::Suspended(1)));
     }
-    let expected =
-        |seed: u64| -> [u64; 6] { std::array::from_fn(|i| seed * 0x0101_0101 + i as u64) };
+    let expected = |seed: u64| -> [u64; 6] { std::array::from_fn(|i| seed * 0x0101_0101 + i as u64) };
     FIBER.set(Some(Fiber::new(stack(), move |_| {
         for seed in 0..100 {
             assert_eq!(with_patterns(seed, leave), expected(seed), "in the fiber");
@@ -155,11 +150,7 @@ mod words {
                 let steps = [(); 3].map(|()| (fiber.resume(0), get()));
                 set(NEAREST);
                 let expected = [Step::Suspended(1), Step::Suspended(2), Step::Returned(3)];
-                assert_eq!(
-                    steps,
-                    expected.map(|step| (step, ours)),
-                    "{ours:x?} and {theirs:x?}"
-                );
+                assert_eq!(steps, expected.map(|step| (step, ours)), "{ours:x?} and {theirs:x?}");
             }
         }
     }
@@ -180,9 +171,7 @@ mod words {
 
     #[test]
     fn exception_masks_and_x87_precision_are_kept_apart_on_request() {
-        if child::passed(
-            "contract::words::exception_masks_and_x87_precision_are_kept_apart_on_request",
-        ) {
+        if child::passed("contract::words::exception_masks_and_x87_precision_are_kept_apart_on_request") {
             return; // the request is for a whole process
         }
         keep_control_words_exactly(true);
@@ -261,21 +250,14 @@ fn remaining_bytes_shrink_with_every_frame() {
         assert!(inner < outer && outer < 64 << 10, "{inner} {outer}");
         outer
     });
-    let Step::Returned(left) = fiber.resume(0) else {
-        panic!("must return")
-    };
+    let Step::Returned(left) = fiber.resume(0) else { panic!("must return") };
     assert!(left > 60 << 10, "{left} bytes left of 64 KiB at the start");
 }
 
 #[test]
 fn suspending_outside_a_fiber_panics_with_the_way_out() {
     let error = std::panic::catch_unwind(|| suspend(1)).unwrap_err();
-    assert!(
-        error
-            .downcast_ref::<&str>()
-            .unwrap()
-            .contains("outside a fiber")
-    );
+    assert!(error.downcast_ref::<&str>().unwrap().contains("outside a fiber"));
 }
 
 #[test]
@@ -283,13 +265,7 @@ fn resuming_a_fiber_that_is_done_panics_with_the_way_out() {
     let mut fiber = Fiber::new(stack(), |word| word);
     assert_eq!(fiber.resume(5), Step::Returned(5));
     let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fiber.resume(6)));
-    assert!(
-        again
-            .unwrap_err()
-            .downcast_ref::<&str>()
-            .unwrap()
-            .contains("is_done()")
-    );
+    assert!(again.unwrap_err().downcast_ref::<&str>().unwrap().contains("is_done()"));
 }
 
 /// Signals of the thread's timer, counted by a handler on the alternate stack.
@@ -304,21 +280,16 @@ fn a_signal_every_millisecond_disturbs_no_switch() {
         TICKS.fetch_add(1, Ordering::Relaxed);
     }
     mech_fiber::prepare_thread().unwrap();
-    let every = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 1000,
-    };
-    // SAFETY: plain data for the two calls; the handler only adds to an atomic. It runs on the alternate
-    // stack, which `prepare_thread` gave to this thread; the other threads of the child wait.
+    let every = libc::timeval { tv_sec: 0, tv_usec: 1000 };
+    // SAFETY: plain data for the two calls; the handler only adds to an atomic. It runs on the
+    // alternate stack, which `prepare_thread` gave to this thread; the other threads of the child
+    // wait.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = tick as extern "C" fn(libc::c_int) as usize;
         action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut());
-        let timer = libc::itimerval {
-            it_interval: every,
-            it_value: every,
-        };
+        let timer = libc::itimerval { it_interval: every, it_value: every };
         libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut());
     }
     let (slab, start) = (slab(16 << 10, 200), Instant::now());

@@ -3,27 +3,19 @@
 use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;
 
-use mech_fiber::{
-    Fiber, OverflowPolicy, overflow_policy, prepare_thread, set_overflow_policy, suspend,
-};
+use mech_fiber::{Fiber, OverflowPolicy, overflow_policy, prepare_thread, set_overflow_policy, suspend};
 
 use crate::{child, overflow::recurse, slab, stack};
 
 #[test]
 fn an_overflow_of_the_threads_own_stack_aborts_with_rusts_message() {
-    let Some(output) =
-        child::of("crash::an_overflow_of_the_threads_own_stack_aborts_with_rusts_message")
-    else {
+    let Some(output) = child::of("crash::an_overflow_of_the_threads_own_stack_aborts_with_rusts_message") else {
         prepare_thread().unwrap();
         recurse(usize::MAX);
         return;
     };
     assert_eq!(output.status.signal(), Some(libc::SIGABRT));
-    assert!(
-        child::text(&output).contains("has overflowed its stack"),
-        "{}",
-        child::text(&output)
-    );
+    assert!(child::text(&output).contains("has overflowed its stack"), "{}", child::text(&output));
 }
 
 #[test]
@@ -37,12 +29,7 @@ fn a_null_dereference_in_a_fiber_dies_of_sigsegv() {
         .resume(0);
         return;
     };
-    assert_eq!(
-        output.status.signal(),
-        Some(libc::SIGSEGV),
-        "{}",
-        child::text(&output)
-    );
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{}", child::text(&output));
 }
 
 #[test]
@@ -53,21 +40,12 @@ fn a_wild_pointer_into_the_guard_is_no_overflow() {
             let below = mech_fiber::remaining_bytes().unwrap() + 4096;
             let here = 0u8;
             // SAFETY: none; the fault is the purpose.
-            unsafe {
-                black_box((&raw const here).wrapping_sub(below))
-                    .read_volatile()
-                    .into()
-            }
+            unsafe { black_box((&raw const here).wrapping_sub(below)).read_volatile().into() }
         })
         .resume(0);
         return;
     };
-    assert_eq!(
-        output.status.signal(),
-        Some(libc::SIGSEGV),
-        "{}",
-        child::text(&output)
-    );
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{}", child::text(&output));
 }
 
 #[test]
@@ -81,12 +59,7 @@ fn a_sigsegv_from_outside_ends_the_process() {
         unsafe { libc::raise(libc::SIGSEGV) };
         return;
     };
-    assert_eq!(
-        output.status.signal(),
-        Some(libc::SIGSEGV),
-        "{}",
-        child::text(&output)
-    );
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{}", child::text(&output));
 }
 
 #[test]
@@ -102,10 +75,7 @@ fn the_policy_abort_names_the_stack() {
     };
     let text = child::text(&output);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT));
-    assert!(
-        text.contains("the fiber on stack 1 overflowed") && text.contains("`stack_bytes`"),
-        "{text}"
-    );
+    assert!(text.contains("the fiber on stack 1 overflowed") && text.contains("`stack_bytes`"), "{text}");
 }
 
 #[test]
@@ -116,9 +86,7 @@ fn an_overflow_while_unwinding_aborts_as_a_double_panic_does() {
             black_box(recurse(usize::MAX));
         }
     }
-    let Some(output) =
-        child::of("crash::an_overflow_while_unwinding_aborts_as_a_double_panic_does")
-    else {
+    let Some(output) = child::of("crash::an_overflow_while_unwinding_aborts_as_a_double_panic_does") else {
         prepare_thread().unwrap();
         let mut fiber = Fiber::new(stack(), |_| {
             let _deep = Deep;
@@ -139,8 +107,7 @@ fn a_handler_installed_before_ours_still_gets_its_faults() {
         // SAFETY: ends the process, touches nothing.
         unsafe { libc::_exit(42) }
     }
-    let Some(output) = child::of("crash::a_handler_installed_before_ours_still_gets_its_faults")
-    else {
+    let Some(output) = child::of("crash::a_handler_installed_before_ours_still_gets_its_faults") else {
         // SAFETY: plain data; the handler only exits.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();

@@ -23,7 +23,8 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed to `System` unchanged; the counter is a thread-local without destructor.
+// SAFETY: every call is passed to `System` unchanged; the counter is a thread-local without
+// destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -42,12 +43,7 @@ static GLOBAL: Counting = Counting;
 
 /// A slab of its own for a test.
 fn slab(stack_bytes: usize, max_stacks: usize) -> &'static Slab {
-    Slab::reserve(SlabOptions {
-        stack_bytes,
-        max_stacks,
-        ..Default::default()
-    })
-    .expect("reserve")
+    Slab::reserve(SlabOptions { stack_bytes, max_stacks, ..Default::default() }).expect("reserve")
 }
 
 /// A stack large enough for a backtrace without optimisation.

@@ -5,19 +5,15 @@ use std::hint::black_box;
 use std::ptr;
 use std::rc::Rc;
 
-use mech_fiber::{Fiber, Step, prepare_thread, suspend};
+use mech_fiber::{Fiber, Step, ensure_stack, prepare_thread, suspend};
 
-use crate::slab;
+use crate::{child, slab};
 
 /// Uses some 100 bytes of stack per level, `depth` levels.
 #[inline(never)]
 pub(crate) fn recurse(depth: usize) -> usize {
     let frame = black_box([depth; 8]);
-    if depth == 0 {
-        0
-    } else {
-        recurse(depth - 1) + black_box(frame)[7] / depth
-    }
+    if depth == 0 { 0 } else { recurse(depth - 1) + black_box(frame)[7] / depth }
 }
 
 /// One frame of 1 MiB: far more than a guard.
@@ -32,9 +28,7 @@ fn one_huge_frame(word: usize) -> usize {
 fn endless_recursion_fails_its_fiber_and_no_other() {
     prepare_thread().unwrap();
     let slab = slab(64 << 10, 4);
-    let mut other = Fiber::new(slab.take().unwrap(), |first| {
-        first + suspend(1) + suspend(2)
-    });
+    let mut other = Fiber::new(slab.take().unwrap(), |first| first + suspend(1) + suspend(2));
     assert_eq!(other.resume(10), Step::Suspended(1));
     let mut deep = Fiber::new(slab.take().unwrap(), recurse);
     assert_eq!(deep.resume(usize::MAX), Step::Overflowed);
@@ -119,4 +113,88 @@ fn a_thread_that_ends_leaves_overflow_handling_to_the_others() {
         std::thread::spawn(overflow).join().unwrap();
     }
     overflow();
+}
+
+/// Allocates and frees at every level, in sizes beyond the thread's own cache: the allocator
+/// takes its lock.
+#[inline(never)]
+fn recurse_allocating(depth: usize) -> usize {
+    let block = black_box(vec![0u8; 2000 + depth % 5000]);
+    if depth == 0 { block.len() } else { recurse_allocating(depth - 1) + black_box(&block).len() }
+}
+
+#[test]
+fn an_overflow_inside_malloc_leaves_the_allocator_usable() {
+    if child::passed("overflow::an_overflow_inside_malloc_leaves_the_allocator_usable") {
+        return; // a deadlock would take the other tests along
+    }
+    // SAFETY: no memory involved; ends a child that hangs.
+    unsafe { libc::alarm(30) };
+    prepare_thread().unwrap();
+    let slab = slab(16 << 10, 400);
+    for round in 0..300 {
+        // Start a few bytes deeper each time, so that the end falls on every part of `malloc`.
+        let mut fiber =
+            Fiber::new(slab.take().unwrap(), move |depth| shifted(round % 64, &mut || recurse_allocating(depth)));
+        assert_eq!(fiber.resume(usize::MAX), Step::Overflowed);
+        let blocks: Vec<Vec<u8>> = (0..20).map(|i| vec![7u8; 1500 + i * 700]).collect();
+        assert!(black_box(&blocks).iter().all(|block| block.iter().all(|byte| *byte == 7)));
+    }
+    let elsewhere = std::thread::spawn(|| recurse_allocating(100));
+    assert!(elsewhere.join().unwrap() > 0);
+}
+
+/// Calls `f` with about 16 bytes more on the stack per `steps`.
+#[inline(never)]
+fn shifted(steps: usize, f: &mut dyn FnMut() -> usize) -> usize {
+    macro_rules! pad {
+        ($bytes:expr) => {{
+            let room = black_box([0u8; $bytes]);
+            f() + usize::from(black_box(&room)[0])
+        }};
+    }
+    match steps % 8 {
+        0 => f(),
+        1 => pad!(16),
+        2 => pad!(48),
+        3 => pad!(80),
+        4 => pad!(112),
+        5 => pad!(144),
+        6 => pad!(176),
+        _ => pad!(208),
+    }
+}
+
+#[test]
+fn ensure_stack_overflows_before_the_work_and_not_in_it() {
+    ensure_stack(usize::MAX); // nothing happens outside fibers
+    let slab = slab(64 << 10, 4);
+    let begun = Rc::new(Cell::new(0));
+    let counter = Rc::clone(&begun);
+    let mut fiber = Fiber::new(slab.take().unwrap(), move |_| {
+        ensure_stack(32 << 10);
+        counter.set(1);
+        ensure_stack(128 << 10);
+        counter.set(2);
+        0
+    });
+    assert_eq!(fiber.resume(0), Step::Overflowed);
+    assert_eq!((begun.get(), slab.stats().quarantined), (1, 1));
+}
+
+#[test]
+fn a_slab_asked_from_the_end_of_a_stack_keeps_no_lock() {
+    prepare_thread().unwrap();
+    let slab = slab(16 << 10, 40);
+    #[expect(unconditional_recursion)]
+    fn deeper(slab: &'static mech_fiber::Slab) -> usize {
+        let stack = slab.take();
+        drop(black_box(stack));
+        black_box(deeper(slab)) + 1
+    }
+    for _ in 0..20 {
+        let mut fiber = Fiber::new(slab.take().unwrap(), move |_| deeper(slab));
+        assert_eq!(fiber.resume(0), Step::Overflowed);
+    }
+    assert_eq!(slab.stats().quarantined, 20);
 }

@@ -21,13 +21,7 @@ fn the_last_stack_is_followed_by_an_error_that_names_the_limit() {
     let slab = slab(64 << 10, 3);
     let stacks: Vec<_> = (0..3).map(|_| slab.take().unwrap()).collect();
     let error = slab.take().unwrap_err();
-    assert_eq!(
-        error,
-        StackError::AllInUse {
-            max_stacks: 3,
-            quarantined: 0
-        }
-    );
+    assert_eq!(error, StackError::AllInUse { max_stacks: 3, quarantined: 0 });
     assert!(error.to_string().contains("all 3 stacks"), "{error}");
     drop(stacks);
     assert!(slab.take().is_ok());
@@ -48,11 +42,7 @@ fn a_quarantined_stack_never_comes_back() {
 
 #[test]
 fn a_retired_slab_is_recycled_with_its_stacks_cold() {
-    let shape = SlabOptions {
-        stack_bytes: 48 << 10,
-        max_stacks: 77,
-        warm_bytes: 1 << 20,
-    };
+    let shape = SlabOptions { stack_bytes: 48 << 10, max_stacks: 77, warm_bytes: 1 << 20 };
     let first = Slab::reserve(shape).unwrap();
     drop(first.take().unwrap());
     assert_eq!(first.stats().free_warm, 1);
@@ -67,11 +57,7 @@ fn a_retired_slab_is_recycled_with_its_stacks_cold() {
 
 #[test]
 fn a_retired_slab_with_a_stack_in_use_waits_for_it() {
-    let shape = SlabOptions {
-        stack_bytes: 48 << 10,
-        max_stacks: 78,
-        warm_bytes: 1 << 20,
-    };
+    let shape = SlabOptions { stack_bytes: 48 << 10, max_stacks: 78, warm_bytes: 1 << 20 };
     let first = Slab::reserve(shape).unwrap();
     let held = first.take().unwrap();
     first.retire();
@@ -102,10 +88,7 @@ fn stacks_are_taken_and_dropped_by_many_threads_at_once() {
 
 #[test]
 fn mprotect_guards_work_where_the_kernel_knows_no_markers() {
-    let options = SlabOptions {
-        max_stacks: 4,
-        ..Default::default()
-    };
+    let options = SlabOptions { max_stacks: 4, ..Default::default() };
     let slab = Slab::reserve_with(options, Some(GuardKind::Mprotect)).unwrap();
     assert_eq!(slab.stats().guard, GuardKind::Mprotect);
     mech_fiber::prepare_thread().unwrap();

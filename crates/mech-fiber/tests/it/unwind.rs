@@ -113,13 +113,6 @@ fn a_fiber_dropped_by_a_panicking_resumer_is_unwound_too() {
 fn a_main_that_captures_too_much_is_refused() {
     let large = [0u8; 20 << 10];
     let stack = slab(64 << 10, 2).take().unwrap();
-    let made = catch_unwind(AssertUnwindSafe(|| {
-        Fiber::new(stack, move |i| large[i].into())
-    }));
-    assert!(
-        made.unwrap_err()
-            .downcast_ref::<String>()
-            .unwrap()
-            .contains("20480 bytes")
-    );
+    let made = catch_unwind(AssertUnwindSafe(|| Fiber::new(stack, move |i| large[i].into())));
+    assert!(made.unwrap_err().downcast_ref::<String>().unwrap().contains("20480 bytes"));
 }

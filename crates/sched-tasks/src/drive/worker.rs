@@ -3,9 +3,9 @@
 //! ```text
 //!   trunk (the thread's own stack)
 //!     │ resume ──► a fiber: runs task after task, until one of them waits
-//!     │ ◄── BLOCKED / YIELDED   the stack stays behind, with the task on it
-//!     │ ◄── IDLE                nothing to run on it: the stack is kept warm
-//!     └ search, sleep
+//!     │ ◄── HOP + key           it waits, yielded or is idle, and chose who runs next
+//!     │ ◄── STOP                the same, but it found nobody
+//!     └ search, sleep, make new fibers
 //! ```
 //!
 //! # Invariants
@@ -18,10 +18,7 @@ use std::{
     hint,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::Ordering::Relaxed,
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -33,15 +30,17 @@ use super::{
     stats,
 };
 use crate::{
-    decide::{self, Choice, FirstReady, View},
+    decide::{self, Choice, FirstReady},
     error::{Reason, TaskError},
     places,
     raw::{
         current,
+        fibers::Fibers,
+        local_queue::LocalQueue,
         scope::{self, ScopeRef, Unfinished},
         task::{Runnable, RunnableRef},
     },
-    strand::{BLOCKED, IDLE, Strand, Woken, YIELDED},
+    strand::{Strand, Woken},
 };
 
 /// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
@@ -51,6 +50,10 @@ const SEARCH_STEPS: u32 = 8;
 const GO_ON: usize = 0;
 const EXIT: usize = 1;
 
+/// What a fiber stops with: nobody to enter, or (plus its key) the fiber to enter next.
+const STOP: usize = 0;
+const HOP: usize = 1;
+
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: &'static Shared,
@@ -59,16 +62,16 @@ pub(crate) struct Worker {
     /// Unstarted tasks; others steal from it.
     deque: Deque<Runnable>,
     /// Started tasks that can go on, in the order they became ready.
-    ready: RefCell<VecDeque<Ready>>,
-    fibers: RefCell<Vec<FiberSlot>>,
+    ready: LocalQueue<Ready>,
+    fibers: Fibers,
     /// Fibers without a task, the warmest last.
-    idle_fibers: RefCell<Vec<u32>>,
+    idle_fibers: LocalQueue<u32>,
     /// Places of `fibers` whose stack was lost.
     vacant: RefCell<Vec<u32>>,
     /// What an idle fiber is resumed for.
     handoff: Cell<Option<RunnableRef>>,
-    /// What the fiber that just went idle had found to do instead.
-    found: Cell<Option<Next>>,
+    /// A task that a stopping fiber found and had no fiber for.
+    found: Cell<Option<RunnableRef>>,
     tick: Cell<u32>,
     random: Cell<u64>,
     /// Ended tasks of one nursery that it has not been told of.
@@ -77,12 +80,7 @@ pub(crate) struct Worker {
     burials: RefCell<VecDeque<Box<dyn FnOnce(&Strand)>>>,
 }
 
-struct FiberSlot {
-    /// Borrowed while it runs: a fiber is entered once at a time.
-    fiber: RefCell<Fiber>,
-    strand: Rc<Strand>,
-}
-
+#[derive(Clone, Copy)]
 struct Ready {
     /// After a yield: unstarted tasks older than this go first. A task that was woken waits for none of them: it goes on where
     /// it was, deep in its tree, before the worker opens up another branch.
@@ -90,9 +88,11 @@ struct Ready {
     what: ReadyWhat,
 }
 
+#[derive(Clone, Copy)]
 enum ReadyWhat {
     Fiber(&'static Seat),
-    Future(RunnableRef),
+    /// A future; see [`RunnableRef::from_item`].
+    Future(*mut Runnable),
 }
 
 /// What to do next.
@@ -110,9 +110,9 @@ impl Worker {
             home,
             ids: TaskIds::new(),
             deque,
-            ready: RefCell::default(),
-            fibers: RefCell::default(),
-            idle_fibers: RefCell::default(),
+            ready: LocalQueue::new(),
+            fibers: Fibers::new(),
+            idle_fibers: LocalQueue::new(),
             vacant: RefCell::default(),
             handoff: Cell::new(None),
             found: Cell::new(None),
@@ -153,13 +153,13 @@ impl Worker {
     /// A seat of one of our fibers was woken on this very thread.
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.ready.borrow_mut().push_back(Ready { behind: None, what: ReadyWhat::Fiber(seat) });
+        self.ready.push_back(Ready { behind: None, what: ReadyWhat::Fiber(seat) });
     }
 
     /// One of our fibers yielded.
     #[inline]
     fn enqueue_behind_all(&self, what: ReadyWhat) {
-        self.ready.borrow_mut().push_back(Ready { behind: Some(self.deque.mark()), what });
+        self.ready.push_back(Ready { behind: Some(self.deque.mark()), what });
     }
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
@@ -167,14 +167,14 @@ impl Worker {
         if self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
-            self.enqueue_behind_all(ReadyWhat::Future(runnable));
+            self.enqueue_behind_all(ReadyWhat::Future(runnable.into_item()));
         }
     }
 
     /// Whether anything else could run here now.
     #[inline]
     pub(crate) fn has_other_work(&self) -> bool {
-        !self.ready.borrow().is_empty()
+        !self.ready.is_empty()
             || !self.deque.is_empty()
             || self.home.has_arrivals()
             || !self.shared.urgent.is_empty()
@@ -205,45 +205,69 @@ impl Worker {
 
     // ---- choosing ----
 
-    /// What to run next, of what is at hand.
+    /// What to run next, of what is at hand. Whatever was counted for another nursery is reported before.
     #[inline]
     fn next(&self) -> Option<Next> {
         if self.home.has_arrivals() {
-            self.home.arrivals().for_each(|seat| self.enqueue(seat));
+            self.take_in();
         }
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
-            let unstarted = !self.deque.is_empty();
-            let view = View {
-                tick,
-                urgent: !self.shared.urgent.is_empty(),
-                ready: self.ready.borrow().front().map(|first| FirstReady {
-                    is_next: !unstarted || first.behind.is_none_or(|mark| self.deque.has_passed(mark)),
-                }),
-                unstarted,
-                injected: !self.shared.injected.is_empty(),
-            };
-            let found = match decide::choose(&view) {
-                Choice::Ready => self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
-                    ReadyWhat::Fiber(seat) => Next::Resume(seat),
-                    ReadyWhat::Future(runnable) => Next::Start(runnable),
-                }),
+            let found = match decide::choose(tick, self) {
+                Choice::Ready => self.next_ready(),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
                 Choice::Search => {
                     self.report(); // that may make an owner ready
-                    return self.ready.borrow_mut().pop_front().map(|ready| match ready.what {
-                        ReadyWhat::Fiber(seat) => Next::Resume(seat),
-                        ReadyWhat::Future(runnable) => Next::Start(runnable),
-                    });
+                    return self.next_ready();
                 }
             };
             if found.is_some() {
                 return found; // else somebody was quicker: look again
             }
+        }
+    }
+
+    #[inline]
+    fn next_ready(&self) -> Option<Next> {
+        let ready = self.ready.pop_front()?;
+        Some(match ready.what {
+            ReadyWhat::Fiber(seat) => {
+                self.report();
+                Next::Resume(seat)
+            }
+            ReadyWhat::Future(item) => Next::Start(RunnableRef::from_item(item)),
+        })
+    }
+
+    /// Takes in the fibers that other threads woke.
+    #[cold]
+    fn take_in(&self) {
+        self.home.arrivals().for_each(|seat| self.enqueue(seat));
+    }
+
+    /// What a fiber that stops leaves with: whom to enter next, or that the trunk must see.
+    #[inline]
+    pub(crate) fn choose_successor(&self) -> usize {
+        match self.next() {
+            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
+            Some(Next::Start(runnable)) => {
+                let idle = self.idle_fibers.pop();
+                match idle {
+                    Some(key) => {
+                        self.handoff.set(Some(runnable));
+                        HOP + key as usize
+                    }
+                    None => {
+                        self.found.set(Some(runnable));
+                        STOP
+                    }
+                }
+            }
+            None => STOP,
         }
     }
 
@@ -260,9 +284,10 @@ impl Worker {
             let (state, random) = decide::next_random(self.random.get());
             self.random.set(state);
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
-                let victim = decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
-                    workers[index].stealer.len()
-                });
+                let victim =
+                    decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
+                        workers[index].stealer.len()
+                    });
                 match workers[victim].stealer.steal() {
                     Steal::Taken(item) => {
                         stats::add(&self.slot().counters.stolen, 1);
@@ -275,6 +300,43 @@ impl Worker {
         self.shared.patient.pop_batch(0, |_| {})
     }
 
+    /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `seat` goes to the back.
+    #[inline(always)]
+    fn other_ready_fiber(&self, seat: &'static Seat) -> Option<usize> {
+        let tick = self.tick.get().wrapping_add(1);
+        let first = self.ready.front()?;
+        let ReadyWhat::Fiber(other) = first.what else { return None };
+        let undisturbed = !tick.is_multiple_of(decide::PATIENCE)
+            && !self.home.has_arrivals()
+            && self.shared.urgent.is_empty()
+            && first.behind.is_none_or(|mark| self.deque.has_passed(mark));
+        if !undisturbed {
+            return None;
+        }
+        self.tick.set(tick);
+        self.report();
+        self.ready.pop_front();
+        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+        Some(HOP + other.tag() as usize)
+    }
+
+    /// Any other case: whoever is to run before `seat` goes on, if there is somebody.
+    #[inline(never)]
+    fn other_work(&self, seat: &'static Seat) -> Option<usize> {
+        if !self.has_other_work() {
+            return None;
+        }
+        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+        let successor = self.choose_successor();
+        (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
+    }
+
+    /// Whether a successor is the very fiber that sits on `seat`.
+    #[inline]
+    pub(crate) fn is_key_of(&self, successor: usize, seat: &'static Seat) -> bool {
+        successor == HOP + seat.tag() as usize
+    }
+
     // ---- running ----
 
     /// The thread's main function: restarts the worker in place if it panics. Its fibers are pinned to this thread, so the thread stays.
@@ -285,13 +347,12 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            for slot in self.fibers.take() {
-                let mut fiber = slot.fiber.into_inner();
+            for (mut fiber, strand) in self.fibers.take() {
                 if !fiber.is_done() {
                     let step = fiber.resume(EXIT);
                     debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
                 }
-                places::give_seat(slot.strand.seat);
+                places::give_seat(strand.seat);
             }
         });
         places::give_seat(trunk.seat);
@@ -299,19 +360,12 @@ impl Worker {
 
     fn work(self: &Rc<Self>, trunk: &Strand) {
         loop {
-            if self.slot().fails_next.swap(false, Relaxed) {
+            if self.slot().fails_next.load(Relaxed) && self.slot().fails_next.swap(false, Relaxed) {
                 panic!("worker {} was told to fail", self.index);
             }
-            let next = match self.found.take() {
-                Some(next) => Some(next),
-                None => self.next(),
-            };
-            match next.or_else(|| self.search()) {
+            match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(Next::Start(runnable)) => self.start(runnable, trunk),
-                Some(Next::Resume(seat)) => {
-                    self.report();
-                    self.resume(seat.tag());
-                }
+                Some(Next::Resume(seat)) => self.resume(seat.tag(), trunk),
                 None => return,
             }
         }
@@ -319,11 +373,11 @@ impl Worker {
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
     fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
-        let idle = self.idle_fibers.borrow_mut().pop();
+        let idle = self.idle_fibers.pop();
         match idle.map_or_else(|| self.new_fiber(), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
-                self.resume(key);
+                self.resume(key, trunk);
             }
             Err(error) => runnable.refuse(Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) }, trunk),
         }
@@ -334,48 +388,34 @@ impl Worker {
         let seat = places::take_seat(self.home);
         let strand = Rc::new(Strand::new(seat, Some(self.clone())));
         let on_fiber = strand.clone();
-        let fiber = RefCell::new(Fiber::new(stack, move |word| run_tasks(&on_fiber, word)));
-        let mut fibers = self.fibers.borrow_mut();
-        let slot = FiberSlot { fiber, strand };
-        let key = match self.vacant.borrow_mut().pop() {
-            Some(key) => {
-                fibers[key as usize] = slot;
-                key
-            }
-            None => {
-                fibers.push(slot);
-                u32::try_from(fibers.len() - 1).expect("a worker has fewer than 2^32 stacks")
-            }
-        };
+        let fiber = Fiber::new(stack, move |word| run_tasks(&on_fiber, word));
+        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, strand);
         seat.set_tag(key);
         Ok(key)
     }
 
-    /// Enters a fiber, and sees to it when it comes back.
-    #[inline]
-    fn resume(self: &Rc<Self>, key: u32) {
-        let fibers = self.fibers.borrow(); // nobody adds fibers while one runs: that is done here, on the trunk
-        let slot = &fibers[key as usize];
-        stats::add(&self.slot().counters.switches, 1);
-        let step = current::enter(&slot.strand, || slot.fiber.borrow_mut().resume(GO_ON));
-        match step {
-            Step::Suspended(BLOCKED) => {}
-            Step::Suspended(YIELDED) => self.enqueue_behind_all(ReadyWhat::Fiber(slot.strand.seat)),
-            Step::Suspended(IDLE) => self.idle_fibers.borrow_mut().push(key),
-            Step::Suspended(other) => unreachable!("a fiber stopped with {other}"),
-            Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
-            Step::Overflowed => {
-                let strand = slot.strand.clone();
-                drop(fibers);
-                self.bury(key, strand);
+    /// Enters a fiber, and then whomever it names, until one names nobody.
+    fn resume(self: &Rc<Self>, mut key: u32, trunk: &Strand) {
+        let lost = current::enter(trunk, || {
+            loop {
+                stats::add(&self.slot().counters.switches, 1);
+                match self.fibers.enter(key, GO_ON) {
+                    Step::Suspended(STOP) => return None,
+                    Step::Suspended(hop) => key = (hop - HOP) as u32,
+                    Step::Overflowed => return Some(key),
+                    Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
+                }
             }
+        });
+        if let Some(key) = lost {
+            self.bury(key, self.fibers.strand(key), trunk);
         }
     }
 
     /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
     /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
     #[cold]
-    fn bury(self: &Rc<Self>, key: u32, strand: Rc<Strand>) {
+    fn bury(self: &Rc<Self>, key: u32, strand: Rc<Strand>, trunk: &Strand) {
         stats::add(&self.slot().counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
         // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
@@ -400,8 +440,8 @@ impl Worker {
             strand.end();
             running.fail(error, undertaker);
         }));
-        match self.idle_fibers.borrow_mut().pop().map_or_else(|| self.new_fiber(), Ok) {
-            Ok(key) => self.resume(key),
+        match self.idle_fibers.pop().map_or_else(|| self.new_fiber(), Ok) {
+            Ok(key) => self.resume(key, trunk),
             Err(_) => {} // no stack for it now: the next fiber that has one sees to it first
         }
     }
@@ -478,25 +518,47 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
             runnable.run(strand);
             next = worker.next();
         }
-        worker.found.set(next);
-        word = mech_fiber::suspend(IDLE);
+        // Nothing to start: this fiber is idle, and the one that was chosen goes on.
+        worker.idle_fibers.push(strand.seat.tag());
+        word = mech_fiber::suspend(match next {
+            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
+            _ => STOP,
+        });
     }
     0
 }
 
-/// Lets others run. Says whether there were any.
-pub(crate) fn yield_now(strand: &Strand) -> bool {
-    match &strand.worker {
-        Some(worker) => {
-            let others = worker.has_other_work();
-            if others {
-                mech_fiber::suspend(YIELDED);
-            }
-            others
-        }
-        None => {
-            std::thread::yield_now();
-            false
-        }
+impl decide::Sight for Worker {
+    #[inline(always)]
+    fn urgent(&self) -> bool {
+        !self.shared.urgent.is_empty()
+    }
+
+    #[inline(always)]
+    fn ready(&self) -> Option<FirstReady> {
+        let first = self.ready.front()?;
+        Some(FirstReady { is_next: first.behind.is_none_or(|mark| self.deque.has_passed(mark)) })
+    }
+
+    #[inline(always)]
+    fn unstarted(&self) -> bool {
+        !self.deque.is_empty()
+    }
+
+    #[inline(always)]
+    fn injected(&self) -> bool {
+        !self.shared.injected.is_empty()
+    }
+}
+
+/// Lets others run first, if there are any. Inlined for the reason that [`Strand::wait`] is.
+#[inline(always)]
+pub(crate) fn yield_now(strand: &Strand) {
+    let successor = match &strand.worker {
+        Some(worker) => worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)),
+        None => return std::thread::yield_now(),
+    };
+    if let Some(successor) = successor {
+        mech_fiber::suspend(successor);
     }
 }

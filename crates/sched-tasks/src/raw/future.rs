@@ -34,6 +34,7 @@ use std::{
 use mech_sync::Completion;
 
 use super::{
+    pool,
     scope::ScopeRef,
     task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, TaskRef, VTable},
 };
@@ -76,20 +77,21 @@ type Pointer = NonNull<Runnable>;
 ///
 /// # Safety
 /// As for `task::create`.
-pub(super) unsafe fn create<F, T>(
-    scope: &NurseryCore,
-    future: F,
-    identity: Identity,
-) -> (RunnableRef, Handle<T>)
+pub(super) unsafe fn create<F, T>(scope: &NurseryCore, future: F, identity: Identity) -> (RunnableRef, Handle<T>)
 where
     F: Future<Output = Result<T, TaskError>> + Send,
     T: Send,
 {
-    let cell = Box::new(Cell {
+    let cell = pool::boxed(Cell {
         front: Front::<T> {
             header: Header {
                 runnable: Runnable {
-                    vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: release::<F, T> },
+                    vtable: &VTable {
+                        run: run::<F, T>,
+                        fail: fail::<F, T>,
+                        refuse: refuse::<F, T>,
+                        free: release::<F, T>,
+                    },
                 },
                 completion: Completion::new(),
                 // SAFETY: the task is counted in `scope`; after it is counted as ended nothing reads the reference.
@@ -103,7 +105,7 @@ where
         shared: scope.shared(),
         rest: UnsafeCell::new(Rest { future: ManuallyDrop::new(future), locals: Locals::default(), place: NO_PLACE }),
     });
-    let pointer = NonNull::from(Box::leak(cell)).cast::<Runnable>();
+    let pointer = cell.cast::<Runnable>();
     // SAFETY: just made and SCHEDULED, so nobody else will hand it out before it ran.
     (unsafe { RunnableRef::new(pointer) }, Handle::new(pointer))
 }
@@ -225,7 +227,7 @@ unsafe fn release<F, T>(this: Pointer) {
     if cell.refs.fetch_sub(1, Release) == 1 {
         fence(Acquire); // sees what the others did before they let go
         // SAFETY: the last reference; future and result are gone or leaked (`ManuallyDrop`, `MaybeUninit`).
-        drop(unsafe { Box::from_raw(this.cast::<Cell<F, T>>().as_ptr()) });
+        unsafe { pool::unbox(this.cast::<Cell<F, T>>()) };
     }
 }
 
@@ -233,9 +235,7 @@ fn vtable<F, T>() -> &'static RawWakerVTable
 where
     F: Future<Output = Result<T, TaskError>>,
 {
-    &const {
-        RawWakerVTable::new(clone_waker::<F, T>, wake::<F, T>, wake_by_ref::<F, T>, drop_waker::<F, T>)
-    }
+    &const { RawWakerVTable::new(clone_waker::<F, T>, wake::<F, T>, wake_by_ref::<F, T>, drop_waker::<F, T>) }
 }
 
 fn pointer(data: *const ()) -> Pointer {
@@ -251,7 +251,10 @@ where
     // SAFETY: a waker holds (or borrows) a reference.
     let cell = unsafe { pointer(data).cast::<Cell<F, T>>().as_ref() };
     let before = cell.refs.fetch_add(1, Relaxed);
-    assert!(before < u32::MAX / 2, "a task has more than two thousand million wakers: something clones them and keeps them all");
+    assert!(
+        before < u32::MAX / 2,
+        "a task has more than two thousand million wakers: something clones them and keeps them all"
+    );
     RawWaker::new(data, vtable::<F, T>())
 }
 

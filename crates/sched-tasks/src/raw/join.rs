@@ -46,7 +46,9 @@ where
     RB: Send,
 {
     let half = Half {
-        runnable: Runnable { vtable: &VTable { run: run::<B, RB>, fail: fail::<B, RB>, refuse: fail::<B, RB>, free: keep } },
+        runnable: Runnable {
+            vtable: &VTable { run: run::<B, RB>, fail: fail::<B, RB>, refuse: fail::<B, RB>, free: keep },
+        },
         completion: Completion::new(),
         task: strand.running.get().expect("a fiber that runs user code runs a task").task(),
         scope: strand.scope.get().expect("a task has a nursery"),

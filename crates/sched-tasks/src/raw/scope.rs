@@ -49,7 +49,11 @@ impl Deref for ScopeRef {
 }
 
 /// Spawns a closure into a nursery; it is counted already.
-pub(crate) fn spawn<'scope, F, T>(nursery: &'scope Nursery<'scope, '_>, body: F, identity: Identity) -> (RunnableRef, Handle<T>)
+pub(crate) fn spawn<'scope, F, T>(
+    nursery: &'scope Nursery<'scope, '_>,
+    body: F,
+    identity: Identity,
+) -> (RunnableRef, Handle<T>)
 where
     F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
     T: Send + 'scope,
@@ -57,6 +61,20 @@ where
     // SAFETY: a `Nursery` exists only while `scope::open` runs its body and waits for the children, and `'scope` ends after that; the child is
     // counted, so that wait covers it.
     unsafe { task::create(nursery.core(), body, identity) }
+}
+
+/// A task that ended before it began, because its nursery would not have it.
+#[cold]
+pub(crate) fn refused<'scope, T>(
+    nursery: &'scope Nursery<'scope, '_>,
+    identity: Identity,
+    error: TaskError,
+) -> Handle<T>
+where
+    T: Send + 'scope,
+{
+    // SAFETY: as in `spawn`, except that it is not counted: nothing reads its scope, since it has ended.
+    unsafe { task::create_ended(nursery.core(), identity, error) }
 }
 
 /// The same for a future.

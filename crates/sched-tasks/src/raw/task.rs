@@ -16,17 +16,19 @@ use std::{
     panic::{AssertUnwindSafe, Location, catch_unwind},
     ptr::NonNull,
     sync::Arc,
+    task::{Context, Poll},
 };
 
 use mech_sync::{Completion, Finish};
 use vocab::TaskId;
 
-use super::scope::ScopeRef;
+use super::{pool, scope::ScopeRef};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
     local::Locals,
     nursery::NurseryCore,
     panics,
+    places::FutureWait,
     strand::{self, Cancellation, Strand, Woken},
 };
 
@@ -130,19 +132,22 @@ struct Cell<F, T> {
 /// # Safety
 /// `scope` does not end before the task has been counted as ended, and neither `F` nor `T` borrows anything that ends before
 /// `scope` does.
-pub(super) unsafe fn create<F, T>(
-    scope: &NurseryCore,
-    closure: F,
-    identity: Identity,
-) -> (RunnableRef, Handle<T>)
+pub(super) unsafe fn create<F, T>(scope: &NurseryCore, closure: F, identity: Identity) -> (RunnableRef, Handle<T>)
 where
     F: FnOnce() -> Result<T, TaskError> + Send,
     T: Send,
 {
-    let cell = Box::new(Cell {
+    let cell = pool::boxed(Cell {
         front: Front::<T> {
             header: Header {
-                runnable: Runnable { vtable: &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T> } },
+                runnable: Runnable {
+                    vtable: &VTable {
+                        run: run::<F, T>,
+                        fail: fail::<F, T>,
+                        refuse: refuse::<F, T>,
+                        free: free::<F, T>,
+                    },
+                },
                 completion: Completion::new(),
                 // SAFETY: the task is counted in `scope`, and `finish` takes the reference out before it is counted as ended.
                 scope: unsafe { ScopeRef::new(scope) },
@@ -152,9 +157,26 @@ where
         },
         closure: UnsafeCell::new(MaybeUninit::new(closure)),
     });
-    let pointer = NonNull::from(Box::leak(cell)).cast::<Runnable>();
+    let pointer = cell.cast::<Runnable>();
     // SAFETY: just made, and given out once.
-    (unsafe { RunnableRef::new(pointer) }, Handle { pointer, result: PhantomData })
+    (unsafe { RunnableRef::new(pointer) }, Handle::new(pointer))
+}
+
+/// Makes a task that has ended with `error`.
+///
+/// # Safety
+/// As for [`create`], but nobody counts it or runs it.
+pub(super) unsafe fn create_ended<T: Send>(scope: &NurseryCore, identity: Identity, error: TaskError) -> Handle<T> {
+    let nothing = || unreachable!("a task that was refused does not run");
+    // SAFETY: never run, so its scope is never read.
+    let (runnable, handle) = unsafe { create::<_, T>(scope, nothing, identity) };
+    let error = error.of_task(&handle.label());
+    std::mem::forget(runnable);
+    // SAFETY: nobody else has it.
+    unsafe { (*handle.front().result.get()).write(Err(error)) };
+    let finish = handle.completion().finish();
+    debug_assert!(matches!(finish, Finish::Kept));
+    handle
 }
 
 /// # Safety
@@ -230,8 +252,8 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand)
 /// # Safety
 /// Runner and handle have both left, and the result has been moved out or dropped.
 unsafe fn free<F, T>(this: NonNull<Runnable>) {
-    // SAFETY: made by `Box::leak` in `create`, with these types; closure and result are `MaybeUninit`, so only the header is dropped.
-    drop(unsafe { Box::from_raw(this.cast::<Cell<F, T>>().as_ptr()) });
+    // SAFETY: made in `create`, with these types; closure and result are `MaybeUninit`, so only the header is dropped.
+    unsafe { pool::unbox(this.cast::<Cell<F, T>>()) };
 }
 
 /// Writes the result, tells the reader, and counts the task as ended.
@@ -334,6 +356,8 @@ impl Running {
 /// The reader's end of a task.
 pub(crate) struct Handle<T> {
     pointer: NonNull<Runnable>,
+    /// A poll left its ticket.
+    waiting: Option<FutureWait>,
     result: PhantomData<T>,
 }
 
@@ -343,17 +367,25 @@ unsafe impl<T: Send> Send for Handle<T> {}
 unsafe impl<T: Send> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
+    #[inline]
     pub(super) fn new(pointer: NonNull<Runnable>) -> Self {
-        Self { pointer, result: PhantomData }
+        Self { pointer, waiting: None, result: PhantomData }
     }
 
+    #[inline]
     fn front(&self) -> &Front<T> {
         // SAFETY: the handle has not left, so the memory is there; every task begins with a `Front<T>`.
         unsafe { self.pointer.cast().as_ref() }
     }
 
-    pub(crate) fn completion(&self) -> &Completion {
+    #[inline]
+    fn completion(&self) -> &Completion {
         &self.front().header.completion
+    }
+
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.completion().is_done()
     }
 
     pub(crate) fn label(&self) -> TaskLabel {
@@ -361,54 +393,97 @@ impl<T> Handle<T> {
     }
 
     /// Waits for the result. A cancelled caller unwinds, unless the result came first.
-    pub(crate) fn join(self) -> Result<T, TaskError> {
-        if !self.completion().is_done() {
+    #[inline]
+    pub(crate) fn join(mut self) -> Result<T, TaskError> {
+        self.stop_waiting();
+        if !self.is_done() {
             strand::with(|strand| self.wait(strand));
         }
-        self.take()
+        // SAFETY: done, with no ticket out; and `self` is forgotten.
+        let result = unsafe { self.take() };
+        std::mem::forget(self);
+        result
     }
 
+    #[inline(never)]
     fn wait(&self, strand: &Strand) {
         let ticket = strand.seat.ticket();
         if !self.completion().wait(ticket) {
             return;
         }
         loop {
-            match strand.wait(ticket) {
-                Woken::By(_) => return,
-                Woken::Kicked if strand.is_cancelled() && self.completion().retract() => {
-                    ticket.withdraw();
-                    strand.unwind();
-                }
-                Woken::Kicked => {}
+            // Before every stop, not only after a kick: an earlier wait may have used the kick up.
+            if strand.is_cancelled() && self.completion().retract() {
+                ticket.withdraw();
+                strand.unwind();
+            }
+            if let Woken::By(_) = strand.wait(ticket) {
+                return;
             }
         }
     }
 
-    /// The result, which must be there.
-    pub(crate) fn take(self) -> Result<T, TaskError> {
-        assert!(self.completion().is_done(), "a result is taken after the task is done");
-        // SAFETY: done, so it was written, and `self` is the only reader.
-        let result = unsafe { (*self.front().result.get()).assume_init_read() };
-        let abandoned = self.completion().abandon();
-        debug_assert!(abandoned, "a task that is done stays done");
-        // SAFETY: the runner left when it finished, and we leave now.
-        unsafe { (self.pointer.as_ref().vtable.free)(self.pointer) };
-        std::mem::forget(self);
-        result
+    /// The result, if it is there; else `cx` is woken when it is. Not to be called again after it was.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, TaskError>> {
+        assert!(!self.pointer_is_spent(), "a task was polled after it had given its result");
+        if self.waiting.is_none() && !self.is_done() {
+            let wait = FutureWait::begin(cx.waker());
+            if self.completion().wait(wait.ticket()) {
+                self.waiting = Some(wait);
+            }
+        }
+        // Done is not enough while a ticket is out: whoever finished may be looking at it. Its wake is the last it does.
+        if self.waiting.as_ref().is_some_and(|wait| !wait.poll(cx.waker())) {
+            return Poll::Pending;
+        }
+        self.waiting = None;
+        // SAFETY: done, and no ticket is out; the handle is spent from here on.
+        let result = unsafe { self.take() };
+        self.pointer = SPENT;
+        Poll::Ready(result)
+    }
+
+    fn pointer_is_spent(&self) -> bool {
+        self.pointer == SPENT
+    }
+
+    /// # Safety
+    /// The task is done, no ticket is out, and the handle is not used again.
+    #[inline]
+    unsafe fn take(&self) -> Result<T, TaskError> {
+        debug_assert!(self.is_done());
+        // SAFETY: done, so the result was written, and we are its only reader; the runner left when it finished, and we leave now.
+        unsafe {
+            let result = (*self.front().result.get()).assume_init_read();
+            (self.pointer.as_ref().vtable.free)(self.pointer);
+            result
+        }
+    }
+
+    /// Takes back the ticket an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
+    #[inline]
+    fn stop_waiting(&mut self) {
+        if let Some(wait) = self.waiting.take()
+            && !self.completion().retract()
+        {
+            wait.until_woken();
+        }
     }
 }
+
+/// What a handle points to that has given its result away.
+const SPENT: NonNull<Runnable> = NonNull::dangling();
 
 impl<T> Drop for Handle<T> {
     #[inline]
     fn drop(&mut self) {
+        if self.pointer_is_spent() {
+            return;
+        }
+        self.stop_waiting();
         if self.completion().abandon() {
-            // SAFETY: done, so the result was written; we are its only reader, and the last to leave.
-            unsafe {
-                let result = (*self.front().result.get()).assume_init_read();
-                (self.pointer.as_ref().vtable.free)(self.pointer);
-                drop(result);
-            }
+            // SAFETY: done, and no ticket is out.
+            drop(unsafe { self.take() });
         }
     }
 }

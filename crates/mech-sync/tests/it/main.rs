@@ -1,0 +1,6 @@
+//! What one thread can see of each part, and what many real threads do to it. Interleavings are in `tests/loom.rs`.
+#![cfg(not(loom))]
+
+mod deque;
+mod queues;
+mod waking;

@@ -1,0 +1,270 @@
+//! What every kind of channel can do, and how fibers and threads wait for it.
+//!
+//! # Invariant
+//! A value is in the hands of the sender, in the channel, or in the hands of the receiver; never nowhere and never in two places. An operation that unwinds
+//! has not taken anything from the channel.
+//!
+//! # Why it holds
+//! An operation *tries*; if that fails it *enlists* its ticket and looks once more; then it waits. It unwinds only on entry and after
+//! [`End::Cancelled`], when nobody had claimed its ticket and it has been taken off the list. If it was claimed it tries again, cancelled or not.
+
+use std::time::Instant;
+
+use mech_sync::Ticket;
+
+use super::{
+    bounded::Bounded,
+    error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
+    rendezvous::Rendezvous,
+    unbounded::Unbounded,
+};
+use crate::{
+    strand::Strand,
+    wait::{self, End},
+};
+
+/// The three kinds of channel.
+#[derive(Debug)]
+pub(crate) enum Core<T> {
+    Bounded(Bounded<T>),
+    Unbounded(Unbounded<T>),
+    Rendezvous(Rendezvous<T>),
+}
+
+impl<T> Core<T> {
+    pub(super) fn bounded(capacity: usize) -> Self {
+        if capacity == 0 { Self::Rendezvous(Rendezvous::new()) } else { Self::Bounded(Bounded::new(capacity)) }
+    }
+
+    pub(super) fn unbounded() -> Self {
+        Self::Unbounded(Unbounded::new())
+    }
+
+    // ---- steps of an operation ----
+
+    /// Sends if that can be done at once.
+    #[inline]
+    pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        match self {
+            Self::Bounded(channel) => channel.try_send(value),
+            Self::Unbounded(channel) => channel.try_send(value),
+            Self::Rendezvous(channel) => channel.try_send(value),
+        }
+    }
+
+    /// Receives if that can be done at once.
+    #[inline]
+    pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
+        match self {
+            Self::Bounded(channel) => channel.try_recv(),
+            Self::Unbounded(channel) => channel.try_recv(),
+            Self::Rendezvous(channel) => channel.try_recv(),
+        }
+    }
+
+    /// Enlists a sender that has `slot` to send. True if it should not wait but try again.
+    pub(crate) fn enlist_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) -> bool {
+        match self {
+            Self::Bounded(channel) => channel.enlist_send(ticket, code),
+            Self::Unbounded(_) => true,
+            Self::Rendezvous(channel) => channel.enlist_send(ticket, code, slot),
+        }
+    }
+
+    /// Enlists a receiver. True if it should not wait but try again.
+    #[inline]
+    pub(crate) fn enlist_recv(&self, ticket: Ticket, code: u16) -> bool {
+        match self {
+            Self::Bounded(channel) => channel.enlist_recv(ticket, code),
+            Self::Unbounded(channel) => channel.enlist_recv(ticket, code),
+            Self::Rendezvous(channel) => channel.enlist_recv(ticket, code),
+        }
+    }
+
+    /// A sender's wait ended elsewhere: it is off the list, and has its value again.
+    pub(crate) fn leave_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+        match self {
+            Self::Bounded(channel) => channel.leave_send(),
+            Self::Unbounded(_) => {}
+            Self::Rendezvous(channel) => channel.retract(ticket, slot),
+        }
+    }
+
+    /// A receiver's wait ended elsewhere: it is off the list.
+    pub(crate) fn leave_recv(&self) {
+        match self {
+            Self::Bounded(channel) => channel.leave_recv(),
+            Self::Unbounded(channel) => channel.leave_recv(),
+            Self::Rendezvous(channel) => channel.leave_recv(),
+        }
+    }
+
+    /// A sender was claimed. Either its value is sent, or it has it again and should try.
+    pub(crate) fn claimed_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+        if let Self::Rendezvous(channel) = self {
+            channel.retract(ticket, slot);
+        }
+    }
+
+    /// A receiver was claimed. Either here is its value, or it should try.
+    #[inline]
+    pub(crate) fn claimed_recv(&self, ticket: Ticket) -> Option<T> {
+        match self {
+            Self::Rendezvous(channel) => channel.fetch(ticket),
+            _ => None,
+        }
+    }
+
+    /// A sender was claimed and goes away.
+    pub(crate) fn pass_on_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+        match self {
+            Self::Bounded(channel) => channel.pass_on_send(),
+            Self::Unbounded(_) => {}
+            Self::Rendezvous(channel) => channel.retract(ticket, slot),
+        }
+    }
+
+    /// A receiver was claimed and goes away.
+    pub(crate) fn pass_on_recv(&self, ticket: Ticket) {
+        match self {
+            Self::Bounded(channel) => channel.pass_on_recv(),
+            Self::Unbounded(channel) => channel.pass_on_recv(),
+            Self::Rendezvous(channel) => channel.pass_on_recv(ticket),
+        }
+    }
+
+    // ---- whole operations ----
+
+    /// Sends, waiting until there is room.
+    #[inline]
+    pub(super) fn send(&self, strand: &Strand, value: T, deadline: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
+        strand.checkpoint();
+        match self.try_send(value) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(value)) => Err(SendTimeoutError::Closed(value)),
+            Err(TrySendError::Full(value)) => self.send_slowly(strand, value, deadline),
+        }
+    }
+
+    #[inline(never)]
+    fn send_slowly(&self, strand: &Strand, value: T, deadline: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
+        if let Self::Bounded(channel) = self {
+            wait::spin_until(strand, || channel.can_send());
+        }
+        let mut slot = Some(value);
+        let mut timed_out = false;
+        while let Some(value) = slot.take() {
+            match self.try_send(value) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(value)) => return Err(SendTimeoutError::Closed(value)),
+                Err(TrySendError::Full(value)) if timed_out => return Err(SendTimeoutError::Timeout(value)),
+                Err(TrySendError::Full(value)) => slot = Some(value),
+            }
+            let ticket = strand.seat.ticket();
+            if self.enlist_send(ticket, 0, &mut slot) && ticket.withdraw() {
+                self.leave_send(ticket, &mut slot);
+                continue;
+            }
+            match wait::wait(strand, ticket, deadline) {
+                End::Claimed(_) => self.claimed_send(ticket, &mut slot),
+                End::TimedOut => {
+                    self.leave_send(ticket, &mut slot);
+                    timed_out = true;
+                }
+                End::Cancelled => {
+                    self.leave_send(ticket, &mut slot);
+                    strand.unwind();
+                }
+            }
+        }
+        Ok(()) // a receiver took it out of our hands
+    }
+
+    /// Receives, waiting until there is something.
+    #[inline]
+    pub(super) fn recv(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
+        strand.checkpoint();
+        match self.try_recv() {
+            Ok(value) => Ok(value),
+            Err(TryRecvError::Closed) => Err(RecvTimeoutError::Closed),
+            Err(TryRecvError::Empty) => self.recv_slowly(strand, deadline),
+        }
+    }
+
+    #[inline(never)]
+    fn recv_slowly(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
+        let seen = match self {
+            Self::Bounded(channel) => wait::spin_until(strand, || channel.can_recv()),
+            Self::Unbounded(channel) => wait::spin_until(strand, || channel.can_recv()),
+            Self::Rendezvous(_) => false,
+        };
+        let mut timed_out = false;
+        let mut try_first = seen;
+        loop {
+            if try_first {
+                match self.try_recv() {
+                    Ok(value) => return Ok(value),
+                    Err(TryRecvError::Closed) => return Err(RecvTimeoutError::Closed),
+                    Err(TryRecvError::Empty) if timed_out => return Err(RecvTimeoutError::Timeout),
+                    Err(TryRecvError::Empty) => {}
+                }
+            }
+            try_first = true;
+            let ticket = strand.seat.ticket();
+            if self.enlist_recv(ticket, 0) && ticket.withdraw() {
+                self.leave_recv();
+                continue;
+            }
+            match wait::wait(strand, ticket, deadline) {
+                End::Claimed(_) => {
+                    if let Some(value) = self.claimed_recv(ticket) {
+                        return Ok(value);
+                    }
+                }
+                End::TimedOut => {
+                    self.leave_recv();
+                    timed_out = true;
+                }
+                End::Cancelled => {
+                    self.leave_recv();
+                    strand.unwind();
+                }
+            }
+        }
+    }
+
+    // ---- about the channel ----
+
+    /// Lets nothing more be sent. True for whoever closed it.
+    pub(super) fn close(&self) -> bool {
+        match self {
+            Self::Bounded(channel) => channel.close(),
+            Self::Unbounded(channel) => channel.close(),
+            Self::Rendezvous(channel) => channel.close(),
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        match self {
+            Self::Bounded(channel) => channel.is_closed(),
+            Self::Unbounded(channel) => channel.is_closed(),
+            Self::Rendezvous(channel) => channel.is_closed(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Bounded(channel) => channel.len(),
+            Self::Unbounded(channel) => channel.len(),
+            Self::Rendezvous(channel) => channel.len(),
+        }
+    }
+
+    pub(super) fn capacity(&self) -> Option<usize> {
+        match self {
+            Self::Bounded(channel) => Some(channel.capacity()),
+            Self::Unbounded(_) => None,
+            Self::Rendezvous(_) => Some(0),
+        }
+    }
+}

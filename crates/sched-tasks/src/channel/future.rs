@@ -1,0 +1,149 @@
+//! Waiting for a channel in a future.
+//!
+//! # Invariant
+//! A future that is dropped has sent or received its value, or has left the channel as if it had never asked.
+//!
+//! # Why it holds
+//! Its wait is claimed or taken back, by one CAS. Taken back: the ticket is off the list and an offered value is back in the future. Claimed: what it was claimed
+//! for is passed on to the next one who waits.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::{
+    core::Core,
+    error::{RecvError, SendError, TryRecvError, TrySendError},
+};
+use crate::places::FutureWait;
+
+/// A value on its way into a channel; made by [`Sender::send_async`](super::Sender::send_async).
+#[must_use = "a future does nothing until it is awaited"]
+pub struct SendFuture<'a, T> {
+    core: &'a Core<T>,
+    slot: Option<T>,
+    wait: Option<FutureWait>,
+}
+
+/// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async).
+#[must_use = "a future does nothing until it is awaited"]
+pub struct RecvFuture<'a, T> {
+    core: &'a Core<T>,
+    wait: Option<FutureWait>,
+}
+
+// The value is moved, never pinned.
+impl<T> Unpin for SendFuture<'_, T> {}
+impl<T> Unpin for RecvFuture<'_, T> {}
+
+impl<'a, T> SendFuture<'a, T> {
+    pub(super) fn new(core: &'a Core<T>, value: T) -> Self {
+        Self { core, slot: Some(value), wait: None }
+    }
+}
+
+impl<'a, T> RecvFuture<'a, T> {
+    pub(super) fn new(core: &'a Core<T>) -> Self {
+        Self { core, wait: None }
+    }
+}
+
+impl<T> Future for SendFuture<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            if let Some(wait) = &this.wait {
+                if !wait.poll(cx.waker()) {
+                    return Poll::Pending;
+                }
+                this.core.claimed_send(wait.ticket(), &mut this.slot);
+                this.wait = None;
+            }
+            let Some(value) = this.slot.take() else { return Poll::Ready(Ok(())) };
+            match this.core.try_send(value) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(TrySendError::Closed(value)) => return Poll::Ready(Err(SendError(value))),
+                Err(TrySendError::Full(value)) => this.slot = Some(value),
+            }
+            let wait = this.wait.insert(FutureWait::begin(cx.waker()));
+            let ticket = wait.ticket();
+            if this.core.enlist_send(ticket, 0, &mut this.slot) && ticket.withdraw() {
+                this.core.leave_send(ticket, &mut this.slot);
+                this.wait = None;
+            }
+        }
+    }
+}
+
+impl<T> Drop for SendFuture<'_, T> {
+    fn drop(&mut self) {
+        if let Some(wait) = &self.wait {
+            let ticket = wait.ticket();
+            if ticket.withdraw() {
+                self.core.leave_send(ticket, &mut self.slot);
+            } else {
+                self.core.pass_on_send(ticket, &mut self.slot);
+            }
+        }
+    }
+}
+
+impl<T> Future for RecvFuture<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            if let Some(wait) = &this.wait {
+                if !wait.poll(cx.waker()) {
+                    return Poll::Pending;
+                }
+                let value = this.core.claimed_recv(wait.ticket());
+                this.wait = None;
+                if let Some(value) = value {
+                    return Poll::Ready(Ok(value));
+                }
+            }
+            match this.core.try_recv() {
+                Ok(value) => return Poll::Ready(Ok(value)),
+                Err(TryRecvError::Closed) => return Poll::Ready(Err(RecvError)),
+                Err(TryRecvError::Empty) => {}
+            }
+            let wait = this.wait.insert(FutureWait::begin(cx.waker()));
+            let ticket = wait.ticket();
+            if this.core.enlist_recv(ticket, 0) && ticket.withdraw() {
+                this.core.leave_recv();
+                this.wait = None;
+            }
+        }
+    }
+}
+
+impl<T> Drop for RecvFuture<'_, T> {
+    fn drop(&mut self) {
+        if let Some(wait) = &self.wait {
+            let ticket = wait.ticket();
+            if ticket.withdraw() {
+                self.core.leave_recv();
+            } else {
+                self.core.pass_on_recv(ticket);
+            }
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for SendFuture<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SendFuture").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<T> std::fmt::Debug for RecvFuture<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecvFuture").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,411 @@
+//! Channels: values from many senders to many receivers, fibers, threads and futures alike.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `core` | how an operation tries, enlists, waits, and never loses a value |
+//! | `bounded` | a lock-free ring and two lines of those who wait |
+//! | `unbounded` | a queue that grows |
+//! | `rendezvous` | no buffer: both sides meet |
+//! | `future` | the same for futures |
+
+mod bounded;
+pub(crate) mod core;
+mod error;
+mod future;
+mod rendezvous;
+mod unbounded;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicUsize,
+            Ordering::{AcqRel, Relaxed},
+        },
+    },
+    time::Duration,
+};
+
+pub use self::{
+    error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError},
+    future::{RecvFuture, SendFuture},
+};
+use self::core::Core;
+use crate::{drive::clock, strand};
+
+/// A channel that holds up to `capacity` values. With capacity 0 a sender waits for a receiver to take its value.
+///
+/// Values come out in the order they went in. Both ends can be cloned; each value goes to one receiver. The channel closes when all of one end are dropped, or by `close`:
+/// from then on sending fails, and receiving fails when everything that was sent has been received.
+///
+/// ```
+/// use sched_tasks::{channel, nursery};
+///
+/// let sum = nursery(|n| {
+///     let (tx, rx) = channel(64);
+///     n.try_spawn(move || {
+///         for i in 0..10 {
+///             tx.send(i)?; // waits while 64 are on their way
+///         }
+///         Ok(())
+///     });
+///     n.spawn_async(async move {
+///         let mut sum = 0;
+///         while let Ok(i) = rx.recv_async().await {
+///             sum += i;
+///         }
+///         sum
+///     })
+///     .join()
+/// })?;
+/// assert_eq!(sum, 45);
+/// # Ok::<(), sched_tasks::TaskError>(())
+/// ```
+pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    ends(Core::bounded(capacity))
+}
+
+/// A channel that takes as many values as there is memory for: sending never waits.
+///
+/// ```
+/// let (tx, rx) = sched_tasks::unbounded();
+/// for i in 0..1000 {
+///     tx.send(i)?;
+/// }
+/// drop(tx);
+/// assert_eq!(rx.iter().sum::<i32>(), 499_500);
+/// # Ok::<(), sched_tasks::SendError<i32>>(())
+/// ```
+pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
+    ends(Core::unbounded())
+}
+
+fn ends<T>(core: Core<T>) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1) });
+    (Sender { shared: shared.clone() }, Receiver { shared })
+}
+
+struct Shared<T> {
+    core: Core<T>,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+}
+
+/// The end of a channel that values go into. Made by [`channel`] and [`unbounded`].
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The end of a channel that values come out of. Made by [`channel`] and [`unbounded`].
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T> Sender<T> {
+    #[inline]
+    pub(crate) fn core(&self) -> &Core<T> {
+        &self.shared.core
+    }
+
+    /// Sends `value`, and waits for room if there is none. A closed channel gives it back.
+    ///
+    /// A cancelled task unwinds here; then the value was not sent.
+    ///
+    /// ```
+    /// let (tx, rx) = sched_tasks::channel(1);
+    /// tx.send(7)?;
+    /// assert_eq!(rx.recv()?, 7);
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    #[inline]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        strand::with(|strand| self.core().send(strand, value, None)).map_err(|error| SendError(error.into_inner()))
+    }
+
+    /// Sends `value` if there is room now: if a receiver waits for it, in a channel of capacity 0.
+    ///
+    /// ```
+    /// use sched_tasks::{TrySendError, channel};
+    ///
+    /// let (tx, _rx) = channel(1);
+    /// assert_eq!(tx.try_send(1), Ok(()));
+    /// assert_eq!(tx.try_send(2), Err(TrySendError::Full(2)));
+    /// ```
+    #[inline]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.core().try_send(value)
+    }
+
+    /// Sends `value`, and waits up to `time` for room.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (tx, rx) = sched_tasks::channel(1);
+    /// assert!(tx.send_timeout(1, Duration::from_millis(1)).is_ok());
+    /// assert!(tx.send_timeout(2, Duration::from_millis(1)).is_err()); // nobody receives
+    /// # drop(rx);
+    /// ```
+    pub fn send_timeout(&self, value: T, time: Duration) -> Result<(), SendTimeoutError<T>> {
+        strand::with(|strand| self.core().send(strand, value, Some(clock::due(time))))
+    }
+
+    /// Sends `value` from a future. If the future is dropped before it is done, the value was not sent.
+    ///
+    /// ```
+    /// use sched_tasks::{channel, nursery};
+    ///
+    /// nursery(|n| {
+    ///     let (tx, rx) = channel(0);
+    ///     n.spawn_async(async move { tx.send_async("hello").await });
+    ///     assert_eq!(rx.recv()?, "hello");
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    pub fn send_async(&self, value: T) -> SendFuture<'_, T> {
+        SendFuture::new(self.core(), value)
+    }
+}
+
+impl<T> Receiver<T> {
+    #[inline]
+    pub(crate) fn core(&self) -> &Core<T> {
+        &self.shared.core
+    }
+
+    /// Takes the oldest value, and waits for one if there is none. Fails when the channel is closed and empty.
+    ///
+    /// A cancelled task unwinds here, but never with a value taken.
+    ///
+    /// ```
+    /// let (tx, rx) = sched_tasks::channel(2);
+    /// tx.send(1)?;
+    /// drop(tx);
+    /// assert_eq!(rx.recv(), Ok(1));
+    /// assert!(rx.recv().is_err());
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        strand::with(|strand| self.core().recv(strand, None)).map_err(|_| RecvError)
+    }
+
+    /// Takes the oldest value if there is one now.
+    ///
+    /// ```
+    /// use sched_tasks::{TryRecvError, channel};
+    ///
+    /// let (tx, rx) = channel(1);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// tx.send(1)?;
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.core().try_recv()
+    }
+
+    /// Takes the oldest value, and waits up to `time` for one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (tx, rx) = sched_tasks::channel(1);
+    /// assert!(rx.recv_timeout(Duration::from_millis(1)).is_err());
+    /// tx.send(1)?;
+    /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Ok(1));
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    pub fn recv_timeout(&self, time: Duration) -> Result<T, RecvTimeoutError> {
+        strand::with(|strand| self.core().recv(strand, Some(clock::due(time))))
+    }
+
+    /// Takes the oldest value in a future. If the future is dropped before it is done, no value was taken.
+    ///
+    /// ```
+    /// use sched_tasks::{channel, nursery};
+    ///
+    /// nursery(|n| {
+    ///     let (tx, rx) = channel(1);
+    ///     let echo = n.spawn_async(async move { rx.recv_async().await });
+    ///     tx.send(5)?;
+    ///     assert_eq!(echo.join()?, Ok(5));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    pub fn recv_async(&self) -> RecvFuture<'_, T> {
+        RecvFuture::new(self.core())
+    }
+
+    /// Takes values until the channel is closed and empty, waiting for each.
+    ///
+    /// ```
+    /// let (tx, rx) = sched_tasks::channel(3);
+    /// for word in ["a", "b", "c"] {
+    ///     tx.send(word)?;
+    /// }
+    /// tx.close();
+    /// assert_eq!(rx.iter().collect::<String>(), "abc");
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter(self)
+    }
+
+    /// Takes values as long as there are any now.
+    ///
+    /// ```
+    /// let (tx, rx) = sched_tasks::channel(3);
+    /// tx.send(1)?;
+    /// tx.send(2)?;
+    /// assert_eq!(rx.try_iter().collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// ```
+    pub fn try_iter(&self) -> impl Iterator<Item = T> + '_ {
+        std::iter::from_fn(|| self.try_recv().ok())
+    }
+}
+
+macro_rules! both_ends {
+    ($end:ident, $count:ident) => {
+        impl<T> $end<T> {
+            /// Closes the channel: sending fails from now on, and receiving when it is empty. True for whoever closed it first.
+            ///
+            /// ```
+            /// let (tx, rx) = sched_tasks::channel(1);
+            /// tx.send(1)?;
+            /// assert!(rx.close());
+            /// assert!(tx.send(2).is_err());
+            /// assert_eq!((rx.recv(), rx.recv()), (Ok(1), Err(sched_tasks::RecvError)));
+            /// # Ok::<(), sched_tasks::TaskError>(())
+            /// ```
+            pub fn close(&self) -> bool {
+                self.core().close()
+            }
+
+            /// Whether nothing can be sent any more.
+            ///
+            /// ```
+            /// let (tx, rx) = sched_tasks::channel::<u8>(1);
+            /// assert!(!tx.is_closed());
+            /// drop(rx);
+            /// assert!(tx.is_closed());
+            /// ```
+            pub fn is_closed(&self) -> bool {
+                self.core().is_closed()
+            }
+
+            /// How many values are in the channel.
+            ///
+            /// ```
+            /// let (tx, rx) = sched_tasks::channel(2);
+            /// tx.send(1)?;
+            /// assert_eq!((tx.len(), rx.is_empty()), (1, false));
+            /// # Ok::<(), sched_tasks::TaskError>(())
+            /// ```
+            pub fn len(&self) -> usize {
+                self.core().len()
+            }
+
+            /// Whether no value is in the channel.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// How many values fit. None if there is no limit.
+            ///
+            /// ```
+            /// assert_eq!(sched_tasks::channel::<u8>(2).0.capacity(), Some(2));
+            /// assert_eq!(sched_tasks::unbounded::<u8>().0.capacity(), None);
+            /// ```
+            pub fn capacity(&self) -> Option<usize> {
+                self.core().capacity()
+            }
+        }
+
+        impl<T> Clone for $end<T> {
+            fn clone(&self) -> Self {
+                self.shared.$count.fetch_add(1, Relaxed);
+                Self { shared: self.shared.clone() }
+            }
+        }
+
+        impl<T> fmt::Debug for $end<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($end))
+                    .field("len", &self.len())
+                    .field("capacity", &self.capacity())
+                    .field("closed", &self.is_closed())
+                    .finish()
+            }
+        }
+    };
+}
+
+both_ends!(Sender, senders);
+both_ends!(Receiver, receivers);
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
+            self.core().close();
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
+            self.core().close();
+            while let Ok(unwanted) = self.core().try_recv() {
+                drop(unwanted);
+            }
+        }
+    }
+}
+
+/// Values as they come; made by [`Receiver::iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T>(&'a Receiver<T>);
+
+/// Values as they come; made by `into_iter` on a [`Receiver`].
+#[derive(Debug)]
+pub struct IntoIter<T>(Receiver<T>);
+
+impl<T> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter(self)
+    }
+}

@@ -1,0 +1,179 @@
+//! A line of waits: who comes first is woken first.
+//!
+//! # Invariants
+//! 1. Somebody who enlists and then finds nothing to take is seen by everybody who leaves something and then looks for waiters.
+//! 2. A wake claims one live wait of the line, the oldest, if there is one.
+//!
+//! # Why they hold
+//! 1. `enlist` stores the length with SeqCst and then looks (SeqCst); the other side leaves something by a SeqCst operation and then loads the length
+//!    with SeqCst. All four are in one order: the look sees what was left, or the load sees the length. Other changes of the length are made under the lock,
+//!    after the wait they take out was claimed.
+//! 2. Waits are claimed under the lock, in order; one that is over already cannot be claimed, and is skipped.
+//!
+//! A wait that ends otherwise leaves its place to be swept: by those who skip it, or all at once when half of the line is over. So leaving costs
+//! the same however long the line is, and a line is never twice as long as need be.
+
+use std::{
+    collections::VecDeque,
+    sync::atomic::{
+        AtomicUsize,
+        Ordering::{Relaxed, SeqCst},
+    },
+};
+
+use mech_sync::{Delivery, SpinLock, Ticket, Wake};
+
+use crate::strand;
+
+/// Waits in the order they came. To be kept under a lock.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    queue: VecDeque<(Ticket, u16)>,
+    /// How many, about, were left behind by waits that are over.
+    over: usize,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Waits {
+    pub(crate) const fn new() -> Self {
+        Self { queue: VecDeque::new(), over: 0 }
+    }
+
+    /// Adds a wait that is claimed with `code`.
+    #[inline]
+    pub(crate) fn push(&mut self, ticket: Ticket, code: u16) {
+        self.queue.push_back((ticket, code));
+    }
+
+    /// Adds a wait that goes before all others.
+    pub(crate) fn push_front(&mut self, ticket: Ticket, code: u16) {
+        self.queue.push_front((ticket, code));
+    }
+
+    /// A wait of this line is over, and was not claimed from it.
+    pub(crate) fn leave(&mut self) {
+        self.over += 1;
+        if self.over * 2 > self.queue.len() {
+            self.queue.retain(|(ticket, _)| !ticket.is_woken());
+            self.over = 0;
+        }
+    }
+
+    /// Claims the oldest wait. The caller delivers it when it has let go of the lock.
+    #[inline]
+    pub(crate) fn claim(&mut self) -> Option<Claimed> {
+        while let Some((ticket, code)) = self.queue.pop_front() {
+            match ticket.wake(code) {
+                Wake::Parked(delivery) => return Some(Claimed { ticket, code, delivery: Some(delivery) }),
+                Wake::Awake => return Some(Claimed { ticket, code, delivery: None }),
+                Wake::Stale => self.over = self.over.saturating_sub(1),
+            }
+        }
+        None
+    }
+
+    /// Claims all.
+    pub(crate) fn claim_all(&mut self) -> Vec<Claimed> {
+        std::iter::from_fn(|| self.claim()).collect()
+    }
+
+    /// Whether somebody else than the owner of `ticket` waits here.
+    pub(crate) fn any_other_than(&self, ticket: Ticket) -> bool {
+        self.queue.iter().any(|(other, _)| !std::ptr::eq(other.seat(), ticket.seat()) && !other.is_woken())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// A wait that is over because of us.
+#[derive(Debug)]
+#[must_use = "it sleeps until it is delivered"]
+pub(crate) struct Claimed {
+    pub(crate) ticket: Ticket,
+    pub(crate) code: u16,
+    delivery: Option<Delivery>,
+}
+
+impl Claimed {
+    /// Lets it go on. Not under a lock: that may run a foreign waker.
+    #[inline]
+    pub(crate) fn go(self) {
+        if let Some(delivery) = self.delivery {
+            strand::deliver(delivery);
+        }
+    }
+}
+
+/// A line with its lock, and a length to be looked at without it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Line {
+    len: AtomicUsize,
+    waits: SpinLock<Waits>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Line {
+    pub(crate) const fn new() -> Self {
+        Self { len: AtomicUsize::new(0), waits: SpinLock::new(Waits::new()) }
+    }
+
+    /// Adds a wait. The caller must now look whether it is in vain.
+    #[inline]
+    pub(crate) fn enlist(&self, ticket: Ticket, code: u16) {
+        let mut waits = self.waits.lock();
+        waits.push(ticket, code);
+        self.len.store(waits.len(), SeqCst);
+    }
+
+    /// A wait is over, and was not claimed from this line.
+    pub(crate) fn leave(&self) {
+        let mut waits = self.waits.lock();
+        waits.leave();
+        self.len.store(waits.len(), Relaxed);
+    }
+
+    /// Wakes the one who waits longest. True if there was one.
+    #[inline]
+    pub(crate) fn wake_one(&self) -> bool {
+        self.len.load(SeqCst) != 0 && self.wake_first()
+    }
+
+    fn wake_first(&self) -> bool {
+        let claimed = {
+            let mut waits = self.waits.lock();
+            let claimed = waits.claim();
+            self.len.store(waits.len(), Relaxed);
+            claimed
+        };
+        claimed.map(Claimed::go).is_some()
+    }
+
+    /// Wakes all. Says how many there were.
+    pub(crate) fn wake_all(&self) -> usize {
+        if self.len.load(SeqCst) == 0 {
+            return 0;
+        }
+        let claimed = {
+            let mut waits = self.waits.lock();
+            let claimed = waits.claim_all();
+            self.len.store(waits.len(), Relaxed);
+            claimed
+        };
+        let count = claimed.len();
+        claimed.into_iter().for_each(Claimed::go);
+        count
+    }
+}

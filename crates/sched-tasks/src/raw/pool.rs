@@ -1,0 +1,147 @@
+//! Memory for tasks: a few recently freed blocks per thread, by size.
+//!
+//! # Invariant
+//! A block in a list is free, was allocated with its class's layout, and belongs to this thread's list alone.
+//!
+//! # Why it holds
+//! Blocks enter by `give`, whose caller gives up the block, and leave by `take`. Lists are thread-local, so nobody else sees them; a block may well be given
+//! back on another thread than it was taken on.
+//!
+//! # Why at all
+//! A task that is spawned, run and forgotten costs some 60 ns, of which the general allocator takes half. Its own cache holds 7 blocks of a size; a nursery of
+//! ten children overflows it.
+
+use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    cell::{Cell, UnsafeCell},
+    ptr::{self, NonNull},
+};
+
+const GRAIN: usize = 32;
+const CLASSES: usize = 16;
+const ALIGN: usize = 16;
+/// Blocks kept per class: at most 256 KiB per thread in all.
+const KEEP: u32 = 64;
+
+struct Pool {
+    lists: [Cell<*mut Free>; CLASSES],
+    counts: [Cell<u32>; CLASSES],
+}
+
+/// What a free block holds.
+struct Free {
+    next: *mut Free,
+}
+
+thread_local! {
+    static POOL: UnsafeCell<Pool> = const {
+        UnsafeCell::new(Pool {
+            lists: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            counts: [const { Cell::new(0) }; CLASSES],
+        })
+    };
+    static CLEANER: Cleaner = const { Cleaner };
+}
+
+/// Frees the thread's blocks when it ends.
+struct Cleaner;
+
+impl Drop for Cleaner {
+    fn drop(&mut self) {
+        with_pool(|pool| {
+            for (class, list) in pool.lists.iter().enumerate() {
+                let mut next = list.replace(ptr::null_mut());
+                pool.counts[class].set(KEEP); // later blocks go straight back
+                while let Some(block) = NonNull::new(next) {
+                    // SAFETY: a block in a list is free and holds its link.
+                    next = unsafe { block.as_ref().next };
+                    // SAFETY: allocated with this layout, and in no list any more.
+                    unsafe { dealloc(block.as_ptr().cast(), layout_of(class)) };
+                }
+            }
+        });
+    }
+}
+
+#[inline(always)]
+fn with_pool<R>(f: impl FnOnce(&Pool) -> R) -> R {
+    // SAFETY: only ever borrowed shared; the cells do the rest. `Pool` needs no drop, so it is there until the thread is gone.
+    POOL.with(|pool| f(unsafe { &*pool.get() }))
+}
+
+#[inline(always)]
+const fn class_of(layout: Layout) -> Option<usize> {
+    let class = layout.size().div_ceil(GRAIN);
+    if class < CLASSES && layout.align() <= ALIGN { Some(class) } else { None }
+}
+
+const fn layout_of(class: usize) -> Layout {
+    match Layout::from_size_align(if class == 0 { GRAIN } else { class * GRAIN }, ALIGN) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a class is a multiple of its alignment"),
+    }
+}
+
+/// Puts `value` into a block of memory.
+#[inline]
+pub(super) fn boxed<T>(value: T) -> NonNull<T> {
+    let layout = Layout::new::<T>();
+    let block: *mut T = match class_of(layout) {
+        Some(class) => with_pool(|pool| {
+            let first = pool.lists[class].get();
+            if first.is_null() {
+                return fresh(layout_of(class)).cast();
+            }
+            // SAFETY: a block in a list is free and holds its link.
+            pool.lists[class].set(unsafe { (*first).next });
+            pool.counts[class].set(pool.counts[class].get() - 1);
+            first.cast()
+        }),
+        None => fresh(layout).cast(),
+    };
+    // SAFETY: at least as large and as aligned as `T`, and ours.
+    unsafe {
+        block.write(value);
+        NonNull::new_unchecked(block)
+    }
+}
+
+/// Drops the value and gives its block back.
+///
+/// # Safety
+/// `block` came from [`boxed`] with the same `T`, and is not used again.
+#[inline]
+pub(super) unsafe fn unbox<T>(block: NonNull<T>) {
+    // SAFETY: the caller gives it up.
+    unsafe { block.drop_in_place() };
+    let layout = Layout::new::<T>();
+    let Some(class) = class_of(layout) else {
+        // SAFETY: allocated with this layout by `boxed`.
+        return unsafe { dealloc(block.as_ptr().cast(), layout) };
+    };
+    with_pool(|pool| {
+        let count = pool.counts[class].get();
+        if count >= KEEP {
+            // SAFETY: allocated with its class's layout by `boxed`.
+            return unsafe { dealloc(block.as_ptr().cast(), layout_of(class)) };
+        }
+        if count == 0 {
+            let _ = CLEANER.try_with(|_| ()); // makes sure that it will run
+        }
+        let block = block.as_ptr().cast::<Free>();
+        // SAFETY: a block is large enough for a link, and ours.
+        unsafe { block.write(Free { next: pool.lists[class].get() }) };
+        pool.lists[class].set(block);
+        pool.counts[class].set(count + 1);
+    });
+}
+
+#[cold]
+fn fresh(layout: Layout) -> *mut u8 {
+    // SAFETY: no layout here has size zero.
+    let block = unsafe { alloc(layout) };
+    if block.is_null() {
+        handle_alloc_error(layout);
+    }
+    block
+}

@@ -1,0 +1,103 @@
+//! Waiting: until woken, until a time, until cancelled. Everything that blocks and has no better reason to do otherwise waits here.
+//!
+//! # Invariant
+//! A wait ends once, by one of three: somebody claimed the ticket, or time was up, or the task was cancelled. In the last two nobody claimed the ticket and
+//! nobody ever will.
+//!
+//! # Why it holds
+//! All three move the ticket's epoch on, by the same CAS. An alarm does it with the code `TIMEOUT`; a cancelled strand does it itself.
+//!
+//! A claim may come while the strand is being cancelled. Then the claim counts: the caller finishes what it was claimed for, and the
+//! cancellation is seen at the next checkpoint. So nothing that was handed over is lost.
+
+use std::{hint, time::Instant};
+
+use mech_sync::{TIMEOUT, Ticket};
+
+use crate::{
+    drive::clock::Alarm,
+    strand::{Strand, Woken},
+};
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a ticket that nobody claimed is to be taken off the lists it is on"]
+pub(crate) enum End {
+    /// Somebody claimed the ticket, with this code.
+    Claimed(u16),
+    /// Time was up.
+    TimedOut,
+    /// The task is to unwind, after it has tidied up.
+    Cancelled,
+}
+
+/// Stops the strand until `ticket` is claimed, `deadline` has passed, or it is cancelled. Inlined as far as [`Strand::wait`] is, for the same reason.
+#[inline(always)]
+pub(crate) fn wait(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
+    if deadline.is_some() {
+        return wait_with_deadline(strand, ticket, deadline);
+    }
+    until(strand, ticket, None)
+}
+
+#[cold]
+fn wait_with_deadline(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
+    let (Some(at), Some(worker)) = (deadline, &strand.worker) else {
+        return until(strand, ticket, deadline);
+    };
+    let clock = &worker.shared.clock;
+    let alarm = clock.set_at(at, Alarm::Wake(ticket));
+    let end = until(strand, ticket, None);
+    if end != End::TimedOut {
+        clock.clear(alarm);
+    }
+    end
+}
+
+#[inline(always)]
+fn until(strand: &Strand, ticket: Ticket, thread_deadline: Option<Instant>) -> End {
+    loop {
+        // Before every stop, not only after a kick: an earlier wait may have used the kick up.
+        if strand.is_cancelled() && ticket.withdraw() {
+            return End::Cancelled;
+        }
+        match strand.wait_until(ticket, thread_deadline) {
+            None | Some(Woken::By(TIMEOUT)) => return End::TimedOut,
+            Some(Woken::By(code)) => return End::Claimed(code),
+            Some(Woken::Kicked) => {}
+        }
+    }
+}
+
+/// Stops the strand until `ticket` is claimed, come what may. For what must be finished before a cancellation may go on.
+pub(crate) fn wait_regardless(strand: &Strand, ticket: Ticket) -> u16 {
+    loop {
+        match strand.wait(ticket) {
+            Woken::By(code) => return code,
+            Woken::Kicked => {}
+        }
+    }
+}
+
+/// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs.
+const SPIN_ROUNDS: u32 = 7;
+
+/// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and somebody else who could make it so.
+#[inline]
+pub(crate) fn spin_until(strand: &Strand, ready: impl Fn() -> bool) -> bool {
+    if strand.worker.as_ref().is_some_and(|worker| worker.shared.workers.len() < 2) {
+        return false;
+    }
+    for round in 0..SPIN_ROUNDS {
+        if strand.worker.as_ref().is_some_and(|worker| worker.has_other_work()) {
+            return false;
+        }
+        for _ in 0..1 << round {
+            hint::spin_loop();
+        }
+        if ready() {
+            return true;
+        }
+    }
+    false
+}
