@@ -52,6 +52,7 @@ impl<T: Send + 'static> FiberLocal<T> {
         let value = found.unwrap_or_else(|| {
             let made: Rc<dyn Any> = Rc::new((self.make)()); // may use other locals, so nothing is borrowed here
             strand::with(|strand| {
+                strand.has_locals.set(true);
                 strand.locals.borrow_mut().0.get_or_insert_default().entry(key).or_insert(made).clone()
             })
         });

@@ -85,3 +85,19 @@ fn the_destructors_of_a_task_that_never_ran_leave_no_values_behind() {
     assert_eq!(seen.load(SeqCst), 0);
     assert_eq!(runtime.run(|| NUMBER.get()).unwrap(), 0);
 }
+
+#[test]
+fn the_next_task_on_the_same_stack_begins_with_fresh_values() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let seen: Vec<u32> = (1..=5)
+        .map(|number| {
+            let task = move || {
+                let before = NUMBER.get();
+                NUMBER.set(number);
+                before
+            };
+            runtime.run(task).unwrap()
+        })
+        .collect();
+    assert_eq!(seen, [0; 5]);
+}
