@@ -38,7 +38,8 @@ use mech_sync::{Ticket, TicketCell};
 
 use crate::{
     free,
-    strand::{self, Strand, Woken},
+    strand::{self, Strand},
+    wait::{self, End},
 };
 
 const POLLING: u32 = 0;
@@ -109,15 +110,8 @@ impl Signal {
             ticket.withdraw();
             return free::yield_now(); // a future that wakes itself wants others to go first
         }
-        loop {
-            match strand.wait(ticket) {
-                Woken::By(_) => return,
-                Woken::Kicked if strand.is_cancelled() => {
-                    ticket.withdraw(); // woken or not: the future is dropped, and nothing of it was taken yet
-                    strand.unwind();
-                }
-                Woken::Kicked => {}
-            }
+        if wait::wait(strand, ticket, None) == End::Cancelled {
+            strand.unwind();
         }
     }
 

@@ -11,6 +11,7 @@ use crate::strand;
 
 /// The values of one task, by key.
 #[derive(Default)]
+#[expect(clippy::box_collection, reason = "most tasks have none, and pay one word for it")]
 pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
 
 impl Drop for Locals {

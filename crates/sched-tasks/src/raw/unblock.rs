@@ -80,15 +80,15 @@ fn wait(strand: &Strand, completion: &Completion, take_back: impl Fn() -> Option
         return None;
     }
     loop {
-        match strand.wait(ticket) {
-            Woken::By(_) => return None,
-            Woken::Kicked if strand.is_cancelled() => {
-                if let Some(job) = take_back() {
-                    ticket.withdraw();
-                    return Some(job);
-                }
-            }
-            Woken::Kicked => {}
+        // Before every stop, not only after a kick: an earlier wait may have used the kick up.
+        if strand.is_cancelled()
+            && let Some(job) = take_back()
+        {
+            ticket.withdraw();
+            return Some(job);
+        }
+        if let Woken::By(_) = strand.wait(ticket) {
+            return None;
         }
     }
 }

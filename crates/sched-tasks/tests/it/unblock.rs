@@ -14,7 +14,7 @@ use sched_tasks::{Runtime, block_on, nursery, run, unblock, unblock_async, yield
 
 #[test]
 fn a_closure_borrows_and_runs_on_another_thread() {
-    let words = vec!["alpha".to_string(), "beta".to_string()];
+    let words = ["alpha".to_string(), "beta".to_string()];
     let mut count = 0;
     run(|| {
         let worker = thread::current().id();

@@ -34,6 +34,10 @@ impl<W: FnMut(&Waker) + Unpin> Future for Again<W> {
     }
 }
 
+fn by_value(waker: Waker) {
+    waker.wake();
+}
+
 fn spawn_and_wait<F: Future<Output = ()> + Send>(future: F) {
     nursery(|n| n.spawn_async(future).join()).unwrap();
 }
@@ -41,7 +45,7 @@ fn spawn_and_wait<F: Future<Output = ()> + Send>(future: F) {
 #[test]
 fn a_future_woken_during_its_poll_is_polled_again() {
     spawn_and_wait(Again { left: 1_000, wake: |waker: &Waker| waker.wake_by_ref() });
-    spawn_and_wait(Again { left: 1_000, wake: |waker: &Waker| waker.clone().wake() });
+    spawn_and_wait(Again { left: 1_000, wake: |waker: &Waker| by_value(waker.clone()) });
     spawn_and_wait(Again { left: 1_000, wake: |waker: &Waker| (0..3).for_each(|_| waker.wake_by_ref()) });
 }
 
@@ -66,7 +70,7 @@ fn a_wake_after_the_end_does_nothing() {
     });
     for waker in kept.into_inner().unwrap() {
         waker.wake_by_ref();
-        waker.clone().wake();
+        by_value(waker.clone());
         waker.wake();
     }
 }
