@@ -257,6 +257,13 @@ impl Strand {
 #[derive(Debug)]
 pub(crate) struct Cancellation;
 
+/// Lets a panic that was caught elsewhere go on here. Destructors that block meanwhile are not interrupted.
+#[cold]
+pub(crate) fn resume_unwind(payload: Box<dyn std::any::Any + Send>) -> ! {
+    with(|strand| strand.unwinding.set(true));
+    std::panic::resume_unwind(payload)
+}
+
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {

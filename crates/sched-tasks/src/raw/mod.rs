@@ -17,3 +17,4 @@ pub(crate) mod lock;
 mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;
+pub(crate) mod unblock;

@@ -25,6 +25,7 @@ use vocab::TaskId;
 use super::{pool, scope::ScopeRef};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
+    local::Locals,
     nursery::NurseryCore,
     panics,
     places::FutureWait,
@@ -185,7 +186,7 @@ where
     // SAFETY: live until `finish`; the closure is ours alone, since a task is run once.
     let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
     let outcome = if header.scope.is_cancelled() {
-        Err(drop_unrun(closure, header, cancelled(header)))
+        Err(drop_unrun(closure, this, strand, cancelled(header)))
     } else {
         strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(closure));
@@ -206,18 +207,36 @@ unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Stran
     let cell = this.cast::<Cell<F, T>>();
     // SAFETY: as in `run`.
     let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
-    let error = drop_unrun(closure, header, error.of_task(&label(header)));
+    let error = drop_unrun(closure, this, strand, error.of_task(&label(header)));
     // SAFETY: as in `run`.
     unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
 }
 
 /// Drops what never ran: `error` says why, unless a destructor has something worse to tell.
 #[cold]
-pub(super) fn drop_unrun<F>(body: F, header: &Header, error: TaskError) -> TaskError {
-    match catch_unwind(AssertUnwindSafe(|| drop(body))) {
+fn drop_unrun<F>(body: F, this: NonNull<Runnable>, strand: &Strand, error: TaskError) -> TaskError {
+    // SAFETY: the task has not ended.
+    let header = unsafe { this.cast::<Header>().as_ref() };
+    match clean_up(header, this, strand, Locals::default(), || drop(body)) {
         Ok(()) => error,
         Err(payload) => error_of(payload, header),
     }
+}
+
+/// Runs the destructors of a task that is not running: as that task, with its values, and without interruption.
+pub(super) fn clean_up(
+    header: &Header,
+    this: NonNull<Runnable>,
+    strand: &Strand,
+    locals: Locals,
+    destructors: impl FnOnce(),
+) -> Result<(), Box<dyn Any + Send>> {
+    strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
+    strand.shields.set(1); // until `end`
+    strand.locals.replace(locals);
+    let outcome = catch_unwind(AssertUnwindSafe(destructors));
+    strand.end();
+    outcome
 }
 
 /// # Safety
