@@ -62,11 +62,10 @@ pub fn is_cancelled() -> bool {
 ///         yield_now(); // would unwind, outside a shield
 ///         saved = true;
 ///     });
-///     yield_now();
-///     unreachable!()
+///     yield_now(); // unwinds
+///     Ok("never")
 /// });
 /// assert!(saved && outcome.unwrap_err().is_cancelled());
-/// # #[allow(unreachable_code)] fn never() -> Result<(), sched_tasks::TaskError> { Ok(()) }
 /// ```
 pub fn shield<R>(body: impl FnOnce() -> R) -> R {
     struct Lower;

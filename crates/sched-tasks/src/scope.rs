@@ -80,7 +80,7 @@ where
 /// use sched_tasks::{NurseryOptions, OnFailure, nursery_with};
 ///
 /// let outcome = nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
-///     n.try_spawn(|| Err::<(), _>("no such file".into()));
+///     n.try_spawn(|| Ok("12x".parse::<u32>()?)); // fails
 ///     n.spawn(|| 2 + 2).join() // still runs
 /// });
 /// assert!(outcome.is_err()); // but the failure is not forgotten
