@@ -122,7 +122,8 @@ impl<T> SendTimeoutError<T> {
     }
 }
 
-const NO_RECEIVER: &str = "the channel is closed: every receiver is gone or `close` was called; the value is in the error";
+const NO_RECEIVER: &str =
+    "the channel is closed: every receiver is gone or `close` was called; the value is in the error";
 const NO_SENDER: &str = "the channel is closed and empty: every sender is gone or `close` was called";
 
 impl<T> fmt::Display for SendError<T> {

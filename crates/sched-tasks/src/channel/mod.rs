@@ -27,11 +27,11 @@ use std::{
     time::Duration,
 };
 
+use self::core::Core;
 pub use self::{
     error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError},
     future::{RecvFuture, SendFuture},
 };
-use self::core::Core;
 use crate::{drive::clock, strand};
 
 /// A channel that holds up to `capacity` values. With capacity 0 a sender waits for a receiver to take its value.

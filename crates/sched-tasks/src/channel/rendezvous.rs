@@ -115,7 +115,9 @@ impl<T> Rendezvous<T> {
         };
         let offer = state.offers.remove(at).expect("it was there under this lock");
         drop(state);
-        delivery.map(strand::deliver);
+        if let Some(delivery) = delivery {
+            strand::deliver(delivery);
+        }
         Ok(offer.value)
     }
 
@@ -132,9 +134,8 @@ impl<T> Rendezvous<T> {
 
     pub(super) fn enlist_recv(&self, ticket: Ticket, code: u16) -> bool {
         let mut state = self.state.lock();
-        let others_offer = |offer: &Offer<T>| {
-            !std::ptr::eq(offer.ticket.seat(), ticket.seat()) && !offer.ticket.is_woken()
-        };
+        let others_offer =
+            |offer: &Offer<T>| !std::ptr::eq(offer.ticket.seat(), ticket.seat()) && !offer.ticket.is_woken();
         let ready = state.closed || !state.orphans.is_empty() || state.offers.iter().any(others_offer);
         if !ready {
             state.receivers.push(ticket, code, ());

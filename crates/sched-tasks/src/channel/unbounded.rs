@@ -64,8 +64,7 @@ impl<T> State<T> {
 
 impl<T> Unbounded<T> {
     pub(super) fn new() -> Self {
-        let state =
-            State { blocks: VecDeque::new(), spare: None, len: 0, receivers: Waits::new(), closed: false };
+        let state = State { blocks: VecDeque::new(), spare: None, len: 0, receivers: Waits::new(), closed: false };
         Self { state: SpinLock::new(state) }
     }
 
@@ -78,7 +77,9 @@ impl<T> Unbounded<T> {
             state.push(value);
             state.receivers.claim()
         };
-        claimed.map(Claimed::go);
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
         Ok(())
     }
 
@@ -113,7 +114,9 @@ impl<T> Unbounded<T> {
             let mut state = self.state.lock();
             if state.can_recv() { state.receivers.claim() } else { None }
         };
-        claimed.map(Claimed::go);
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
     }
 
     pub(super) fn close(&self) -> bool {

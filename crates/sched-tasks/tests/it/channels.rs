@@ -152,7 +152,14 @@ fn closing_wakes_everybody_who_waits() {
         nursery(|n| {
             let receivers: Vec<_> = (0..3).map(|_| n.spawn(|| rx.recv())).collect();
             let future = n.spawn_async(async { rx.recv_async().await });
-            let senders: Vec<_> = (0..3).map(|i| n.spawn({ let tx = &full.0; move || tx.send(i) })).collect();
+            let senders: Vec<_> = (0..3)
+                .map(|i| {
+                    n.spawn({
+                        let tx = &full.0;
+                        move || tx.send(i)
+                    })
+                })
+                .collect();
             yield_until(|| false, 50);
             tx.close();
             full.1.close();
