@@ -25,6 +25,7 @@ use crate::{
 
 /// The three kinds of channel.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // one to a channel, and behind an `Arc`
 pub(crate) enum Core<T> {
     Bounded(Bounded<T>),
     Unbounded(Unbounded<T>),
