@@ -10,6 +10,11 @@ const ROUND_TRIPS: u32 = 1_000_000;
 const MESSAGES: u32 = 5_000_000;
 
 fn main() {
+    if std::env::args().any(|arg| arg == "round-trip") {
+        let one = Runtime::builder().workers(1).build().expect("one worker");
+        (0..10).for_each(|_| println!("{} ns", round_trips(&one, 1)));
+        return;
+    }
     let one = Runtime::builder().workers(1).build().expect("one worker");
     let two = Runtime::builder().workers(2).build().expect("two workers");
     for _ in 0..5 {

@@ -14,6 +14,7 @@ use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
+    decide,
     drive::{shared::TaskIds, worker::Worker},
     error::TaskLabel,
     local::Locals,
@@ -219,6 +220,19 @@ impl Strand {
         }
     }
 
+    /// A random number. The only source of chance for what runs here, so that a seed decides all of it.
+    pub(crate) fn random(&self) -> u64 {
+        thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
+        match &self.worker {
+            Some(worker) => worker.random(),
+            None => {
+                let (state, random) = decide::next_random(STATE.get());
+                STATE.set(state);
+                random
+            }
+        }
+    }
+
     /// A number for a task that is spawned here.
     #[inline]
     pub(crate) fn next_task_id(&self) -> TaskId {
@@ -243,10 +257,23 @@ impl Strand {
 #[derive(Debug)]
 pub(crate) struct Cancellation;
 
+/// Lets a panic that was caught elsewhere go on here. Destructors that block meanwhile are not interrupted.
+#[cold]
+pub(crate) fn resume_unwind(payload: Box<dyn std::any::Any + Send>) -> ! {
+    with(|strand| strand.unwinding.set(true));
+    std::panic::resume_unwind(payload)
+}
+
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
     current::with(f)
+}
+
+/// The same for a function that is to be inlined: a closure cannot be told to be.
+#[inline(always)]
+pub(crate) fn with_arg<A, R>(arg: A, f: impl FnOnce(A, &Strand) -> R) -> R {
+    current::with_arg(arg, f)
 }
 
 /// A plain thread's strand, with its own home.

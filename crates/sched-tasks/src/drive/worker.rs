@@ -171,6 +171,13 @@ impl Worker {
         }
     }
 
+    /// The next of the worker's random numbers.
+    pub(crate) fn random(&self) -> u64 {
+        let (state, random) = decide::next_random(self.random.get());
+        self.random.set(state);
+        random
+    }
+
     /// Whether anything else could run here now.
     #[inline]
     pub(crate) fn has_other_work(&self) -> bool {
@@ -298,8 +305,7 @@ impl Worker {
     fn steal(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
         if workers.len() > 1 && self.slot().may_steal.load(Relaxed) {
-            let (state, random) = decide::next_random(self.random.get());
-            self.random.set(state);
+            let random = self.random();
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
                 let victim =
                     decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
