@@ -54,12 +54,27 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
 
-    use super::Cli;
+    use super::{Cli, EXAMPLES};
 
     #[test]
     fn the_arguments_are_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_example_of_the_help_is_understood() {
+        let examples = EXAMPLES.lines().filter_map(|line| line.strip_prefix("  bursar ")).map(|line| {
+            let end = line.find("  ").or(line.find(" |")).unwrap_or(line.len());
+            line[..end].split(" |").next().unwrap_or_default()
+        });
+        let mut count = 0;
+        for example in examples {
+            Cli::try_parse_from(["bursar"].into_iter().chain(example.split_whitespace()))
+                .unwrap_or_else(|error| panic!("`bursar {example}`: {error}"));
+            count += 1;
+        }
+        assert_eq!(count, 4);
     }
 }

@@ -6,7 +6,8 @@ use std::{
 };
 
 use bursar::{
-    NurseryOptions, Reason, TaskError, channel, checkpoint, is_cancelled, nursery, nursery_with, shield, sleep, yield_now,
+    NurseryOptions, Reason, TaskError, channel, checkpoint, is_cancelled, nursery, nursery_with, shield, sleep,
+    yield_now,
 };
 use console::style;
 use serde::Serialize;
@@ -60,6 +61,8 @@ enum Fate {
     Runs,
     Overflowed,
     Failed,
+    /// It had the failing task inside, and handed the error up.
+    HandedUp,
     Cancelled,
 }
 
@@ -82,6 +85,7 @@ impl Fates {
             0 => Fate::Runs,
             1 => Fate::Overflowed,
             2 => Fate::Failed,
+            3 => Fate::HandedUp,
             _ => Fate::Cancelled,
         }
     }
@@ -171,6 +175,7 @@ fn fate_of(fates: &Fates, row: usize) -> String {
         Fate::Runs => format!("{}", style(ROWS[row].1).dim()),
         Fate::Overflowed => format!("{}", style("overflowed its stack").red().bold()),
         Fate::Failed => format!("{}", style("failed after its flush was done").red()),
+        Fate::HandedUp => format!("{}", style("waited for all inside, and hands the error up").red()),
         Fate::Cancelled => format!("{}", style("cancelled; its destructors ran").yellow()),
     }
 }
@@ -182,8 +187,7 @@ fn draw(bar: &Bar, fates: &Fates, row: usize) {
 fn release(fates: &Fates, patience: Duration) -> Result<(), TaskError> {
     let (_never, news) = channel::<()>(1);
     let (news, hold) = (&news, |row| Held { fates, row });
-    let _release = hold(Row::Release);
-    nursery_with(NurseryOptions::new().name("release"), |n| {
+    let outcome = nursery_with(NurseryOptions::new().name("release"), |n| {
         n.task().name("build").try_spawn(|| build(fates, patience));
         n.task().name("upload").try_spawn(|| {
             let held = hold(Row::Upload);
@@ -215,12 +219,13 @@ fn release(fates: &Fates, patience: Duration) -> Result<(), TaskError> {
             })
         });
         Ok(())
-    })
+    });
+    fates.set(Row::Release, Fate::HandedUp);
+    outcome
 }
 
 fn build(fates: &Fates, patience: Duration) -> Result<(), TaskError> {
-    let _build = Held { fates, row: Row::Build };
-    nursery(|n| {
+    let outcome = nursery(|n| {
         n.task().name("compile").spawn(|| {
             let _held = Held { fates, row: Row::Compile };
             loop {
@@ -236,7 +241,9 @@ fn build(fates: &Fates, patience: Duration) -> Result<(), TaskError> {
             descend(1)
         });
         Ok(())
-    })
+    });
+    fates.set(Row::Build, Fate::HandedUp);
+    outcome
 }
 
 /// No stack is deep enough for this.
@@ -258,7 +265,8 @@ fn deadline(stage: &Stage<'_>) -> Result<Option<Duration>, TaskError> {
     }
     let (_never, news) = channel::<()>(1);
     let begun = Instant::now();
-    let work = || nursery_with(NurseryOptions::new().deadline(DEADLINE), |n| n.try_spawn(|| nested(DEPTH, &news)).join());
+    let work =
+        || nursery_with(NurseryOptions::new().deadline(DEADLINE), |n| n.try_spawn(|| nested(DEPTH, &news)).join());
     let outcome = stage.play(work, || {});
     let took = begun.elapsed();
     match outcome {

@@ -7,9 +7,9 @@ const SIDE: usize = 4;
 /// More of these would not be seen.
 const STEPS_MAX: u32 = 400;
 /// Samples along the side of a pixel.
-const SAMPLES: usize = 3;
+const SAMPLES: usize = 2;
 
-/// Four colours a worker, from dim to bright, of the 256 that terminals have.
+/// Eight colours a worker, from dim to bright, of the 256 that terminals have.
 const RAMPS: [[u8; 8]; 4] = [
     [17, 18, 19, 26, 32, 38, 44, 123],
     [52, 88, 130, 166, 172, 178, 220, 229],

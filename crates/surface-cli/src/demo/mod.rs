@@ -47,9 +47,9 @@ pub(crate) struct Options {
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
-    within(text, 1, SECONDS_MAX as usize)
-        .map(|seconds| seconds as u64)
-        .ok_or_else(|| format!("the demonstration takes 1 to {SECONDS_MAX} seconds; leave `--seconds` out for a good length"))
+    within(text, 1, SECONDS_MAX as usize).map(|seconds| seconds as u64).ok_or_else(|| {
+        format!("the demonstration takes 1 to {SECONDS_MAX} seconds; leave `--seconds` out for a good length")
+    })
 }
 
 fn workers(text: &str) -> Result<usize, String> {
@@ -58,9 +58,8 @@ fn workers(text: &str) -> Result<usize, String> {
 }
 
 fn fibers(text: &str) -> Result<usize, String> {
-    within(text, 1, FIBERS_MAX).ok_or_else(|| {
-        format!("a runtime holds 1 to {FIBERS_MAX} fibers at a time; 100000 take about half a gigabyte")
-    })
+    within(text, 1, FIBERS_MAX)
+        .ok_or_else(|| format!("a runtime holds 1 to {FIBERS_MAX} fibers at a time; 100000 take about half a gigabyte"))
 }
 
 fn within(text: &str, least: usize, most: usize) -> Option<usize> {

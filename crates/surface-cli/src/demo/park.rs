@@ -78,7 +78,8 @@ pub(crate) fn act(stage: &Stage<'_>, wanted: usize) -> Result<Option<Parked>, Ta
     if woken != count {
         return Err(TaskError::msg(format!("{count} fibers were parked but {woken} woke; please report this")));
     }
-    let memory = bytes_each.map_or_else(String::new, |bytes| format!(", {:.1} KiB of memory each", bytes as f64 / 1024.0));
+    let memory =
+        bytes_each.map_or_else(String::new, |bytes| format!(", {:.1} KiB of memory each", bytes as f64 / 1024.0));
     stage.conclude(format!("parked in {}{memory}; all of them woke and ended in {}", short(parked), short(wake)));
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     Ok(Some(Parked { fibers: count, bytes_each, park_ms: millis(parked), wake_ms: millis(wake) }))

@@ -165,7 +165,10 @@ impl<'a> WorkerBars<'a> {
     pub(crate) fn new(stage: &Stage<'a>) -> Self {
         let stats = stage.runtime.stats().workers;
         let bar = |index: usize| {
-            let template = format!("    worker {index:<3} {{bar:24.{}}} {{msg}}", ["cyan", "yellow", "green", "magenta"][index % 4]);
+            let template = format!(
+                "    worker {index:<3} {{bar:24.{}}} {{msg}}",
+                ["cyan", "yellow", "green", "magenta"][index % 4]
+            );
             stage.show.bar(&template, 1000)
         };
         let bars = (0..stats.len().min(BARS_MAX)).map(bar).collect();
@@ -208,7 +211,13 @@ pub(crate) fn short(time: Duration) -> String {
         n if n < 1e9 => (n / 1e6, "ms"),
         n => (n / 1e9, "s"),
     };
-    let digits = if value < 10.0 { 2 } else if value < 100.0 { 1 } else { 0 };
+    let digits = if value < 10.0 {
+        2
+    } else if value < 100.0 {
+        1
+    } else {
+        0
+    };
     format!("{value:.digits$} {unit}")
 }
 

@@ -8,7 +8,7 @@ use std::{
 use bursar::{TaskError, channel, checkpoint, join, nursery};
 use serde::Serialize;
 
-use super::stage::{Stage, WorkerBars, grouped};
+use super::stage::{Stage, grouped};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Throughput {
@@ -31,7 +31,8 @@ const CAPACITY: usize = 1024;
 const BATCH: u64 = 200_000;
 
 pub(crate) fn act(stage: &Stage<'_>) -> Result<Option<Throughput>, TaskError> {
-    let about = format!("Fork-join, spawning, and a pipeline of {STAGES} tasks with channels of {CAPACITY} between them.");
+    let about =
+        format!("Fork-join, spawning, and a pipeline of {STAGES} tasks with channels of {CAPACITY} between them.");
     if !stage.announce(4, "How fast", &about) {
         return Ok(None);
     }
@@ -62,8 +63,7 @@ fn measure(
 ) -> Result<Option<Rate>, TaskError> {
     let count = AtomicU64::new(0);
     let begun = Instant::now();
-    let line = stage.show.bar("    {msg}", 1);
-    let mut bars = WorkerBars::new(stage);
+    let bar = stage.show.bar(&format!("    {name:<10} {{bar:24.cyan}} {{msg}}"), length.as_millis() as u64);
     let work = || {
         while begun.elapsed() < length {
             round(&count)?;
@@ -73,11 +73,11 @@ fn measure(
     };
     let outcome = stage.play(work, || {
         let done = count.load(Relaxed);
-        let rate = done as f64 / begun.elapsed().as_secs_f64();
-        line.set(0, || format!("{name:<10} {:>11} {unit}, {:>6.1} M/s", grouped(done), rate / 1e6));
-        bars.draw();
+        let passed = begun.elapsed();
+        let rate = done as f64 / passed.as_secs_f64() / 1e6;
+        bar.set(passed.as_millis() as u64, || format!("{:>11} {unit}, {rate:.1} million a second", grouped(done)));
     });
-    drop((line, bars));
+    drop(bar);
     let Some(took) = stage.unless_stopped(outcome)? else {
         return Ok(None);
     };

@@ -31,7 +31,7 @@ pub(crate) fn act(stage: &Stage<'_>) -> Result<Option<Tree>, TaskError> {
     let (columns, lines) = stage.show.size();
     let workers = WorkerBars::lines(stage.runtime.workers());
     let about = if stage.show.has_colours() {
-        "Each half borrows its part of the parent's picture. The colour says which worker rendered a tile."
+        "Each half borrows its part of the parent's picture. A colour is the worker that rendered it."
     } else {
         "Each half borrows its part of the parent's picture; whoever is idle steals one."
     };
@@ -64,6 +64,9 @@ pub(crate) fn act(stage: &Stage<'_>) -> Result<Option<Tree>, TaskError> {
         bars.draw();
     });
     drop((picture, bars));
+    if stage.show.is_live() {
+        stage.show.say(latest.into_inner().unwrap_or_else(PoisonError::into_inner).paint(stage.show.has_colours()));
+    }
 
     let now = stage.runtime.stats().total();
     let (tasks, stolen) = (now.executed - before.executed, now.stolen - before.stolen);
