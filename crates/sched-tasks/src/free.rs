@@ -29,13 +29,8 @@ where
 /// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
 #[inline(always)]
 pub fn yield_now() {
-    strand::with(yield_strand);
-}
-
-/// By name, because a closure cannot be told to be inlined; see [`Strand::wait`].
-#[inline(always)]
-fn yield_strand(strand: &Strand) {
-    worker::yield_now(strand);
+    let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
+    worker::yield_now(&strand);
     strand.checkpoint();
 }
 

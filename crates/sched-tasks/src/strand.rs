@@ -267,14 +267,10 @@ pub(crate) fn resume_unwind(payload: Box<dyn std::any::Any + Send>) -> ! {
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
-    current::with(f)
+    f(&current::get())
 }
 
-/// The same for a function that is to be inlined: a closure cannot be told to be.
-#[inline(always)]
-pub(crate) fn with_arg<A, R>(arg: A, f: impl FnOnce(A, &Strand) -> R) -> R {
-    current::with_arg(arg, f)
-}
+pub(crate) use current::get as current;
 
 /// A plain thread's strand, with its own home.
 pub(crate) fn for_thread() -> Strand {

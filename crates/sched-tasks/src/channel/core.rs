@@ -14,7 +14,7 @@ use mech_sync::Ticket;
 
 use super::{
     bounded::Bounded,
-    error::{RecvError, RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
+    error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
     rendezvous::Rendezvous,
     unbounded::Unbounded,
 };
@@ -179,12 +179,6 @@ impl<T> Core<T> {
             }
         }
         Ok(()) // a receiver took it out of our hands
-    }
-
-    /// Receives, waiting as long as it takes.
-    #[inline(always)]
-    pub(super) fn recv_forever(&self, strand: &Strand) -> Result<T, RecvError> {
-        self.recv(strand, None).map_err(|_| RecvError)
     }
 
     /// Receives, waiting until there is something.

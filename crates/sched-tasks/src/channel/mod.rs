@@ -190,7 +190,7 @@ impl<T> Receiver<T> {
     /// ```
     #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
-        strand::with_arg(self.core(), Core::recv_forever)
+        self.core().recv(&strand::current(), None).map_err(|_| RecvError)
     }
 
     /// Takes the oldest value if there is one now.

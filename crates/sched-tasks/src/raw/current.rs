@@ -25,22 +25,28 @@ impl Drop for Own {
     }
 }
 
-/// Runs `f` with the strand of this thread.
-#[inline(always)]
-pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
-    with_arg((), |(), strand| f(strand))
+/// The strand of this thread, for code that stays on it. Not `Send`, so it is dropped before its strand is.
+#[derive(Clone, Copy)]
+pub(crate) struct StrandRef(*const Strand);
+
+impl std::ops::Deref for StrandRef {
+    type Target = Strand;
+    #[inline(always)]
+    fn deref(&self) -> &Strand {
+        // SAFETY: by the invariant it lives while it is current; and for the code that got this it stays current: a fiber that stops meanwhile finds
+        // itself current again when it goes on.
+        unsafe { &*self.0 }
+    }
 }
 
-/// The same, with something to work on.
+/// The strand of this thread; a thread that has none gets one.
 #[inline(always)]
-pub(crate) fn with_arg<A, R>(arg: A, f: impl FnOnce(A, &Strand) -> R) -> R {
+pub(crate) fn get() -> StrandRef {
     let mut current = CURRENT.get();
     if current.is_null() {
         current = adopt_thread();
     }
-    // SAFETY: not null, so by the invariant it lives while it is current; and it stays current while `f` runs on it: a fiber that stops
-    // meanwhile finds itself current again when it goes on.
-    f(arg, unsafe { &*current })
+    StrandRef(current)
 }
 
 #[cold]
