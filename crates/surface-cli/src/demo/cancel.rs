@@ -140,8 +140,8 @@ pub(crate) fn act(stage: &Stage<'_>) -> Result<Option<Cancelled>, TaskError> {
         }
     };
     let ended_after = ended.saturating_sub(Duration::from_nanos(fates.failed_at.load(Relaxed)));
-    for row in 0..ROWS.len() {
-        stage.show.say(format!("    {:<16} {}", ROWS[row].0, fate_of(&fates, row)));
+    for (row, (name, _)) in ROWS.iter().enumerate() {
+        stage.show.say(format!("    {name:<16} {}", fate_of(&fates, row)));
     }
     stage.conclude(format!("{} {}", style("error:").red().bold(), first_of(&error)));
     for other in error.others() {
