@@ -146,13 +146,13 @@
 //! let served = nursery(|n| {
 //!     let (request, requests) = channel(16);
 //!     let (stop, stopped) = channel::<()>(0);
-//!     let server = n.spawn(move || {
+//!     let server = n.try_spawn(move || {
 //!         let mut served = 0;
 //!         loop {
 //!             select! {
-//!                 Ok(request) = recv(requests) => served += request,
-//!                 recv(stopped) => break served,
-//!                 timeout(Duration::from_secs(10)) => break 0,
+//!                 request = recv(requests) => served += request?,
+//!                 recv(stopped) => break Ok(served),
+//!                 timeout(Duration::from_secs(10)) => break Err(TaskError::msg("nobody asks")),
 //!             }
 //!         }
 //!     });
@@ -178,12 +178,12 @@
 //! ```
 //! use bursar::prelude::*;
 //!
-//! let greeting = String::from("hello");
+//! let greeting = &String::from("hello");
 //! let shouted = nursery(|n| {
 //!     let (tx, rx) = channel(1);
-//!     n.spawn_async(async move { tx.send_async(greeting.as_str()).await });     // a future sends
-//!     let loud = n.spawn(move || rx.recv().map(str::to_uppercase));             // a fiber receives
-//!     block_on(async { Ok(loud.await??) })                                      // and a future waits for it
+//!     n.spawn_async(async move { tx.send_async(greeting).await });           // a future sends what it borrowed
+//!     let loud = n.spawn(move || rx.recv().map(|text| text.to_uppercase())); // a fiber receives
+//!     block_on(async { Ok(loud.await??) })                                   // and a future waits for it
 //! })?;
 //! assert_eq!(shouted, "HELLO");
 //! # Ok::<(), TaskError>(())
