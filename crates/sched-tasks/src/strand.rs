@@ -45,6 +45,8 @@ pub(crate) struct Strand {
     pub(crate) unwinding: Cell<bool>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
+    /// Whether it pays to let others run before it waits; see `wait::linger`.
+    pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
     pub(crate) open: Cell<Option<OpenRef>>,
 }
@@ -71,6 +73,7 @@ impl Strand {
             unwinding: Cell::new(false),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            linger_credit: Cell::new(1),
             open: Cell::new(None),
         }
     }

@@ -573,6 +573,16 @@ impl decide::Sight for Worker {
     }
 }
 
+/// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
+#[inline(always)]
+pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
+    let successor = strand.worker.as_ref().and_then(|worker| worker.other_ready_fiber(strand.seat));
+    if let Some(successor) = successor {
+        mech_fiber::suspend(successor);
+    }
+    successor.is_some()
+}
+
 /// Lets others run first, if there are any. Inlined for the reason that [`Strand::wait`] is.
 #[inline(always)]
 pub(crate) fn yield_now(strand: &Strand) {
