@@ -64,6 +64,7 @@ impl Default for Completion {
 
 impl Completion {
     /// Nothing produced, nobody waiting.
+    #[inline(always)]
     pub fn new() -> Self {
         Self { bits: AtomicU32::new(0), reader: TicketCell::new() }
     }
@@ -98,6 +99,11 @@ impl Completion {
     pub fn wait(&self, ticket: Ticket) -> bool {
         self.reader.set(ticket);
         self.bits.fetch_or(WAITING, AcqRel) & DONE == 0
+    }
+
+    /// The ticket the reader left last. For the reader.
+    pub fn ticket(&self) -> Option<Ticket> {
+        self.reader.get()
     }
 
     /// The reader would rather not wait. False if the producer has already seen it: then the ticket *will* be woken, and the

@@ -207,6 +207,12 @@ impl<T> Deque<T> {
         self.bottom.get()
     }
 
+    /// A mark that has been passed.
+    #[inline]
+    pub fn passed_mark(&self) -> isize {
+        self.shared.top.load(Relaxed)
+    }
+
     /// Whether everything that stood before `mark` has been taken. Says no for longer than it must if `pop` took items from before
     /// the mark and others were pushed in their place.
     #[inline]
@@ -237,7 +243,8 @@ impl<T> Deque<T> {
         if bottom.wrapping_sub(top) < old.slots.len() as isize {
             return;
         }
-        let new = Buffer::with_capacity(old.slots.len() * 2);
+        // Large ones grow faster: each that is left behind is a memory mapping of its own.
+        let new = Buffer::with_capacity(old.slots.len() * if old.slots.len() < 4096 { 2 } else { 4 });
         // SAFETY: just made, not yet shared.
         let larger: &Buffer<T> = unsafe { &*new };
         let mut index = top;

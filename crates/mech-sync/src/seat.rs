@@ -274,6 +274,7 @@ impl Default for TicketCell {
 
 impl TicketCell {
     /// A cell without a ticket.
+    #[inline(always)]
     pub fn new() -> Self {
         Self { seat: AtomicPtr::new(std::ptr::null_mut()), epoch: AtomicU64::new(0) }
     }

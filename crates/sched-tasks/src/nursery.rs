@@ -395,7 +395,7 @@ impl NurseryCore {
         };
         let cancelled = || TaskError::new(cancelled_for.clone().unwrap_or(Reason::Cancelled), None);
         match (body, first) {
-            (Body::Panicked(payload), _) => std::panic::resume_unwind(payload),
+            (Body::Panicked(payload), _) => strand::resume_unwind(payload),
             (_, Some(first)) => Err(first.with_others(others)),
             (Body::Returned(Ok(value)), None) if dismissed || self.state() == NurseryState::Closed => Ok(value),
             (Body::Returned(Err(error)), None) if self.state() == NurseryState::Closed => Err(error),

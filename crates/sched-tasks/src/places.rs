@@ -80,6 +80,16 @@ impl FutureWait {
         self.withdrawn
     }
 
+    /// Lets the wait go on without its owner, which will come back with the ticket.
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+
+    /// Comes back to a wait that was left.
+    pub(crate) fn come_back(ticket: Ticket) -> Self {
+        Self { ticket, withdrawn: false }
+    }
+
     /// Whether the ticket was woken; if not, `waker` will be.
     pub(crate) fn poll(&self, waker: &Waker) -> bool {
         // The waker first: a wake that comes after it finds it, one that came before is seen.

@@ -80,7 +80,7 @@ where
 /// use sched_tasks::{NurseryOptions, OnFailure, nursery_with};
 ///
 /// let outcome = nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
-///     n.try_spawn(|| Err::<(), _>("no such file".into()));
+///     n.try_spawn(|| Ok("12x".parse::<u32>()?)); // fails
 ///     n.spawn(|| 2 + 2).join() // still runs
 /// });
 /// assert!(outcome.is_err()); // but the failure is not forgotten
@@ -144,7 +144,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// Whatever it returns is handed over by [`Task::join`]. An `Err` is a value like any other; use [`try_spawn`](Self::try_spawn) if it is to
     /// fail the nursery. A nursery that takes no more tasks gives out a task that has already failed.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub fn spawn<F, T>(&'scope self, body: F) -> Task<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -153,7 +153,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         self.spawn_at(Location::caller(), body)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn spawn_at<F, T>(&'scope self, site: &'static Location<'static>, body: F) -> Task<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -199,7 +199,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         TaskBuilder { nursery: self, name: None, priority: Priority::Normal }
     }
 
-    #[inline]
+    #[inline(always)]
     fn start<F, T>(
         &'scope self,
         site: &'static Location<'static>,

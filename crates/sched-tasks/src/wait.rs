@@ -31,8 +31,17 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// Stops the strand until `ticket` is claimed, `deadline` has passed, or it is cancelled.
+/// Stops the strand until `ticket` is claimed, `deadline` has passed, or it is cancelled. Inlined as far as [`Strand::wait`] is, for the same reason.
+#[inline(always)]
 pub(crate) fn wait(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
+    if deadline.is_some() {
+        return wait_with_deadline(strand, ticket, deadline);
+    }
+    until(strand, ticket, None)
+}
+
+#[cold]
+fn wait_with_deadline(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
     let (Some(at), Some(worker)) = (deadline, &strand.worker) else {
         return until(strand, ticket, deadline);
     };
@@ -45,6 +54,7 @@ pub(crate) fn wait(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -
     end
 }
 
+#[inline(always)]
 fn until(strand: &Strand, ticket: Ticket, thread_deadline: Option<Instant>) -> End {
     loop {
         // Before every stop, not only after a kick: an earlier wait may have used the kick up.

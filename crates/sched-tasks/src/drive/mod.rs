@@ -4,4 +4,5 @@ pub(crate) mod clock;
 pub(crate) mod runtime;
 pub(crate) mod shared;
 pub(crate) mod stats;
+pub(crate) mod unblock;
 pub(crate) mod worker;

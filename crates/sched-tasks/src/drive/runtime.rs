@@ -20,6 +20,7 @@ use super::{
     clock::Clock,
     shared::{Shared, WorkerSlot},
     stats::{Counters, Stats},
+    unblock::Pool,
     worker::Worker,
 };
 use crate::{
@@ -58,6 +59,7 @@ pub struct Builder {
     seed: u64,
     name: String,
     no_stealing: Vec<usize>,
+    blocking_threads: usize,
 }
 
 impl Default for Builder {
@@ -71,6 +73,7 @@ impl Default for Builder {
             seed: 0x6275_7273_6172, // any number, but the same in every run
             name: "bursar".into(),
             no_stealing: Vec::new(),
+            blocking_threads: 512,
         }
     }
 }
@@ -119,6 +122,13 @@ impl Builder {
         self
     }
 
+    /// How many threads [`unblock`](crate::unblock) may use at one time, at least one. Default: 512. They are started when they are needed, and end
+    /// when they have had nothing to do for some seconds.
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads;
+        self
+    }
+
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self
@@ -148,6 +158,7 @@ impl Builder {
             patient: Injector::default(),
             idle: Idle::new(),
             clock: Clock::default(),
+            pool: Pool::new(self.blocking_threads),
             workers: slots.collect(),
             strategy: self.strategy,
             seed: self.seed,
@@ -255,6 +266,7 @@ impl Drop for Runtime {
             }
         }
         self.shared.clock.stop();
+        self.shared.pool.stop();
         self.shared.workers.iter().for_each(|worker| places::give_home(worker.home));
         self.shared.stacks.retire();
     }

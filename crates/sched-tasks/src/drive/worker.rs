@@ -35,6 +35,8 @@ use crate::{
     places,
     raw::{
         current,
+        fibers::Fibers,
+        local_queue::LocalQueue,
         scope::{self, ScopeRef, Unfinished},
         task::{Runnable, RunnableRef},
     },
@@ -60,10 +62,10 @@ pub(crate) struct Worker {
     /// Unstarted tasks; others steal from it.
     deque: Deque<Runnable>,
     /// Started tasks that can go on, in the order they became ready.
-    ready: RefCell<VecDeque<Ready>>,
-    fibers: RefCell<Vec<FiberSlot>>,
+    ready: LocalQueue<Ready>,
+    fibers: Fibers,
     /// Fibers without a task, the warmest last.
-    idle_fibers: RefCell<Vec<u32>>,
+    idle_fibers: LocalQueue<u32>,
     /// Places of `fibers` whose stack was lost.
     vacant: RefCell<Vec<u32>>,
     /// What an idle fiber is resumed for.
@@ -78,22 +80,19 @@ pub(crate) struct Worker {
     burials: RefCell<VecDeque<Box<dyn FnOnce(&Strand)>>>,
 }
 
-struct FiberSlot {
-    /// Borrowed while it runs: a fiber is entered once at a time.
-    fiber: RefCell<Fiber>,
-    strand: Rc<Strand>,
-}
-
+#[derive(Clone, Copy)]
 struct Ready {
-    /// After a yield: unstarted tasks older than this go first. A task that was woken waits for none of them: it goes on where
-    /// it was, deep in its tree, before the worker opens up another branch.
-    behind: Option<isize>,
+    /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
+    /// deep in its tree, before the worker opens up another branch.
+    mark: isize,
     what: ReadyWhat,
 }
 
+#[derive(Clone, Copy)]
 enum ReadyWhat {
     Fiber(&'static Seat),
-    Future(RunnableRef),
+    /// A future; see [`RunnableRef::from_item`].
+    Future(*mut Runnable),
 }
 
 /// What to do next.
@@ -111,9 +110,9 @@ impl Worker {
             home,
             ids: TaskIds::new(),
             deque,
-            ready: RefCell::default(),
-            fibers: RefCell::default(),
-            idle_fibers: RefCell::default(),
+            ready: LocalQueue::new(),
+            fibers: Fibers::new(),
+            idle_fibers: LocalQueue::new(),
             vacant: RefCell::default(),
             handoff: Cell::new(None),
             found: Cell::new(None),
@@ -154,13 +153,13 @@ impl Worker {
     /// A seat of one of our fibers was woken on this very thread.
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.ready.borrow_mut().push_back(Ready { behind: None, what: ReadyWhat::Fiber(seat) });
+        self.ready.push(Ready { mark: self.deque.passed_mark(), what: ReadyWhat::Fiber(seat) });
     }
 
     /// One of our fibers yielded.
     #[inline]
     fn enqueue_behind_all(&self, what: ReadyWhat) {
-        self.ready.borrow_mut().push_back(Ready { behind: Some(self.deque.mark()), what });
+        self.ready.push(Ready { mark: self.deque.mark(), what });
     }
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
@@ -168,7 +167,7 @@ impl Worker {
         if self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
-            self.enqueue_behind_all(ReadyWhat::Future(runnable));
+            self.enqueue_behind_all(ReadyWhat::Future(runnable.into_item()));
         }
     }
 
@@ -182,7 +181,7 @@ impl Worker {
     /// Whether anything else could run here now.
     #[inline]
     pub(crate) fn has_other_work(&self) -> bool {
-        !self.ready.borrow().is_empty()
+        !self.ready.is_empty()
             || !self.deque.is_empty()
             || self.home.has_arrivals()
             || !self.shared.urgent.is_empty()
@@ -204,8 +203,15 @@ impl Worker {
     }
 
     /// Tells the nursery whose tasks ended here.
-    #[inline]
+    #[inline(always)]
     fn report(&self) {
+        if self.ended.get().is_some() {
+            self.report_now();
+        }
+    }
+
+    #[inline(never)]
+    fn report_now(&self) {
         if let Some((scope, count)) = self.ended.take() {
             scope.children_ended(count);
         }
@@ -213,9 +219,22 @@ impl Worker {
 
     // ---- choosing ----
 
-    /// What to run next, of what is at hand. Whatever was counted for another nursery is reported before.
+    /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
     fn next(&self) -> Option<Next> {
+        if let Some(next) = self.next_here() {
+            return Some(next);
+        }
+        if let Some(stolen) = self.steal() {
+            return Some(Next::Start(stolen)); // still on the same stack: a run of stolen tasks costs no switches
+        }
+        self.report(); // that may make an owner ready
+        self.next_ready()
+    }
+
+    /// What to run next, of what is here.
+    #[inline]
+    fn next_here(&self) -> Option<Next> {
         if self.home.has_arrivals() {
             self.take_in();
         }
@@ -228,10 +247,7 @@ impl Worker {
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
-                Choice::Search => {
-                    self.report(); // that may make an owner ready
-                    return self.next_ready();
-                }
+                Choice::Search => return None,
             };
             if found.is_some() {
                 return found; // else somebody was quicker: look again
@@ -241,13 +257,13 @@ impl Worker {
 
     #[inline]
     fn next_ready(&self) -> Option<Next> {
-        let ready = self.ready.borrow_mut().pop_front()?;
+        let ready = self.ready.pop_front()?;
         Some(match ready.what {
             ReadyWhat::Fiber(seat) => {
                 self.report();
                 Next::Resume(seat)
             }
-            ReadyWhat::Future(runnable) => Next::Start(runnable),
+            ReadyWhat::Future(item) => Next::Start(RunnableRef::from_item(item)),
         })
     }
 
@@ -263,7 +279,7 @@ impl Worker {
         match self.next() {
             Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
             Some(Next::Start(runnable)) => {
-                let idle = self.idle_fibers.borrow_mut().pop();
+                let idle = self.idle_fibers.pop_back();
                 match idle {
                     Some(key) => {
                         self.handoff.set(Some(runnable));
@@ -307,6 +323,37 @@ impl Worker {
         self.shared.patient.pop_batch(0, |_| {})
     }
 
+    /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `seat` goes to the back.
+    #[inline(always)]
+    fn other_ready_fiber(&self, seat: &'static Seat) -> Option<usize> {
+        let tick = self.tick.get().wrapping_add(1);
+        let first = self.ready.front()?;
+        let ReadyWhat::Fiber(other) = first.what else { return None };
+        let undisturbed = !tick.is_multiple_of(decide::PATIENCE)
+            && !self.home.has_arrivals()
+            && self.shared.urgent.is_empty()
+            && self.deque.has_passed(first.mark);
+        if !undisturbed {
+            return None;
+        }
+        self.tick.set(tick);
+        self.report();
+        self.ready.pop_front();
+        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+        Some(HOP + other.tag() as usize)
+    }
+
+    /// Any other case: whoever is to run before `seat` goes on, if there is somebody.
+    #[inline(never)]
+    fn other_work(&self, seat: &'static Seat) -> Option<usize> {
+        if !self.has_other_work() {
+            return None;
+        }
+        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+        let successor = self.choose_successor();
+        (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
+    }
+
     /// Whether a successor is the very fiber that sits on `seat`.
     #[inline]
     pub(crate) fn is_key_of(&self, successor: usize, seat: &'static Seat) -> bool {
@@ -323,13 +370,12 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            for slot in self.fibers.take() {
-                let mut fiber = slot.fiber.into_inner();
+            for (mut fiber, strand) in self.fibers.take() {
                 if !fiber.is_done() {
                     let step = fiber.resume(EXIT);
                     debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
                 }
-                places::give_seat(slot.strand.seat);
+                places::give_seat(strand.seat);
             }
         });
         places::give_seat(trunk.seat);
@@ -342,7 +388,7 @@ impl Worker {
             }
             match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(Next::Start(runnable)) => self.start(runnable, trunk),
-                Some(Next::Resume(seat)) => self.resume(seat.tag()),
+                Some(Next::Resume(seat)) => self.resume(seat.tag(), trunk),
                 None => return,
             }
         }
@@ -350,11 +396,11 @@ impl Worker {
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
     fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
-        let idle = self.idle_fibers.borrow_mut().pop();
+        let idle = self.idle_fibers.pop_back();
         match idle.map_or_else(|| self.new_fiber(), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
-                self.resume(key);
+                self.resume(key, trunk);
             }
             Err(error) => runnable.refuse(Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) }, trunk),
         }
@@ -365,46 +411,34 @@ impl Worker {
         let seat = places::take_seat(self.home);
         let strand = Rc::new(Strand::new(seat, Some(self.clone())));
         let on_fiber = strand.clone();
-        let fiber = RefCell::new(Fiber::new(stack, move |word| run_tasks(&on_fiber, word)));
-        let mut fibers = self.fibers.borrow_mut();
-        let slot = FiberSlot { fiber, strand };
-        let key = match self.vacant.borrow_mut().pop() {
-            Some(key) => {
-                fibers[key as usize] = slot;
-                key
-            }
-            None => {
-                fibers.push(slot);
-                u32::try_from(fibers.len() - 1).expect("a worker has fewer than 2^32 stacks")
-            }
-        };
+        let fiber = Fiber::new(stack, move |word| run_tasks(&on_fiber, word));
+        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, strand);
         seat.set_tag(key);
         Ok(key)
     }
 
     /// Enters a fiber, and then whomever it names, until one names nobody.
-    fn resume(self: &Rc<Self>, mut key: u32) {
-        let fibers = self.fibers.borrow(); // nobody adds fibers while one runs: that is done here, on the trunk
-        loop {
-            let slot = &fibers[key as usize];
-            stats::add(&self.slot().counters.switches, 1);
-            match current::enter(&slot.strand, || slot.fiber.borrow_mut().resume(GO_ON)) {
-                Step::Suspended(STOP) => return,
-                Step::Suspended(hop) => key = (hop - HOP) as u32,
-                Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
-                Step::Overflowed => {
-                    let strand = slot.strand.clone();
-                    drop(fibers);
-                    return self.bury(key, strand);
+    fn resume(self: &Rc<Self>, mut key: u32, trunk: &Strand) {
+        let lost = current::enter(trunk, || {
+            loop {
+                stats::add(&self.slot().counters.switches, 1);
+                match self.fibers.enter(key, GO_ON) {
+                    Step::Suspended(STOP) => return None,
+                    Step::Suspended(hop) => key = (hop - HOP) as u32,
+                    Step::Overflowed => return Some(key),
+                    Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
                 }
             }
+        });
+        if let Some(key) = lost {
+            self.bury(key, self.fibers.strand(key), trunk);
         }
     }
 
     /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
     /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
     #[cold]
-    fn bury(self: &Rc<Self>, key: u32, strand: Rc<Strand>) {
+    fn bury(self: &Rc<Self>, key: u32, strand: Rc<Strand>, trunk: &Strand) {
         stats::add(&self.slot().counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
         // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
@@ -429,8 +463,8 @@ impl Worker {
             strand.end();
             running.fail(error, undertaker);
         }));
-        match self.idle_fibers.borrow_mut().pop().map_or_else(|| self.new_fiber(), Ok) {
-            Ok(key) => self.resume(key),
+        match self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok) {
+            Ok(key) => self.resume(key, trunk),
             Err(_) => {} // no stack for it now: the next fiber that has one sees to it first
         }
     }
@@ -467,8 +501,7 @@ impl Worker {
 
     /// One look at everything; a searcher looks again and again, less and less often.
     fn look(&self, searching: bool) -> Option<Next> {
-        let look_once = || self.next().or_else(|| self.steal().map(Next::Start));
-        let found = look_once();
+        let found = self.next();
         if found.is_some() || !searching {
             return found;
         }
@@ -485,7 +518,7 @@ impl Worker {
             if self.shared.is_stopping() {
                 return None;
             }
-            let found = look_once();
+            let found = self.next();
             if found.is_some() {
                 return found;
             }
@@ -508,7 +541,7 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
             next = worker.next();
         }
         // Nothing to start: this fiber is idle, and the one that was chosen goes on.
-        worker.idle_fibers.borrow_mut().push(strand.seat.tag());
+        worker.idle_fibers.push(strand.seat.tag());
         word = mech_fiber::suspend(match next {
             Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
             _ => STOP,
@@ -525,9 +558,8 @@ impl decide::Sight for Worker {
 
     #[inline(always)]
     fn ready(&self) -> Option<FirstReady> {
-        let ready = self.ready.borrow();
-        let first = ready.front()?;
-        Some(FirstReady { is_next: first.behind.is_none_or(|mark| self.deque.has_passed(mark)) })
+        let first = self.ready.front()?;
+        Some(FirstReady { is_next: self.deque.has_passed(first.mark) })
     }
 
     #[inline(always)]
@@ -541,17 +573,14 @@ impl decide::Sight for Worker {
     }
 }
 
-/// Lets others run first, if there are any.
-#[inline]
+/// Lets others run first, if there are any. Inlined for the reason that [`Strand::wait`] is.
+#[inline(always)]
 pub(crate) fn yield_now(strand: &Strand) {
-    let Some(worker) = &strand.worker else {
-        return std::thread::yield_now();
+    let successor = match &strand.worker {
+        Some(worker) => worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)),
+        None => return std::thread::yield_now(),
     };
-    if worker.has_other_work() {
-        worker.enqueue_behind_all(ReadyWhat::Fiber(strand.seat));
-        let successor = worker.choose_successor();
-        if !worker.is_key_of(successor, strand.seat) {
-            mech_fiber::suspend(successor);
-        } // else the others were taken meanwhile
+    if let Some(successor) = successor {
+        mech_fiber::suspend(successor);
     }
 }

@@ -26,7 +26,7 @@ impl Drop for Own {
 }
 
 /// Runs `f` with the strand of this thread.
-#[inline]
+#[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
     let mut current = CURRENT.get();
     if current.is_null() {
@@ -55,4 +55,10 @@ pub(crate) fn enter<R>(strand: &Strand, f: impl FnOnce() -> R) -> R {
     }
     let _back = Back(CURRENT.replace(strand));
     f()
+}
+
+/// Makes `strand` current, inside an [`enter`] that will put the one before back. The caller keeps it while it is current.
+#[inline(always)]
+pub(super) fn set(strand: &Strand) {
+    CURRENT.set(strand);
 }

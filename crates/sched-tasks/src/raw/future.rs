@@ -168,10 +168,11 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     let header = &cell.front.header;
     // SAFETY: ours while RUNNING.
     let rest = unsafe { &mut *cell.rest.get() };
-    // SAFETY: dropped here only, since it ends once.
-    let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut rest.future) }));
     let locals = std::mem::take(&mut rest.locals);
-    drop(locals);
+    let dropped = task::clean_up(header, this, strand, locals, || {
+        // SAFETY: dropped here only, since it ends once.
+        unsafe { ManuallyDrop::drop(&mut rest.future) }
+    });
     if rest.place != NO_PLACE {
         header.scope.delist(rest.place);
     }

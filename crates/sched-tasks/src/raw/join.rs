@@ -10,7 +10,7 @@
 use std::{
     any::Any,
     cell::UnsafeCell,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
 };
 
@@ -71,8 +71,8 @@ where
     match (first, second, half.closure.into_inner()) {
         (Ok(first), None, Some(closure)) => (first, closure()),
         (Ok(first), Some(Ok(second)), None) => (first, second),
-        (Ok(_), Some(Err(panic)), None) => resume_unwind(panic),
-        (Err(panic), ..) => resume_unwind(panic),
+        (Ok(_), Some(Err(panic)), None) => strand::resume_unwind(panic),
+        (Err(panic), ..) => strand::resume_unwind(panic),
         _ => unreachable!("the second half was run or taken back"),
     }
 }

@@ -9,9 +9,12 @@
 //! never reused, and its frames count as left only when an undertaker has waited in their place (see `scope`).
 
 pub(crate) mod current;
+pub(crate) mod fibers;
 pub(crate) mod future;
 pub(crate) mod join;
+pub(crate) mod local_queue;
 pub(crate) mod lock;
 mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;
+pub(crate) mod unblock;
