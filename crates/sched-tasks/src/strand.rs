@@ -270,6 +270,12 @@ pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
     current::with(f)
 }
 
+/// The same for a function that is to be inlined: a closure cannot be told to be.
+#[inline(always)]
+pub(crate) fn with_arg<A, R>(arg: A, f: impl FnOnce(A, &Strand) -> R) -> R {
+    current::with_arg(arg, f)
+}
+
 /// A plain thread's strand, with its own home.
 pub(crate) fn for_thread() -> Strand {
     Strand::new(places::take_seat(places::take_home()), None)

@@ -14,7 +14,7 @@ use mech_sync::Ticket;
 
 use super::{
     bounded::Bounded,
-    error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
+    error::{RecvError, RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
     rendezvous::Rendezvous,
     unbounded::Unbounded,
 };
@@ -181,8 +181,14 @@ impl<T> Core<T> {
         Ok(()) // a receiver took it out of our hands
     }
 
+    /// Receives, waiting as long as it takes.
+    #[inline(always)]
+    pub(super) fn recv_forever(&self, strand: &Strand) -> Result<T, RecvError> {
+        self.recv(strand, None).map_err(|_| RecvError)
+    }
+
     /// Receives, waiting until there is something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn recv(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         strand.checkpoint();
         match self.try_recv() {
@@ -192,7 +198,8 @@ impl<T> Core<T> {
         }
     }
 
-    #[inline(never)]
+    /// Inlined for the reason that [`Strand::wait`] is: most receivers wait, and two wrong guesses cost more than all of this.
+    #[inline(always)]
     fn recv_slowly(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let seen = match self {
             Self::Bounded(channel) => wait::spin_until(strand, || channel.can_recv()),

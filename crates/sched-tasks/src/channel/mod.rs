@@ -188,9 +188,9 @@ impl<T> Receiver<T> {
     /// assert!(rx.recv().is_err());
     /// # Ok::<(), sched_tasks::TaskError>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
-        strand::with(|strand| self.core().recv(strand, None)).map_err(|_| RecvError)
+        strand::with_arg(self.core(), Core::recv_forever)
     }
 
     /// Takes the oldest value if there is one now.

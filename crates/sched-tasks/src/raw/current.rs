@@ -28,13 +28,19 @@ impl Drop for Own {
 /// Runs `f` with the strand of this thread.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
+    with_arg((), |(), strand| f(strand))
+}
+
+/// The same, with something to work on.
+#[inline(always)]
+pub(crate) fn with_arg<A, R>(arg: A, f: impl FnOnce(A, &Strand) -> R) -> R {
     let mut current = CURRENT.get();
     if current.is_null() {
         current = adopt_thread();
     }
     // SAFETY: not null, so by the invariant it lives while it is current; and it stays current while `f` runs on it: a fiber that stops
     // meanwhile finds itself current again when it goes on.
-    f(unsafe { &*current })
+    f(arg, unsafe { &*current })
 }
 
 #[cold]
