@@ -66,7 +66,8 @@ pub fn shield<R>(body: impl FnOnce() -> R) -> R {
     struct Lower;
     impl Drop for Lower {
         fn drop(&mut self) {
-            strand::with(|strand| strand.shields.set(strand.shields.get() - 1));
+            // A thread that ends may have another strand by now, without shields.
+            strand::with(|strand| strand.shields.set(strand.shields.get().saturating_sub(1)));
         }
     }
     strand::with(|strand| strand.shields.set(strand.shields.get() + 1));

@@ -5,7 +5,7 @@
 //!
 //! # Why it holds
 //! A worker sets it around a resume to a strand that it keeps in an `Rc` meanwhile. A plain thread's strand lives in `OWN` and takes its pointer out when the
-//! thread ends.
+//! thread ends; what still runs on the thread after that gets a strand for each call.
 
 use std::{cell::Cell, ptr};
 
@@ -45,15 +45,26 @@ pub(crate) fn get() -> StrandRef {
     let mut current = CURRENT.get();
     if current.is_null() {
         current = adopt_thread();
+        if current.is_null() {
+            return with_late(f);
+        }
     }
     StrandRef(current)
 }
 
+/// The thread's own strand from now on; null if the thread ends and has given it up.
 #[cold]
 fn adopt_thread() -> *const Strand {
-    let own = OWN.with(|own| ptr::from_ref(&*own.0));
+    let own = OWN.try_with(|own| ptr::from_ref(&*own.0)).unwrap_or(ptr::null());
     CURRENT.set(own);
     own
+}
+
+/// Runs `f` with a strand for this once: destructors of thread-local values may wake others, and even wait.
+#[cold]
+fn with_late<R>(f: impl FnOnce(&Strand) -> R) -> R {
+    let own = Own(Box::new(strand::for_thread()));
+    enter(&own.0, || f(&own.0))
 }
 
 /// Makes `strand` current while `f` runs, then the one before.
