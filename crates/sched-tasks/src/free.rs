@@ -128,7 +128,7 @@ where
 /// A half of a `join` failed on the runtime: on the caller's thread that is a panic again.
 #[cold]
 fn rethrow(error: TaskError) -> ! {
-    strand::resume_unwind(Box::new(error.to_string()))
+    strand::current().rethrow(Box::new(error.to_string()))
 }
 
 /// Which task is running. None on a plain thread.
