@@ -66,7 +66,8 @@ pub fn shield<R>(body: impl FnOnce() -> R) -> R {
     struct Lower;
     impl Drop for Lower {
         fn drop(&mut self) {
-            strand::with(|strand| strand.shields.set(strand.shields.get() - 1));
+            // A thread that ends may have another strand by now, without shields.
+            strand::with(|strand| strand.shields.set(strand.shields.get().saturating_sub(1)));
         }
     }
     strand::with(|strand| strand.shields.set(strand.shields.get() + 1));
@@ -127,7 +128,7 @@ where
 /// A half of a `join` failed on the runtime: on the caller's thread that is a panic again.
 #[cold]
 fn rethrow(error: TaskError) -> ! {
-    strand::resume_unwind(Box::new(error.to_string()))
+    strand::current().rethrow(Box::new(error.to_string()))
 }
 
 /// Which task is running. None on a plain thread.

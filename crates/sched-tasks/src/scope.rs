@@ -122,7 +122,7 @@ where
                 }
             };
             core.wait(strand);
-            core.verdict(body)
+            core.verdict(strand, body)
         })
     })
 }

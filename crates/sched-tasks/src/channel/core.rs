@@ -202,6 +202,13 @@ impl<T> Core<T> {
         };
         let mut timed_out = false;
         let mut try_first = seen;
+        if !seen && wait::linger(strand) {
+            let found = self.try_recv();
+            wait::lingered(strand, found.is_ok());
+            if let Ok(value) = found {
+                return Ok(value);
+            }
+        }
         loop {
             if try_first {
                 match self.try_recv() {

@@ -5,7 +5,7 @@
 //!
 //! # Why it holds
 //! A worker sets it around a resume to a strand that it keeps in an `Rc` meanwhile. A plain thread's strand lives in `OWN` and takes its pointer out when the
-//! thread ends.
+//! thread ends; what still runs on the thread after that gets one that is leaked.
 
 use std::{cell::Cell, ptr};
 
@@ -49,9 +49,12 @@ pub(crate) fn get() -> StrandRef {
     StrandRef(current)
 }
 
+/// The thread's own strand from now on. A thread that ends and has given it up gets another, which nobody takes back: destructors of
+/// thread-local values may wake others, and even wait.
 #[cold]
 fn adopt_thread() -> *const Strand {
-    let own = OWN.with(|own| ptr::from_ref(&*own.0));
+    let own = OWN.try_with(|own| ptr::from_ref(&*own.0));
+    let own = own.unwrap_or_else(|_| Box::leak(Box::new(strand::for_thread())));
     CURRENT.set(own);
     own
 }

@@ -1,6 +1,7 @@
 //! Wakers of spawned futures: never lost, never too many, never dangling.
 
 use std::{
+    cell::Cell,
     future::{Future, pending, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -324,4 +325,33 @@ fn a_finished_task_polled_again_panics_and_harms_nobody() {
         Ok(())
     })
     .unwrap();
+}
+
+/// Wakes when its thread ends: after the thread's own memory of the runtime is gone, as it was made first.
+struct WakesAtExit(Cell<Option<Waker>>);
+
+impl Drop for WakesAtExit {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            yield_now();
+            waker.wake();
+        }
+    }
+}
+
+thread_local! {
+    static AT_EXIT: WakesAtExit = const { WakesAtExit(Cell::new(None)) };
+}
+
+#[test]
+fn a_thread_that_ends_still_wakes() {
+    let (tx, rx) = mpsc::channel::<Waker>();
+    let ending = thread::spawn(move || {
+        AT_EXIT.with(|_| ()); // destroyed last
+        yield_now(); // the thread is known to the runtime
+        let waker = rx.recv().unwrap();
+        AT_EXIT.with(|at_exit| at_exit.0.set(Some(waker)));
+    });
+    spawn_and_wait(Again { left: 1, wake: |waker: &Waker| tx.send(waker.clone()).unwrap() });
+    ending.join().unwrap();
 }
