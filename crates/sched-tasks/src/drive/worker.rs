@@ -15,11 +15,9 @@
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
-    hint,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Duration, Instant},
 };
 
 use mech_fiber::{Fiber, Step};
@@ -42,9 +40,6 @@ use crate::{
     },
     strand::{self, Strand, Woken},
 };
-
-/// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
-const SEARCH_STEPS: u32 = 8;
 
 /// What to resume an idle fiber with.
 const GO_ON: usize = 0;
@@ -98,7 +93,7 @@ enum ReadyWhat {
 }
 
 /// What to do next.
-enum Next {
+pub(super) enum Next {
     Start(RunnableRef),
     Resume(&'static Seat),
 }
@@ -127,7 +122,7 @@ impl Worker {
     }
 
     #[inline]
-    fn slot(&self) -> &WorkerSlot {
+    pub(super) fn slot(&self) -> &WorkerSlot {
         &self.shared.workers[self.index]
     }
 
@@ -233,7 +228,7 @@ impl Worker {
 
     /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
-    fn next(&self) -> Option<Next> {
+    pub(super) fn next(&self) -> Option<Next> {
         if let Some(next) = self.next_here() {
             return Some(next);
         }
@@ -491,71 +486,6 @@ impl Worker {
             Err(_) => {} // no stack for it now: the next fiber that has one sees to it first
         }
     }
-
-    // ---- waiting for work ----
-
-    /// Looks everywhere, for a while, then sleeps until there is something. None: the runtime is stopping.
-    #[cold]
-    fn search(&self) -> Option<Next> {
-        let idle = &self.shared.idle;
-        let may_steal = || self.slot().may_steal.load(Relaxed);
-        let mut searching = may_steal() && idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
-        loop {
-            if let Some(next) = self.look(searching) {
-                if searching {
-                    idle.end_search();
-                }
-                return Some(next);
-            }
-            let takes_all = may_steal();
-            idle.fall_asleep(self.home, searching, takes_all);
-            let unchanged = may_steal() == takes_all;
-            if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping()
-            {
-                stats::add(&self.slot().counters.parks, 1);
-                self.home.sleep(None);
-                stats::add(&self.slot().counters.wakes, 1);
-            }
-            searching = idle.stay_awake(self.home);
-            if searching && !may_steal() {
-                idle.pass_on();
-                searching = false;
-            }
-            if self.shared.is_stopping() && !self.home.has_arrivals() && !self.shared.has_work(self.index) {
-                if searching {
-                    idle.end_search();
-                }
-                return None;
-            }
-        }
-    }
-
-    /// One look at everything; a searcher looks again and again, less and less often.
-    fn look(&self, searching: bool) -> Option<Next> {
-        let found = self.next();
-        if found.is_some() || !searching {
-            return found;
-        }
-        for step in 0..SEARCH_STEPS {
-            let pause_end = Instant::now() + Duration::from_micros(1 << step);
-            while Instant::now() < pause_end {
-                if self.home.has_arrivals() || self.shared.has_work(self.index) {
-                    break;
-                }
-                for _ in 0..8 {
-                    hint::spin_loop();
-                }
-            }
-            if self.shared.is_stopping() {
-                return None;
-            }
-            let found = self.next();
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
 }
 
 /// What a fiber does: task after task. Returns when the worker exits.
@@ -612,9 +542,10 @@ impl decide::Sight for Worker {
 /// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
 #[inline(always)]
 pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
-    let successor = strand.worker.as_ref().and_then(|worker| worker.other_ready_fiber(strand.seat));
+    let Some(worker) = &strand.worker else { return false };
+    let successor = worker.other_ready_fiber(strand.seat);
     if let Some(successor) = successor {
-        mech_fiber::suspend(successor);
+        strand.suspend(worker, successor);
     }
     successor.is_some()
 }
