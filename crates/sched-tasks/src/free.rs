@@ -56,7 +56,7 @@ pub fn is_cancelled() -> bool {
 /// use sched_tasks::{nursery, shield, yield_now};
 ///
 /// let mut saved = false;
-/// let outcome = nursery(|n| {
+/// let outcome: Result<(), _> = nursery(|n| {
 ///     n.cancel();
 ///     shield(|| {
 ///         yield_now(); // would unwind, outside a shield
@@ -66,7 +66,6 @@ pub fn is_cancelled() -> bool {
 ///     unreachable!()
 /// });
 /// assert!(saved && outcome.unwrap_err().is_cancelled());
-/// # #[allow(unreachable_code)] fn never() -> Result<(), sched_tasks::TaskError> { Ok(()) }
 /// ```
 pub fn shield<R>(body: impl FnOnce() -> R) -> R {
     struct Lower;

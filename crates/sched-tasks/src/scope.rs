@@ -77,10 +77,10 @@ where
 /// Opens a nursery that is like `options` say. See [`nursery`].
 ///
 /// ```
-/// use sched_tasks::{NurseryOptions, OnFailure, nursery_with};
+/// use sched_tasks::{NurseryOptions, OnFailure, TaskError, nursery_with};
 ///
 /// let outcome = nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
-///     n.try_spawn(|| Err::<(), _>("no such file".into()));
+///     n.try_spawn(|| Err::<(), _>(TaskError::msg("no such file")));
 ///     n.spawn(|| 2 + 2).join() // still runs
 /// });
 /// assert!(outcome.is_err()); // but the failure is not forgotten
