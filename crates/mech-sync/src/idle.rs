@@ -15,6 +15,9 @@
 //! while a single item wakes one. A searcher whose second look finds work is a searcher again, for publishers may have
 //! relied on it meanwhile. One that slept is not: its second look found nothing, so nothing was left to it.
 //!
+//! A worker that may not take all work (it does not steal) is rung only if nobody else sleeps, and passes on at once what it was rung for. So
+//! nobody relies on its search.
+//!
 //! # Rejected
 //! Ringing on every push: correct, but threads wake to find the work already taken.
 //!
@@ -50,6 +53,8 @@ struct Sleeper {
     home: &'static Home,
     /// It searched until it gave up.
     was_searching: bool,
+    /// It can take whatever is published. Those who cannot stand first in the list, and are rung last.
+    takes_all: bool,
 }
 
 impl Idle {
@@ -64,15 +69,16 @@ impl Idle {
         or_planted!(fence(SeqCst), "publish-without-fence" => ()); // pairs with the fence in `fall_asleep`
         let census = self.census.load(Relaxed);
         if census != 0 && census < SEARCHER {
-            self.ring_one();
+            self.ring_if(|_| true);
         }
     }
 
+    /// Rings the sleeper whose turn it is, if it is `wanted`.
     #[cold]
-    fn ring_one(&self) {
+    fn ring_if(&self, wanted: impl Fn(&Sleeper) -> bool) {
         let home = {
             let mut sleepers = lock(&self.sleepers);
-            let Some(Sleeper { home, .. }) = sleepers.pop() else { return };
+            let Some(Sleeper { home, .. }) = sleepers.pop_if(|sleeper| wanted(sleeper)) else { return };
             self.census.fetch_add(SEARCHER - SLEEPER, Relaxed); // it wakes as a searcher
             home
         };
@@ -101,12 +107,24 @@ impl Idle {
         }
     }
 
-    /// A worker gives up. It must now look at everything once more, then `Home::sleep` or [`Idle::stay_awake`].
-    pub fn fall_asleep(&self, home: &'static Home, was_searching: bool) {
+    /// A searcher that cannot take everything stops searching, in favour of a sleeper that can.
+    pub fn pass_on(&self) {
+        self.census.fetch_sub(SEARCHER, Relaxed);
+        fence(SeqCst); // as in `published`
+        let census = self.census.load(Relaxed);
+        if census != 0 && census < SEARCHER {
+            self.ring_if(|sleeper| sleeper.takes_all);
+        }
+    }
+
+    /// A worker gives up; `takes_all` says whether it can take whatever is published. It must now look at everything once more, then `Home::sleep` or
+    /// [`Idle::stay_awake`].
+    pub fn fall_asleep(&self, home: &'static Home, was_searching: bool, takes_all: bool) {
         home.fall_asleep(); // first: whoever finds us in the list must be able to ring
         {
             let mut sleepers = lock(&self.sleepers);
-            sleepers.push(Sleeper { home, was_searching });
+            let at = if takes_all { sleepers.len() } else { 0 };
+            sleepers.insert(at, Sleeper { home, was_searching, takes_all });
             self.census.fetch_add(SLEEPER.wrapping_sub(if was_searching { SEARCHER } else { 0 }), Relaxed);
         }
         or_planted!(fence(SeqCst), "give-up-without-fence" => ()); // pairs with the fence in `published`
@@ -119,7 +137,7 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         let Some(at) = sleepers.iter().position(|sleeper| std::ptr::eq(sleeper.home, home)) else { return true };
         let still_searching =
-            sleepers.swap_remove(at).was_searching && !or_planted!(home.has_slept(), "second-look-ends-search" => true);
+            sleepers.remove(at).was_searching && !or_planted!(home.has_slept(), "second-look-ends-search" => true);
         self.census.fetch_add(if still_searching { SEARCHER - SLEEPER } else { SLEEPER.wrapping_neg() }, Relaxed);
         still_searching
     }

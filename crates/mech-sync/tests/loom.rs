@@ -463,7 +463,7 @@ mod idle {
         /// Looks for one item as a worker does, and returns when it has one.
         fn find_work(&self, home: &'static Home, mut searching: bool) {
             while !self.work.take() {
-                self.idle.fall_asleep(home, searching);
+                self.idle.fall_asleep(home, searching, true);
                 if !self.work.any() {
                     home.sleep(None);
                 }
@@ -540,7 +540,7 @@ mod idle {
                 if searching {
                     house.idle.end_search();
                 }
-                house.idle.fall_asleep(home, false);
+                house.idle.fall_asleep(home, false, true);
                 if (arrived == 0 || !worked) && !home.has_arrivals() && !house.work.any() {
                     home.sleep(None);
                 }
@@ -601,7 +601,7 @@ mod injector {
                     if let Some(parcel) = injector.pop_batch(0, |_| {}) {
                         return parcel.take();
                     }
-                    idle.fall_asleep(home, false);
+                    idle.fall_asleep(home, false, true);
                     if injector.is_empty() {
                         home.sleep(None);
                     }

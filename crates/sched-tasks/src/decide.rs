@@ -6,8 +6,9 @@
 //!
 //! # Why they hold
 //! Started tasks go on in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
-//! A worker with only unstarted tasks takes the newest, for its warm caches. But every [`PATIENCE`] choices it takes the oldest unstarted task, and as
-//! often it looks into the shared queue before its own.
+//! A worker with only unstarted tasks takes the newest, for its warm caches. High priority goes before, low priority after everything. But every
+//! [`PATIENCE`]th choice belongs to what is otherwise put off: the shared queue, the oldest unstarted task, the first started one and low priority
+//! take turns to be asked first.
 //!
 //! # Rejected
 //! Marks for woken tasks as well: a tree of tasks then opens breadth first, and a million stacks wait where six would do.
@@ -25,6 +26,8 @@ pub trait Sight {
     fn unstarted(&self) -> bool;
     /// There are tasks in the shared queue.
     fn injected(&self) -> bool;
+    /// A task of low priority waits for any worker.
+    fn patient(&self) -> bool;
 }
 
 /// The started task that has waited longest.
@@ -48,6 +51,8 @@ pub enum Choice {
     Oldest,
     /// The shared queue.
     Injected,
+    /// The shared queue of low priority.
+    Patient,
     /// Nothing here: rob others, then look at what has low priority, then sleep.
     Search,
 }
@@ -55,16 +60,13 @@ pub enum Choice {
 /// The place where a worker chooses. `tick` counts its choices.
 #[inline(always)]
 pub fn choose(tick: u32, sight: &impl Sight) -> Choice {
+    if tick.is_multiple_of(PATIENCE)
+        && let Some(choice) = put_off(tick / PATIENCE, sight)
+    {
+        return choice;
+    }
     if sight.urgent() {
         return Choice::Urgent;
-    }
-    if tick.is_multiple_of(PATIENCE) {
-        if sight.injected() {
-            return Choice::Injected;
-        }
-        if sight.unstarted() {
-            return Choice::Oldest;
-        }
     }
     match sight.ready() {
         Some(FirstReady { is_next: true }) => Choice::Ready,
@@ -73,6 +75,17 @@ pub fn choose(tick: u32, sight: &impl Sight) -> Choice {
         None if sight.injected() => Choice::Injected,
         None => Choice::Search,
     }
+}
+
+/// What is put off otherwise, if there is any: four kinds, asked in turn, so that none keeps another waiting for ever.
+#[cold]
+fn put_off(turn: u32, sight: &impl Sight) -> Option<Choice> {
+    (0..4).find_map(|later| match turn.wrapping_add(later) % 4 {
+        1 => sight.injected().then_some(Choice::Injected),
+        2 => sight.unstarted().then_some(Choice::Oldest),
+        3 => sight.ready().map(|first| if first.is_next { Choice::Ready } else { Choice::Oldest }),
+        _ => sight.patient().then_some(Choice::Patient),
+    })
 }
 
 /// How a thief picks its victims.
@@ -131,6 +144,7 @@ mod tests {
         ready: Option<FirstReady>,
         unstarted: bool,
         injected: bool,
+        patient: bool,
     }
 
     impl Sight for View {
@@ -146,9 +160,12 @@ mod tests {
         fn injected(&self) -> bool {
             self.injected
         }
+        fn patient(&self) -> bool {
+            self.patient
+        }
     }
 
-    const NOTHING: View = View { urgent: false, ready: None, unstarted: false, injected: false };
+    const NOTHING: View = View { urgent: false, ready: None, unstarted: false, injected: false, patient: false };
     const FIRST: Option<FirstReady> = Some(FirstReady { is_next: true });
     const BEHIND_OLDER: Option<FirstReady> = Some(FirstReady { is_next: false });
 
@@ -172,10 +189,19 @@ mod tests {
         assert_eq!(turns(busy, Choice::Oldest), 1);
     }
 
+    const ALL: View = View { urgent: true, ready: FIRST, unstarted: true, injected: true, patient: true };
+
     #[test]
-    fn high_priority_goes_before_everything() {
-        let all = View { urgent: true, ready: FIRST, unstarted: true, injected: true };
-        assert!((0..100).all(|tick| choose(tick, &all) == Choice::Urgent));
+    fn high_priority_goes_before_everything_but_what_was_put_off() {
+        assert!((1..PATIENCE).all(|tick| choose(tick, &ALL) == Choice::Urgent));
+    }
+
+    #[test]
+    fn whatever_keeps_arriving_everything_gets_its_turn() {
+        let chosen: Vec<_> = (0..PATIENCE * 4).map(|tick| choose(tick, &ALL)).collect();
+        for wanted in [Choice::Urgent, Choice::Ready, Choice::Oldest, Choice::Injected, Choice::Patient] {
+            assert!(chosen.contains(&wanted), "{wanted:?} starves");
+        }
     }
 
     #[test]

@@ -29,13 +29,8 @@ where
 /// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
 #[inline(always)]
 pub fn yield_now() {
-    strand::with(yield_strand);
-}
-
-/// By name, because a closure cannot be told to be inlined; see [`Strand::wait`].
-#[inline(always)]
-fn yield_strand(strand: &Strand) {
-    worker::yield_now(strand);
+    let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
+    worker::yield_now(&strand);
     strand.checkpoint();
 }
 
@@ -62,8 +57,8 @@ pub fn is_cancelled() -> bool {
 ///         yield_now(); // would unwind, outside a shield
 ///         saved = true;
 ///     });
-///     yield_now();
-///     unreachable!()
+///     yield_now(); // unwinds
+///     Ok("never")
 /// });
 /// assert!(saved && outcome.unwrap_err().is_cancelled());
 /// ```
@@ -133,7 +128,7 @@ where
 /// A half of a `join` failed on the runtime: on the caller's thread that is a panic again.
 #[cold]
 fn rethrow(error: TaskError) -> ! {
-    strand::resume_unwind(Box::new(error.to_string()))
+    strand::current().rethrow(Box::new(error.to_string()))
 }
 
 /// Which task is running. None on a plain thread.

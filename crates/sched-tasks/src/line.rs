@@ -76,7 +76,7 @@ impl<N> Waits<N> {
     pub(crate) fn claim_if(&mut self, mut wanted: impl FnMut(&N) -> bool) -> Option<Claimed> {
         while let Some(Wait { ticket, code, note }) = self.queue.front() {
             let (ticket, code) = (*ticket, *code);
-            if !ticket.is_woken() && !wanted(note) {
+            if !wanted(note) && !ticket.is_woken() {
                 return None;
             }
             self.queue.pop_front();

@@ -388,14 +388,14 @@ impl NurseryCore {
     }
 
     /// What the block is worth: failed before cancelled before success.
-    pub(crate) fn verdict<T>(&self, body: Body<T>) -> Result<T, TaskError> {
+    pub(crate) fn verdict<T>(&self, strand: &Strand, body: Body<T>) -> Result<T, TaskError> {
         let (first, others, cancelled_for, dismissed) = {
             let mut inner = self.inner.lock();
             (inner.first.take(), std::mem::take(&mut inner.others), inner.cancelled_for.take(), inner.dismissed)
         };
         let cancelled = || TaskError::new(cancelled_for.clone().unwrap_or(Reason::Cancelled), None);
         match (body, first) {
-            (Body::Panicked(payload), _) => strand::resume_unwind(payload),
+            (Body::Panicked(payload), _) => strand.rethrow(payload),
             (_, Some(first)) => Err(first.with_others(others)),
             (Body::Returned(Ok(value)), None) if dismissed || self.state() == NurseryState::Closed => Ok(value),
             (Body::Returned(Err(error)), None) if self.state() == NurseryState::Closed => Err(error),

@@ -2,16 +2,10 @@
 
 use std::{
     any::Any,
-    cell::RefCell,
     sync::{Arc, Once},
 };
 
 use crate::{error::Reason, strand};
-
-thread_local! {
-    /// Where the last panic of this thread happened. Read by the `catch_unwind` that follows; a fiber does not leave its thread in between.
-    static LAST: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
-}
 
 /// Puts our hook in front of the present one, once.
 pub(crate) fn install_hook() {
@@ -20,8 +14,10 @@ pub(crate) fn install_hook() {
         let next = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let at = info.location().map(|at| Arc::from(at.to_string()));
-            let _ = LAST.try_with(|last| *last.borrow_mut() = at);
-            strand::with(|strand| strand.unwinding.set(true));
+            strand::with(|strand| {
+                *strand.panicked_at.borrow_mut() = at;
+                strand.unwinding.set(true);
+            });
             next(info);
         }));
     });
@@ -36,5 +32,10 @@ pub(crate) fn reason(payload: &(dyn Any + Send)) -> Reason {
     } else {
         Arc::from("(the panic's payload is not a text)")
     };
-    Reason::Panicked { message, location: LAST.with(|last| last.borrow_mut().take()) }
+    Reason::Panicked { message, location: take_place() }
+}
+
+/// Where the last panic of this strand happened, told once.
+pub(crate) fn take_place() -> Option<Arc<str>> {
+    strand::with(|strand| strand.panicked_at.take())
 }

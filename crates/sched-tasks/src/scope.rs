@@ -77,10 +77,10 @@ where
 /// Opens a nursery that is like `options` say. See [`nursery`].
 ///
 /// ```
-/// use sched_tasks::{NurseryOptions, OnFailure, TaskError, nursery_with};
+/// use sched_tasks::{NurseryOptions, OnFailure, nursery_with};
 ///
 /// let outcome = nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
-///     n.try_spawn(|| Err::<(), _>(TaskError::msg("no such file")));
+///     n.try_spawn(|| Ok("12x".parse::<u32>()?)); // fails
 ///     n.spawn(|| 2 + 2).join() // still runs
 /// });
 /// assert!(outcome.is_err()); // but the failure is not forgotten
@@ -122,7 +122,7 @@ where
                 }
             };
             core.wait(strand);
-            core.verdict(body)
+            core.verdict(strand, body)
         })
     })
 }

@@ -5,8 +5,11 @@
 //! seat is kicked. No other thread ever runs it.
 
 use std::{
+    any::Any,
     cell::{Cell, RefCell},
+    panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
+    sync::Arc,
     time::Instant,
 };
 
@@ -43,8 +46,12 @@ pub(crate) struct Strand {
     pub(crate) shields: Cell<u32>,
     /// A panic or a cancellation is on its way up.
     pub(crate) unwinding: Cell<bool>,
+    /// Where the last panic happened.
+    pub(crate) panicked_at: RefCell<Option<Arc<str>>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
+    /// Whether it pays to let others run before it waits; see `wait::linger`.
+    pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
     pub(crate) open: Cell<Option<OpenRef>>,
 }
@@ -69,8 +76,10 @@ impl Strand {
             running: Cell::new(None),
             shields: Cell::new(0),
             unwinding: Cell::new(false),
+            panicked_at: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            linger_credit: Cell::new(1),
             open: Cell::new(None),
         }
     }
@@ -120,9 +129,28 @@ impl Strand {
         }
         let successor = worker.choose_successor();
         if !worker.is_key_of(successor, self.seat) {
-            mech_fiber::suspend(successor);
+            self.suspend(worker, successor);
         } // else it was delivered already
         true
+    }
+
+    /// Leaves the fiber for `successor`. Whoever runs meanwhile on this thread must not take this fiber's unwinding for its own.
+    #[inline(always)]
+    pub(crate) fn suspend(&self, worker: &Worker, successor: usize) {
+        if std::thread::panicking() || self.unwinding.get() {
+            return self.suspend_unwinding(worker, successor);
+        }
+        mech_fiber::suspend(successor);
+    }
+
+    #[cold]
+    fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
+        let unwinding = self.is_unwinding();
+        self.unwinding.set(unwinding); // what was caught is over
+        let stopped = &worker.stopped_unwinding;
+        stopped.set(stopped.get() + u32::from(unwinding));
+        mech_fiber::suspend(successor);
+        stopped.set(stopped.get() - u32::from(unwinding));
     }
 
     #[cold]
@@ -158,6 +186,9 @@ impl Strand {
     /// Begins a task on this strand, in the nursery `scope`.
     #[inline]
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
+        if let Some(worker) = &self.worker {
+            worker.report_others_than(scope);
+        }
         self.scope.set(Some(scope));
         self.base.set(Some(scope));
         self.running.set(Some(running));
@@ -174,14 +205,33 @@ impl Strand {
 
     #[cold]
     fn clean_up(&self) {
+        self.shields.set(1); // destructors may block, and are not interrupted
+        while self.has_locals.replace(false) {
+            let locals = self.locals.take();
+            // The borrow is over: it may make new ones. If it panics, the hook has told; the task ended before.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(locals)));
+        }
         if let (Some(place), Some(scope)) = (self.enlisted.take(), self.base.get()) {
             scope.delist(place);
         }
         self.shields.set(0);
         self.unwinding.set(false);
-        self.has_locals.set(false);
-        let locals = self.locals.take();
-        drop(locals); // may run foreign destructors: the borrow is over
+    }
+
+    /// Gives the task that runs here the values it had elsewhere.
+    pub(crate) fn put_locals(&self, locals: Locals) {
+        self.locals.replace(locals);
+        self.has_locals.set(true);
+    }
+
+    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
+    pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
+        self.begin(running, scope);
+        self.shields.set(1);
+        let outcome = catch_unwind(AssertUnwindSafe(drop));
+        self.shields.set(0);
+        self.end();
+        outcome
     }
 
     /// Whether the running task has been told to stop and may not put it off.
@@ -190,10 +240,11 @@ impl Strand {
         self.scope.get().is_some_and(|scope| scope.is_cancelled()) && self.shields.get() == 0 && !self.is_unwinding()
     }
 
-    /// Destructors that block must not be interrupted: a second unwinding would abort. The flag alone would outlive a
-    /// `catch_unwind` in the task, and `panicking` alone may speak of another fiber of this thread.
+    /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
+    /// fibers has stopped in the middle of an unwinding, only the flag tells, which outlives a `catch_unwind` in the task.
     fn is_unwinding(&self) -> bool {
-        self.unwinding.get() && std::thread::panicking()
+        let elsewhere = || self.worker.as_ref().is_some_and(|worker| worker.stopped_unwinding.get() > 0);
+        std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
     /// Leaves the task by unwinding if it was cancelled.
@@ -207,8 +258,14 @@ impl Strand {
     /// Unwinds to the nearest nursery or the end of the task. Not a panic: no hook runs and nothing is printed.
     #[cold]
     pub(crate) fn unwind(&self) -> ! {
+        self.rethrow(Box::new(Cancellation))
+    }
+
+    /// Unwinds with what was caught before.
+    #[cold]
+    pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
         self.unwinding.set(true);
-        std::panic::resume_unwind(Box::new(Cancellation))
+        std::panic::resume_unwind(payload)
     }
 
     /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
@@ -257,18 +314,13 @@ impl Strand {
 #[derive(Debug)]
 pub(crate) struct Cancellation;
 
-/// Lets a panic that was caught elsewhere go on here. Destructors that block meanwhile are not interrupted.
-#[cold]
-pub(crate) fn resume_unwind(payload: Box<dyn std::any::Any + Send>) -> ! {
-    with(|strand| strand.unwinding.set(true));
-    std::panic::resume_unwind(payload)
-}
-
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
-    current::with(f)
+    f(&current::get())
 }
+
+pub(crate) use current::get as current;
 
 /// A plain thread's strand, with its own home.
 pub(crate) fn for_thread() -> Strand {

@@ -250,14 +250,14 @@ fn work_rings_a_sleeper_only_if_nobody_searches() {
     let (idle, home) = (Idle::new(), leak(Home::for_thread()));
     let soon = || Some(Instant::now() + Duration::from_millis(1));
     assert!(idle.begin_search(1));
-    idle.fall_asleep(home, false);
+    idle.fall_asleep(home, false, true);
     assert!(idle.any_sleeper());
     idle.published();
     assert!(!home.sleep(soon()), "the searcher will see it");
     assert!(!idle.stay_awake(home));
     assert!(!idle.any_sleeper());
 
-    idle.fall_asleep(home, false);
+    idle.fall_asleep(home, false, true);
     idle.end_search(); // the last searcher passes the search on
     assert!(home.sleep(None));
     assert!(idle.stay_awake(home), "it was rung to search");
@@ -270,19 +270,44 @@ fn work_rings_a_sleeper_only_if_nobody_searches() {
 fn a_searcher_that_changes_its_mind_still_searches() {
     let (idle, home) = (Idle::new(), leak(Home::for_thread()));
     assert!(idle.begin_search(1));
-    idle.fall_asleep(home, true);
+    idle.fall_asleep(home, true, true);
     assert!(idle.stay_awake(home), "it looked, found work and did not sleep");
-    idle.fall_asleep(home, true);
+    idle.fall_asleep(home, true, true);
     assert!(!home.sleep(Some(Instant::now())));
     assert!(!idle.stay_awake(home), "it looked, found nothing and slept");
     assert!(idle.begin_search(1));
 }
 
 #[test]
+fn who_cannot_take_everything_is_rung_last_and_passes_on() {
+    let idle = Idle::new();
+    let [first, picky, last] = [(); 3].map(|()| leak(Home::for_thread()));
+    idle.fall_asleep(first, false, true);
+    idle.fall_asleep(picky, false, false);
+    idle.fall_asleep(last, false, true);
+    for home in [last, first, picky] {
+        idle.published();
+        assert!(home.sleep(None));
+        assert!(idle.stay_awake(home), "it was rung to search");
+        idle.pass_on(); // so that the next is not taken for seen
+        if std::ptr::eq(home, last) {
+            assert!(first.sleep(None), "passed on");
+            assert!(idle.stay_awake(first));
+            idle.pass_on();
+            idle.fall_asleep(first, false, true);
+        }
+    }
+    idle.fall_asleep(picky, false, false);
+    assert!(idle.begin_search(1));
+    idle.pass_on();
+    assert!(!picky.sleep(Some(Instant::now())), "nobody passes on to it");
+}
+
+#[test]
 fn the_end_rings_all() {
     let idle = Idle::new();
     let homes = [(); 3].map(|()| leak(Home::for_thread()));
-    homes.iter().for_each(|home| idle.fall_asleep(home, false));
+    homes.iter().for_each(|home| idle.fall_asleep(home, false, true));
     idle.ring_all();
     for home in homes {
         assert!(home.sleep(None));

@@ -25,6 +25,7 @@ use crate::{
 
 /// The three kinds of channel.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // one to a channel, and behind an `Arc`
 pub(crate) enum Core<T> {
     Bounded(Bounded<T>),
     Unbounded(Unbounded<T>),
@@ -181,7 +182,7 @@ impl<T> Core<T> {
     }
 
     /// Receives, waiting until there is something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn recv(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         strand.checkpoint();
         match self.try_recv() {
@@ -191,7 +192,8 @@ impl<T> Core<T> {
         }
     }
 
-    #[inline(never)]
+    /// Inlined for the reason that [`Strand::wait`] is: most receivers wait, and two wrong guesses cost more than all of this.
+    #[inline(always)]
     fn recv_slowly(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let seen = match self {
             Self::Bounded(channel) => wait::spin_until(strand, || channel.can_recv()),
@@ -200,6 +202,13 @@ impl<T> Core<T> {
         };
         let mut timed_out = false;
         let mut try_first = seen;
+        if !seen && wait::linger(strand) {
+            let found = self.try_recv();
+            wait::lingered(strand, found.is_ok());
+            if let Ok(value) = found {
+                return Ok(value);
+            }
+        }
         loop {
             if try_first {
                 match self.try_recv() {

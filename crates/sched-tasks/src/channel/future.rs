@@ -71,7 +71,7 @@ impl<T> Future for SendFuture<'_, T> {
             }
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
             let ticket = wait.ticket();
-            if this.core.enlist_send(ticket, 0, &mut this.slot) && ticket.withdraw() {
+            if this.core.enlist_send(ticket, 0, &mut this.slot) && wait.withdraw() {
                 this.core.leave_send(ticket, 0, &mut this.slot);
                 this.wait = None;
             }
@@ -81,9 +81,9 @@ impl<T> Future for SendFuture<'_, T> {
 
 impl<T> Drop for SendFuture<'_, T> {
     fn drop(&mut self) {
-        if let Some(wait) = &self.wait {
+        if let Some(wait) = &mut self.wait {
             let ticket = wait.ticket();
-            if ticket.withdraw() {
+            if wait.withdraw() {
                 self.core.leave_send(ticket, 0, &mut self.slot);
             } else {
                 self.core.pass_on_send(ticket, 0, &mut self.slot);
@@ -115,7 +115,7 @@ impl<T> Future for RecvFuture<'_, T> {
             }
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
             let ticket = wait.ticket();
-            if this.core.enlist_recv(ticket, 0) && ticket.withdraw() {
+            if this.core.enlist_recv(ticket, 0) && wait.withdraw() {
                 this.core.leave_recv();
                 this.wait = None;
             }
@@ -125,9 +125,9 @@ impl<T> Future for RecvFuture<'_, T> {
 
 impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {
-        if let Some(wait) = &self.wait {
+        if let Some(wait) = &mut self.wait {
             let ticket = wait.ticket();
-            if ticket.withdraw() {
+            if wait.withdraw() {
                 self.core.leave_recv();
             } else {
                 self.core.pass_on_recv(ticket);

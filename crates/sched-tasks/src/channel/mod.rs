@@ -151,7 +151,8 @@ impl<T> Sender<T> {
         strand::with(|strand| self.core().send(strand, value, Some(clock::due(time))))
     }
 
-    /// Sends `value` from a future. If the future is dropped before it is done, the value was not sent.
+    /// Sends `value` from a future. If the future is dropped before it is done, the value is dropped with it; only without a buffer a receiver may have taken
+    /// it just before.
     ///
     /// ```
     /// use sched_tasks::{channel, nursery};
@@ -187,9 +188,9 @@ impl<T> Receiver<T> {
     /// assert!(rx.recv().is_err());
     /// # Ok::<(), sched_tasks::TaskError>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
-        strand::with(|strand| self.core().recv(strand, None)).map_err(|_| RecvError)
+        self.core().recv(&strand::current(), None).map_err(|_| RecvError)
     }
 
     /// Takes the oldest value if there is one now.

@@ -115,7 +115,9 @@ impl<T> Rendezvous<T> {
         };
         let offer = state.offers.remove(at).expect("it was there under this lock");
         drop(state);
-        delivery.map(strand::deliver);
+        if let Some(delivery) = delivery {
+            strand::deliver(delivery);
+        }
         Ok(offer.value)
     }
 

@@ -77,7 +77,9 @@ impl<T> Unbounded<T> {
             state.push(value);
             state.receivers.claim()
         };
-        claimed.map(Claimed::go);
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
         Ok(())
     }
 
@@ -112,7 +114,9 @@ impl<T> Unbounded<T> {
             let mut state = self.state.lock();
             if state.can_recv() { state.receivers.claim() } else { None }
         };
-        claimed.map(Claimed::go);
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
     }
 
     pub(super) fn close(&self) -> bool {

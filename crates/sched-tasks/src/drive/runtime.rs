@@ -246,6 +246,7 @@ impl Runtime {
     pub fn set_stealing(&self, index: usize, allowed: bool) -> bool {
         self.shared.workers.get(index).is_some_and(|worker| {
             worker.may_steal.store(allowed, Relaxed);
+            worker.home.ring(); // it may sleep by the old rule
             true
         })
     }

@@ -169,7 +169,7 @@ where
         };
         match run_elsewhere(strand, &worker.shared.pool, closure) {
             Some(Ok(value)) => value,
-            Some(Err(payload)) => strand::resume_unwind(payload),
+            Some(Err(payload)) => strand::current().rethrow(payload),
             None => strand.unwind(),
         }
     })
@@ -233,7 +233,7 @@ impl<T> Future for Unblock<T> {
             Some(Ok(value)) => Poll::Ready(value),
             Some(Err(payload)) => {
                 drop(meeting);
-                strand::resume_unwind(payload)
+                strand::current().rethrow(payload)
             }
             None => {
                 let kept = meeting.waker.replace(fresh);

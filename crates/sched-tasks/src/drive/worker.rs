@@ -40,7 +40,7 @@ use crate::{
         scope::{self, ScopeRef, Unfinished},
         task::{Runnable, RunnableRef},
     },
-    strand::{Strand, Woken},
+    strand::{self, Strand, Woken},
 };
 
 /// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
@@ -76,6 +76,8 @@ pub(crate) struct Worker {
     random: Cell<u64>,
     /// Ended tasks of one nursery that it has not been told of.
     ended: Cell<Option<(ScopeRef, u32)>>,
+    /// Fibers that stopped in the middle of an unwinding, in a destructor.
+    pub(crate) stopped_unwinding: Cell<u32>,
     /// Undertakers of overflowed stacks, see [`Worker::bury`].
     burials: RefCell<VecDeque<Box<dyn FnOnce(&Strand)>>>,
 }
@@ -119,6 +121,7 @@ impl Worker {
             tick: Cell::new(0),
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
             ended: Cell::new(None),
+            stopped_unwinding: Cell::new(0),
             burials: RefCell::default(),
         }
     }
@@ -186,6 +189,7 @@ impl Worker {
             || self.home.has_arrivals()
             || !self.shared.urgent.is_empty()
             || !self.shared.injected.is_empty()
+            || !self.shared.patient.is_empty()
     }
 
     /// Notes that a task of `scope` ended. Its nursery is told at the latest before anything of another nursery runs: until then whatever
@@ -206,6 +210,14 @@ impl Worker {
     #[inline(always)]
     fn report(&self) {
         if self.ended.get().is_some() {
+            self.report_now();
+        }
+    }
+
+    /// The same, unless it is `scope`, of which something is about to run.
+    #[inline(always)]
+    pub(crate) fn report_others_than(&self, scope: ScopeRef) {
+        if self.ended.get().is_some_and(|(ended, _)| ended != scope) {
             self.report_now();
         }
     }
@@ -247,6 +259,7 @@ impl Worker {
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
+                Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Search => return None,
             };
             if found.is_some() {
@@ -298,7 +311,11 @@ impl Worker {
     /// Takes a fair share of the shared queue.
     fn take_injected(&self) -> Option<RunnableRef> {
         let share = self.shared.injected.len() / self.shared.workers.len();
-        self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()))
+        let first = self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()));
+        if share > 0 {
+            self.shared.idle.published(); // on their way from there to here nobody saw them
+        }
+        first
     }
 
     /// Robs the others, then looks at what has low priority.
@@ -402,7 +419,13 @@ impl Worker {
                 self.handoff.set(Some(runnable));
                 self.resume(key, trunk);
             }
-            Err(error) => runnable.refuse(Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) }, trunk),
+            Err(error) => {
+                let reason = Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) };
+                // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
+                let thread = strand::for_thread();
+                current::enter(&thread, || runnable.refuse(reason, &thread));
+                strand::retire_thread(&thread);
+            }
         }
     }
 
@@ -475,7 +498,8 @@ impl Worker {
     #[cold]
     fn search(&self) -> Option<Next> {
         let idle = &self.shared.idle;
-        let mut searching = idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
+        let may_steal = || self.slot().may_steal.load(Relaxed);
+        let mut searching = may_steal() && idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
         loop {
             if let Some(next) = self.look(searching) {
                 if searching {
@@ -483,13 +507,20 @@ impl Worker {
                 }
                 return Some(next);
             }
-            idle.fall_asleep(self.home, searching);
-            if !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping() {
+            let takes_all = may_steal();
+            idle.fall_asleep(self.home, searching, takes_all);
+            let unchanged = may_steal() == takes_all;
+            if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping()
+            {
                 stats::add(&self.slot().counters.parks, 1);
                 self.home.sleep(None);
                 stats::add(&self.slot().counters.wakes, 1);
             }
             searching = idle.stay_awake(self.home);
+            if searching && !may_steal() {
+                idle.pass_on();
+                searching = false;
+            }
             if self.shared.is_stopping() && !self.home.has_arrivals() && !self.shared.has_work(self.index) {
                 if searching {
                     idle.end_search();
@@ -571,16 +602,30 @@ impl decide::Sight for Worker {
     fn injected(&self) -> bool {
         !self.shared.injected.is_empty()
     }
+
+    #[inline(always)]
+    fn patient(&self) -> bool {
+        !self.shared.patient.is_empty()
+    }
+}
+
+/// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
+#[inline(always)]
+pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
+    let successor = strand.worker.as_ref().and_then(|worker| worker.other_ready_fiber(strand.seat));
+    if let Some(successor) = successor {
+        mech_fiber::suspend(successor);
+    }
+    successor.is_some()
 }
 
 /// Lets others run first, if there are any. Inlined for the reason that [`Strand::wait`] is.
 #[inline(always)]
 pub(crate) fn yield_now(strand: &Strand) {
-    let successor = match &strand.worker {
-        Some(worker) => worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)),
-        None => return std::thread::yield_now(),
+    let Some(worker) = &strand.worker else {
+        return std::thread::yield_now();
     };
-    if let Some(successor) = successor {
-        mech_fiber::suspend(successor);
+    if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
+        strand.suspend(worker, successor);
     }
 }

@@ -36,7 +36,7 @@ use mech_sync::Completion;
 use super::{
     pool,
     scope::ScopeRef,
-    task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, TaskRef, VTable},
+    task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, VTable},
 };
 use crate::{
     drive::shared::Shared,
@@ -129,12 +129,13 @@ where
     }
     // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
-    strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
+    strand.begin(Running::of(this, header), header.scope);
     strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
     // SAFETY: the future stays in this cell until it is dropped.
     let future = unsafe { Pin::new_unchecked(&mut *rest.future) };
     let polled = catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))));
     rest.locals = strand.locals.take();
+    strand.has_locals.set(false);
     strand.end();
     match polled {
         Ok(Poll::Pending) => {
@@ -169,9 +170,10 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     // SAFETY: ours while RUNNING.
     let rest = unsafe { &mut *cell.rest.get() };
     let locals = std::mem::take(&mut rest.locals);
-    let dropped = task::clean_up(header, this, strand, locals, || {
+    let dropped = strand.aside(Running::of(this, header), header.scope, || {
+        strand.put_locals(locals);
         // SAFETY: dropped here only, since it ends once.
-        unsafe { ManuallyDrop::drop(&mut rest.future) }
+        unsafe { ManuallyDrop::drop(&mut rest.future) };
     });
     if rest.place != NO_PLACE {
         header.scope.delist(rest.place);

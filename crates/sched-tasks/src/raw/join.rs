@@ -12,6 +12,7 @@ use std::{
     cell::UnsafeCell,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
+    sync::Arc,
 };
 
 use mech_sync::{Completion, Finish};
@@ -32,8 +33,15 @@ struct Half<F, T> {
     completion: Completion,
     task: TaskRef,
     scope: ScopeRef,
+    shields: u32,
     closure: UnsafeCell<Option<F>>,
-    result: UnsafeCell<Option<Result<T, Box<dyn Any + Send>>>>,
+    result: UnsafeCell<Option<Result<T, Thrown>>>,
+}
+
+/// A panic or a cancellation, and where it happened: to be thrown again on another strand.
+struct Thrown {
+    payload: Box<dyn Any + Send>,
+    place: Option<Arc<str>>,
 }
 
 /// Runs `first` here and `second` here or on a worker that has nothing else to do.
@@ -52,6 +60,7 @@ where
         completion: Completion::new(),
         task: strand.running.get().expect("a fiber that runs user code runs a task").task(),
         scope: strand.scope.get().expect("a task has a nursery"),
+        shields: strand.shields.get(),
         closure: UnsafeCell::new(Some(second)),
         result: UnsafeCell::new(None),
     };
@@ -71,8 +80,11 @@ where
     match (first, second, half.closure.into_inner()) {
         (Ok(first), None, Some(closure)) => (first, closure()),
         (Ok(first), Some(Ok(second)), None) => (first, second),
-        (Ok(_), Some(Err(panic)), None) => strand::resume_unwind(panic),
-        (Err(panic), ..) => strand::resume_unwind(panic),
+        (Ok(_), Some(Err(Thrown { payload, place })), None) => {
+            strand.panicked_at.replace(place);
+            strand.rethrow(payload)
+        }
+        (Err(panic), ..) => strand.rethrow(panic),
         _ => unreachable!("the second half was run or taken back"),
     }
 }
@@ -98,7 +110,9 @@ where
     // SAFETY: only the one who runs it touches closure and result before it is done.
     let closure = unsafe { (*half.closure.get()).take() }.expect("a half is run once");
     strand.begin(Running::new(half.task, this), half.scope);
-    let outcome = catch_unwind(AssertUnwindSafe(closure));
+    strand.shields.set(half.shields);
+    let outcome =
+        catch_unwind(AssertUnwindSafe(closure)).map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
     strand.end();
     // SAFETY: as above.
     unsafe { *half.result.get() = Some(outcome) };
@@ -111,7 +125,7 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, _strand: &Strand
     // SAFETY: as in `run`.
     let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
     // SAFETY: as in `run`.
-    unsafe { *half.result.get() = Some(Err(Box::new(error))) };
+    unsafe { *half.result.get() = Some(Err(Thrown { payload: Box::new(error), place: None })) };
     // SAFETY: as in `run`.
     drop(unsafe { (*half.closure.get()).take() });
     tell(&half.completion);

@@ -119,13 +119,15 @@ pub(crate) enum Unfinished<'a> {
 pub(crate) fn enter<R>(strand: &Strand, core: &NurseryCore, body: impl FnOnce() -> R) -> R {
     // SAFETY: `Leave` takes the reference back before the borrow of `core` ends.
     let scope = unsafe { ScopeRef::new(core) };
-    struct Leave<'a>(&'a Strand, Option<ScopeRef>);
+    struct Leave<'a>(&'a Strand, Option<ScopeRef>, u32);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
             self.0.scope.set(self.1);
+            self.0.shields.set(self.2);
         }
     }
-    let _leave = Leave(strand, strand.scope.replace(Some(scope)));
+    // A shield around it keeps out what comes from around; the nursery's own deadline and cancellation are heeded.
+    let _leave = Leave(strand, strand.scope.replace(Some(scope)), strand.shields.replace(0));
     body()
 }
 

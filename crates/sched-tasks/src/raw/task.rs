@@ -25,7 +25,6 @@ use vocab::TaskId;
 use super::{pool, scope::ScopeRef};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
-    local::Locals,
     nursery::NurseryCore,
     panics,
     places::FutureWait,
@@ -186,9 +185,9 @@ where
     // SAFETY: live until `finish`; the closure is ours alone, since a task is run once.
     let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
     let outcome = if header.scope.is_cancelled() {
-        Err(drop_unrun(closure, this, strand, cancelled(header)))
+        Err(drop_unrun(closure, this, header, cancelled(header), strand))
     } else {
-        strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
+        strand.begin(Running::of(this, header), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(closure));
         strand.end();
         match outcome {
@@ -207,36 +206,18 @@ unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Stran
     let cell = this.cast::<Cell<F, T>>();
     // SAFETY: as in `run`.
     let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
-    let error = drop_unrun(closure, this, strand, error.of_task(&label(header)));
+    let error = drop_unrun(closure, this, header, error.of_task(&label(header)), strand);
     // SAFETY: as in `run`.
     unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
 }
 
 /// Drops what never ran: `error` says why, unless a destructor has something worse to tell.
 #[cold]
-fn drop_unrun<F>(body: F, this: NonNull<Runnable>, strand: &Strand, error: TaskError) -> TaskError {
-    // SAFETY: the task has not ended.
-    let header = unsafe { this.cast::<Header>().as_ref() };
-    match clean_up(header, this, strand, Locals::default(), || drop(body)) {
+fn drop_unrun<F>(body: F, this: NonNull<Runnable>, header: &Header, error: TaskError, strand: &Strand) -> TaskError {
+    match strand.aside(Running::of(this, header), header.scope, || drop(body)) {
         Ok(()) => error,
         Err(payload) => error_of(payload, header),
     }
-}
-
-/// Runs the destructors of a task that is not running: as that task, with its values, and without interruption.
-pub(super) fn clean_up(
-    header: &Header,
-    this: NonNull<Runnable>,
-    strand: &Strand,
-    locals: Locals,
-    destructors: impl FnOnce(),
-) -> Result<(), Box<dyn Any + Send>> {
-    strand.begin(Running::new(TaskRef(NonNull::from(header)), this), header.scope);
-    strand.shields.set(1); // until `end`
-    strand.locals.replace(locals);
-    let outcome = catch_unwind(AssertUnwindSafe(destructors));
-    strand.end();
-    outcome
 }
 
 /// # Safety
@@ -282,7 +263,13 @@ pub(super) unsafe fn finish<T>(
             // SAFETY: the handle left, so result and memory are ours.
             let result = unsafe { (*front.as_ref().result.get()).assume_init_read() };
             // A destructor of a value nobody wanted may panic; that is the task's failure as well.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
+            let dropped = if std::mem::needs_drop::<T>() && result.is_ok() {
+                strand.aside(Running::of(front.cast(), header), scope, || drop(result))
+            } else {
+                drop(result); // nobody's code but ours
+                Ok(())
+            };
+            if let Err(payload) = dropped {
                 scope.child_failed(error_of(payload, header));
             }
             // SAFETY: as above.
@@ -336,6 +323,11 @@ impl Running {
     #[inline(always)]
     pub(super) fn new(task: TaskRef, runnable: NonNull<Runnable>) -> Self {
         Self { task, runnable }
+    }
+
+    #[inline(always)]
+    pub(super) fn of(runnable: NonNull<Runnable>, header: &Header) -> Self {
+        Self::new(TaskRef(NonNull::from(header)), runnable)
     }
 
     #[inline(always)]

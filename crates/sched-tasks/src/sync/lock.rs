@@ -34,7 +34,7 @@ use std::{
 use mech_sync::SpinLock;
 
 use crate::{
-    line::{Claimed, Waits},
+    line::Waits,
     strand::{self, Strand},
     wait::{self, End},
 };
@@ -156,6 +156,8 @@ impl Lock {
             self.word.store(waiters | if handed { LOCKED } else { 0 }, Release);
             claimed
         };
-        claimed.map(Claimed::go);
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
     }
 }

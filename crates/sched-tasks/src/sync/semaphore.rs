@@ -266,8 +266,8 @@ impl<'a> Future for AcquireFuture<'a> {
 
 impl Drop for AcquireFuture<'_> {
     fn drop(&mut self) {
-        if let Some(wait) = &self.wait {
-            if wait.ticket().withdraw() {
+        if let Some(wait) = &mut self.wait {
+            if wait.withdraw() {
                 self.semaphore.leave();
             } else {
                 self.semaphore.add_permits(self.permits); // served, but nobody is there any more
