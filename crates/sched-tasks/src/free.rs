@@ -51,7 +51,7 @@ pub fn is_cancelled() -> bool {
 /// use sched_tasks::{nursery, shield, yield_now};
 ///
 /// let mut saved = false;
-/// let outcome: Result<(), _> = nursery(|n| {
+/// let outcome = nursery(|n| {
 ///     n.cancel();
 ///     shield(|| {
 ///         yield_now(); // would unwind, outside a shield
