@@ -74,8 +74,11 @@ pub(crate) struct Worker {
     /// Fibers that stopped in the middle of an unwinding, in a destructor.
     pub(crate) stopped_unwinding: Cell<u32>,
     /// Undertakers of overflowed stacks, see [`Worker::bury`].
-    burials: RefCell<VecDeque<Box<dyn FnOnce(&Strand)>>>,
+    burials: RefCell<VecDeque<Burial>>,
 }
+
+/// What an undertaker does, on a strand of its own.
+type Burial = Box<dyn FnOnce(&Strand)>;
 
 #[derive(Clone, Copy)]
 struct Ready {
@@ -481,9 +484,9 @@ impl Worker {
             strand.end();
             running.fail(error, undertaker);
         }));
-        match self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok) {
-            Ok(key) => self.resume(key, trunk),
-            Err(_) => {} // no stack for it now: the next fiber that has one sees to it first
+        // If there is no stack for it now, the next fiber that has one sees to it first.
+        if let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok) {
+            self.resume(key, trunk);
         }
     }
 }
