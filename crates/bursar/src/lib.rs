@@ -300,7 +300,9 @@
 //!
 //! ## What it costs
 //!
-//! COSTS
+//! A task that does not wait costs no switch; one that waits costs two, of some nanoseconds, and the stack it stands on, of which it takes what it touches.
+//!
+#![doc = include_str!("costs.md")]
 //!
 //! ## Limits and guarantees
 //!

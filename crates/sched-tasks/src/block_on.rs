@@ -62,7 +62,7 @@ thread_local! {
 /// The future stands on the caller's stack: box it if it is larger than a few KiB.
 ///
 /// ```
-/// use sched_tasks::{block_on, nursery};
+/// use bursar::{block_on, nursery};
 ///
 /// let (tx, rx) = async_channel::bounded(1); // a channel that knows nothing of us
 /// let sum = nursery(|n| {
@@ -74,7 +74,7 @@ thread_local! {
 ///     Ok(sum)
 /// })?;
 /// assert_eq!(sum, 55);
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     strand::with(|strand| {

@@ -13,9 +13,9 @@ use crate::{
 /// Runs `root` as a task of the common runtime and blocks the caller until it has ended. See [`Runtime::run`](crate::Runtime::run).
 ///
 /// ```
-/// let total = sched_tasks::run(|| 6 * 7)?;
+/// let total = bursar::run(|| 6 * 7)?;
 /// assert_eq!(total, 42);
-/// # Ok::<(), sched_tasks::RunError>(())
+/// # Ok::<(), bursar::RunError>(())
 /// ```
 #[track_caller]
 pub fn run<F, T>(root: F) -> Result<T, RunError>
@@ -48,7 +48,7 @@ pub fn is_cancelled() -> bool {
 /// Runs `body` without interruption: a cancellation waits until it has returned.
 ///
 /// ```
-/// use sched_tasks::{nursery, shield, yield_now};
+/// use bursar::{nursery, shield, yield_now};
 ///
 /// let mut saved = false;
 /// let outcome = nursery(|n| {
@@ -90,7 +90,7 @@ pub fn sleep(time: Duration) {
 /// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic goes on here after the other has ended.
 ///
 /// ```
-/// use sched_tasks::{join, run};
+/// use bursar::{join, run};
 ///
 /// fn sum(numbers: &[u64]) -> u64 {
 ///     match numbers {
@@ -105,7 +105,7 @@ pub fn sleep(time: Duration) {
 /// }
 /// let numbers: Vec<u64> = (1..=1000).collect();
 /// assert_eq!(run(|| sum(&numbers))?, 500_500);
-/// # Ok::<(), sched_tasks::RunError>(())
+/// # Ok::<(), bursar::RunError>(())
 /// ```
 #[inline]
 pub fn join<A, B, RA, RB>(first: A, second: B) -> (RA, RB)

@@ -29,7 +29,7 @@ impl Drop for Locals {
 ///
 /// ```compile_fail,E0277
 /// use std::{cell::RefCell, rc::Rc};
-/// sched_tasks::fiber_local! {
+/// bursar::fiber_local! {
 ///     static SHARED_WITH_THIS_THREAD: RefCell<Option<Rc<u32>>> = RefCell::new(None);
 /// }
 /// ```
@@ -77,7 +77,7 @@ impl<T: Copy + Send + 'static> FiberLocal<std::cell::Cell<T>> {
 ///
 /// ```
 /// use std::cell::Cell;
-/// sched_tasks::fiber_local! {
+/// bursar::fiber_local! {
 ///     /// How many retries this task has left.
 ///     static RETRIES: Cell<u32> = Cell::new(3);
 /// }

@@ -36,7 +36,7 @@ use crate::{
 /// A channel for one value.
 ///
 /// ```
-/// use sched_tasks::{nursery, oneshot};
+/// use bursar::{nursery, sync::oneshot};
 ///
 /// nursery(|n| {
 ///     let (tx, rx) = oneshot::channel();
@@ -44,7 +44,7 @@ use crate::{
 ///     assert_eq!(rx.recv()?, 42);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub fn channel<T: Send>() -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(SpinLock::new(State::Empty));
@@ -82,7 +82,7 @@ impl<T> Sender<T> {
     /// Sends `value`; gives it back if the receiver is gone. Never waits.
     ///
     /// ```
-    /// let (tx, rx) = sched_tasks::oneshot::channel();
+    /// let (tx, rx) = bursar::sync::oneshot::channel();
     /// drop(rx);
     /// assert_eq!(tx.send(1).unwrap_err().0, 1);
     /// ```
@@ -103,7 +103,7 @@ impl<T> Sender<T> {
     /// Whether the receiver is gone.
     ///
     /// ```
-    /// let (tx, rx) = sched_tasks::oneshot::channel::<u8>();
+    /// let (tx, rx) = bursar::sync::oneshot::channel::<u8>();
     /// assert!(!tx.is_closed());
     /// drop(rx);
     /// assert!(tx.is_closed());
@@ -132,7 +132,7 @@ impl<T> Receiver<T> {
     /// Waits for the value. Fails if the sender was dropped without sending.
     ///
     /// ```
-    /// use sched_tasks::{RecvError, oneshot};
+    /// use bursar::{RecvError, sync::oneshot};
     ///
     /// let (tx, rx) = oneshot::channel::<u8>();
     /// drop(tx);
@@ -146,13 +146,13 @@ impl<T> Receiver<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sched_tasks::{RecvTimeoutError, oneshot};
+    /// use bursar::{RecvTimeoutError, sync::oneshot};
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
     /// tx.send(1)?;
     /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Ok(1));
-    /// # Ok::<(), sched_tasks::SendError<i32>>(())
+    /// # Ok::<(), bursar::SendError<i32>>(())
     /// ```
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, RecvTimeoutError> {
         self.until(Some(clock::due(time)))
@@ -161,14 +161,14 @@ impl<T> Receiver<T> {
     /// Takes the value if it is there.
     ///
     /// ```
-    /// use sched_tasks::{TryRecvError, oneshot};
+    /// use bursar::{TryRecvError, sync::oneshot};
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// tx.send(1)?;
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed)); // there was only one
-    /// # Ok::<(), sched_tasks::SendError<i32>>(())
+    /// # Ok::<(), bursar::SendError<i32>>(())
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.take()
@@ -177,7 +177,7 @@ impl<T> Receiver<T> {
     /// Waits for the value in a future; the same as `.await` on the receiver itself.
     ///
     /// ```
-    /// use sched_tasks::{nursery, oneshot};
+    /// use bursar::{nursery, sync::oneshot};
     ///
     /// nursery(|n| {
     ///     let (tx, rx) = oneshot::channel();
@@ -186,7 +186,7 @@ impl<T> Receiver<T> {
     ///     assert_eq!(echo.join()?, Ok("hello"));
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn recv_async(self) -> RecvFuture<T> {
         RecvFuture { receiver: self, wait: None }

@@ -33,7 +33,7 @@ use crate::{
 /// Inside a task this blocks the task only; on a plain thread it blocks the thread, and the tasks run on the common runtime.
 ///
 /// ```
-/// use sched_tasks::nursery;
+/// use bursar::nursery;
 ///
 /// let words = vec!["alpha".to_string(), "beta".to_string()];
 /// let lengths: Vec<usize> = nursery(|n| {
@@ -41,13 +41,13 @@ use crate::{
 ///     tasks.into_iter().map(|t| t.join()).collect()
 /// })?;
 /// assert_eq!(lengths, [5, 4]);
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 ///
 /// A task cannot outlive what it borrows; this does not compile:
 ///
 /// ```compile_fail,E0373
-/// use sched_tasks::nursery;
+/// use bursar::nursery;
 ///
 /// nursery(|n| {
 ///     let local = String::from("gone when the body returns");
@@ -59,13 +59,13 @@ use crate::{
 /// Nor can a handle leave the nursery, or a task be spawned outside one:
 ///
 /// ```compile_fail
-/// use sched_tasks::nursery;
+/// use bursar::nursery;
 ///
 /// let escaped = nursery(|n| Ok(n.spawn(|| 1))).unwrap();
 /// ```
 ///
 /// ```compile_fail,E0425
-/// sched_tasks::spawn(|| 1); // there is no such function
+/// bursar::spawn(|| 1); // there is no such function
 /// ```
 pub fn nursery<'env, F, T>(body: F) -> Result<T, TaskError>
 where
@@ -77,7 +77,7 @@ where
 /// Opens a nursery that is like `options` say. See [`nursery`].
 ///
 /// ```
-/// use sched_tasks::{NurseryOptions, OnFailure, nursery_with};
+/// use bursar::{NurseryOptions, OnFailure, nursery_with};
 ///
 /// let outcome = nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
 ///     n.try_spawn(|| Ok("12x".parse::<u32>()?)); // fails
@@ -261,7 +261,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// Stops the tasks that are left: the body has what it wanted, and its value is the block's.
     ///
     /// ```
-    /// use sched_tasks::{channel, nursery};
+    /// use bursar::{channel, nursery};
     ///
     /// let fastest = nursery(|n| {
     ///     let (tx, rx) = channel(1);
@@ -274,7 +274,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     ///     Ok(first)
     /// })?;
     /// assert!(["a", "b", "c"].contains(&fastest));
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn dismiss(&self) {
         self.core.dismiss();
@@ -324,14 +324,14 @@ impl fmt::Debug for Canceller {
 /// What to say about a task before it starts; made by [`Nursery::task`].
 ///
 /// ```
-/// use sched_tasks::{Priority, nursery};
+/// use bursar::{Priority, nursery};
 ///
 /// nursery(|n| {
 ///     let parse = n.task().name("parse").priority(Priority::High).spawn(|| "42".parse::<u32>());
 ///     assert_eq!(parse.join()?, Ok(42));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing starts before `spawn`"]

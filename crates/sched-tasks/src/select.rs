@@ -47,14 +47,14 @@ mod sealed {
 /// Receiving, as a case; made by [`Receiver::case`].
 ///
 /// ```
-/// use sched_tasks::{Select, channel};
+/// use bursar::{Select, channel};
 ///
 /// let (tx, rx) = channel(1);
 /// tx.send(1)?;
 /// let mut case = rx.case();
 /// assert_eq!(Select::new().with(&mut case).wait(), Some(0));
 /// assert_eq!(case.take(), Ok(1));
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 #[must_use = "a case is completed by a select"]
 pub struct RecvCase<'a, T> {
@@ -65,7 +65,7 @@ pub struct RecvCase<'a, T> {
 /// Sending a value, as a case; made by [`Sender::case`].
 ///
 /// ```
-/// use sched_tasks::{Select, channel};
+/// use bursar::{Select, channel};
 ///
 /// let (tx, rx) = channel(1);
 /// let mut case = tx.case("hello");
@@ -194,7 +194,7 @@ impl<T> sealed::Steps for SendCase<'_, T> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use sched_tasks::{Select, channel};
+/// use bursar::{Select, channel};
 ///
 /// let (tx, rx) = channel(0);
 /// let (_idle, quiet) = channel::<()>(1);
@@ -336,7 +336,7 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use sched_tasks::{channel, nursery, select};
+/// use bursar::{channel, nursery, select};
 ///
 /// let (work, jobs) = channel(4);
 /// let (stop, stopped) = channel::<()>(1);
@@ -348,7 +348,7 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 ///             select! {
 ///                 job = recv(jobs) => done += job?,
 ///                 recv(stopped) => break,
-///                 timeout(Duration::from_secs(10)) => return Err(sched_tasks::TaskError::msg("no work")),
+///                 timeout(Duration::from_secs(10)) => return Err(bursar::TaskError::msg("no work")),
 ///             }
 ///             select! {
 ///                 send(log, done) => {}
@@ -364,7 +364,7 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 ///     worker.join()
 /// })?;
 /// assert_eq!(done, 3);
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 #[macro_export]
 macro_rules! select {

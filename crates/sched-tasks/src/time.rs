@@ -22,14 +22,14 @@ use crate::{
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use sched_tasks::{nursery, sleep_async};
+/// use bursar::{nursery, sleep_async};
 ///
 /// let begun = Instant::now();
 /// nursery(|n| {
 ///     n.spawn_async(sleep_async(Duration::from_millis(5))).join()
 /// })?;
 /// assert!(begun.elapsed() >= Duration::from_millis(5));
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub fn sleep_async(time: Duration) -> Sleep {
     Sleep { at: clock::due(time), set: None }
@@ -91,7 +91,7 @@ impl fmt::Debug for Sleep {
 ///
 /// ```
 /// use std::{future::pending, time::Duration};
-/// use sched_tasks::{block_on, timeout};
+/// use bursar::{block_on, timeout};
 ///
 /// assert_eq!(block_on(timeout(Duration::from_secs(60), async { 42 })), Ok(42));
 /// let error = block_on(timeout(Duration::from_millis(5), pending::<()>())).unwrap_err();

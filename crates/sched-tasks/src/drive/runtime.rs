@@ -37,12 +37,12 @@ use crate::{
 /// Most programs need none by name: [`run`](crate::run) and [`nursery`](crate::nursery) use a common one, made on first use.
 ///
 /// ```
-/// use sched_tasks::Runtime;
+/// use bursar::Runtime;
 ///
 /// let runtime = Runtime::builder().workers(2).build()?;
 /// let sum: u64 = runtime.run(|| (1..=10).sum())?;
 /// assert_eq!(sum, 55);
-/// # Ok::<(), sched_tasks::RunError>(())
+/// # Ok::<(), bursar::RunError>(())
 /// ```
 pub struct Runtime {
     shared: &'static Shared,

@@ -150,12 +150,12 @@ impl Pool {
 /// On a plain thread this is a call. See [`Builder::blocking_threads`](crate::Builder::blocking_threads) for how many may run at one time.
 ///
 /// ```
-/// use sched_tasks::{run, unblock};
+/// use bursar::{run, unblock};
 ///
 /// let manifest = String::from("Cargo.toml");
 /// let bytes = run(|| unblock(|| std::fs::read(&manifest)))?.expect("tests run where the manifest is");
 /// assert!(bytes.starts_with(b"[package]"));
-/// # Ok::<(), sched_tasks::RunError>(())
+/// # Ok::<(), bursar::RunError>(())
 /// ```
 pub fn unblock<F, T>(closure: F) -> T
 where
@@ -180,7 +180,7 @@ where
 /// Dropping the future does not stop the closure.
 ///
 /// ```
-/// use sched_tasks::{block_on, unblock_async};
+/// use bursar::{block_on, unblock_async};
 ///
 /// let name = block_on(async { unblock_async(|| std::fs::canonicalize(".")).await });
 /// assert!(name.unwrap().is_absolute());

@@ -13,7 +13,7 @@ use super::{TcpStream, resolve, try_until};
 /// A socket that takes connections. As [`std::net::TcpListener`], but waiting blocks only the task.
 ///
 /// ```
-/// use sched_tasks::{net::{TcpListener, TcpStream}, nursery};
+/// use bursar::{net::{TcpListener, TcpStream}, nursery};
 ///
 /// let listener = TcpListener::bind("127.0.0.1:0")?;
 /// let address = listener.local_addr()?;
@@ -61,7 +61,7 @@ impl TcpListener {
     /// The same socket for futures.
     ///
     /// ```
-    /// use sched_tasks::{block_on, net::{TcpListener, TcpStream}, nursery};
+    /// use bursar::{block_on, net::{TcpListener, TcpStream}, nursery};
     ///
     /// let listener = TcpListener::bind("127.0.0.1:0")?;
     /// let address = listener.local_addr()?;

@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use std::io::{Read, Write};
-//! use sched_tasks::{net::{TcpListener, TcpStream}, nursery};
+//! use bursar::{net::{TcpListener, TcpStream}, nursery};
 //!
 //! let listener = TcpListener::bind("127.0.0.1:0")?;
 //! let address = listener.local_addr()?;

@@ -19,7 +19,7 @@ use crate::{block_on, timeout};
 ///
 /// ```
 /// use std::io::{Read, Write};
-/// use sched_tasks::{net::{TcpListener, TcpStream}, nursery};
+/// use bursar::{net::{TcpListener, TcpStream}, nursery};
 ///
 /// let listener = TcpListener::bind("127.0.0.1:0")?;
 /// let stream = TcpStream::connect(listener.local_addr()?)?;
@@ -125,7 +125,7 @@ impl TcpStream {
     ///
     /// ```
     /// use std::{io::{ErrorKind, Read}, time::Duration};
-    /// use sched_tasks::net::{TcpListener, TcpStream};
+    /// use bursar::net::{TcpListener, TcpStream};
     ///
     /// let listener = TcpListener::bind("127.0.0.1:0")?;
     /// let mut stream = TcpStream::connect(listener.local_addr()?)?;

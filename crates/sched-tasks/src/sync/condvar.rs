@@ -24,7 +24,7 @@ use crate::{
 /// [`wait_while`](Self::wait_while) does.
 ///
 /// ```
-/// use sched_tasks::{Condvar, Mutex, nursery};
+/// use bursar::{nursery, sync::{Condvar, Mutex}};
 ///
 /// let (jobs, changed) = (Mutex::new(Vec::new()), Condvar::new());
 /// nursery(|n| {
@@ -38,7 +38,7 @@ use crate::{
 ///     assert_eq!(taker.join()?, Some("sweep"));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 #[derive(Debug)]
 pub struct Condvar {
@@ -66,7 +66,7 @@ impl Condvar {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sched_tasks::{Condvar, Mutex};
+    /// use bursar::sync::{Condvar, Mutex};
     ///
     /// let (mutex, never) = (Mutex::new(()), Condvar::new());
     /// assert!(!never.wait_timeout(&mut mutex.lock(), Duration::from_millis(1)));
@@ -86,7 +86,7 @@ impl Condvar {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sched_tasks::{Condvar, Mutex};
+    /// use bursar::sync::{Condvar, Mutex};
     ///
     /// let (ready, changed) = (Mutex::new(false), Condvar::new());
     /// let mut guard = ready.lock();
@@ -129,7 +129,7 @@ impl Condvar {
     /// Wakes the one who waits longest. True if there was one.
     ///
     /// ```
-    /// assert!(!sched_tasks::Condvar::new().notify_one()); // nobody waits, and nothing is kept for later
+    /// assert!(!bursar::sync::Condvar::new().notify_one()); // nobody waits, and nothing is kept for later
     /// ```
     pub fn notify_one(&self) -> bool {
         self.line.wake_one()
@@ -138,7 +138,7 @@ impl Condvar {
     /// Wakes all who wait. Says how many there were.
     ///
     /// ```
-    /// assert_eq!(sched_tasks::Condvar::new().notify_all(), 0);
+    /// assert_eq!(bursar::sync::Condvar::new().notify_all(), 0);
     /// ```
     pub fn notify_all(&self) -> usize {
         self.line.wake_all()

@@ -13,7 +13,7 @@ use super::lock::Lock;
 /// awaits, which the guard sees to by not being `Send`.
 ///
 /// ```
-/// use sched_tasks::{Mutex, nursery};
+/// use bursar::{nursery, sync::Mutex};
 ///
 /// let total = Mutex::new(0);
 /// nursery(|n| {
@@ -24,7 +24,7 @@ use super::lock::Lock;
 ///     Ok(())
 /// })?;
 /// assert_eq!(total.into_inner(), 5050);
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub struct Mutex<T: ?Sized>(lock_api::Mutex<Lock, T>);
 
@@ -33,7 +33,7 @@ pub struct Mutex<T: ?Sized>(lock_api::Mutex<Lock, T>);
 /// It stays where it was made:
 ///
 /// ```compile_fail,E0277
-/// let mutex = sched_tasks::Mutex::new(0);
+/// let mutex = bursar::sync::Mutex::new(0);
 /// let guard = mutex.lock();
 /// std::thread::scope(|s| {
 ///     s.spawn(move || drop(guard));
@@ -45,7 +45,7 @@ impl<T> Mutex<T> {
     /// `value`, unlocked. May be a `static`.
     ///
     /// ```
-    /// static NAMES: sched_tasks::Mutex<Vec<String>> = sched_tasks::Mutex::new(Vec::new());
+    /// static NAMES: bursar::sync::Mutex<Vec<String>> = bursar::sync::Mutex::new(Vec::new());
     /// NAMES.lock().push("alpha".into());
     /// ```
     pub const fn new(value: T) -> Self {
@@ -62,7 +62,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits for the lock.
     ///
     /// ```
-    /// let mutex = sched_tasks::Mutex::new(vec![1]);
+    /// let mutex = bursar::sync::Mutex::new(vec![1]);
     /// mutex.lock().push(2);
     /// assert_eq!(*mutex.lock(), [1, 2]);
     /// ```
@@ -74,7 +74,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Takes the lock if it is free.
     ///
     /// ```
-    /// let mutex = sched_tasks::Mutex::new(1);
+    /// let mutex = bursar::sync::Mutex::new(1);
     /// let guard = mutex.lock();
     /// assert!(mutex.try_lock().is_none());
     /// drop(guard);
@@ -90,7 +90,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mutex = sched_tasks::Mutex::new(1);
+    /// let mutex = bursar::sync::Mutex::new(1);
     /// let guard = mutex.lock();
     /// std::thread::scope(|s| {
     ///     s.spawn(|| assert!(mutex.lock_timeout(Duration::from_millis(1)).is_none()));
@@ -109,7 +109,7 @@ impl<T: ?Sized> Mutex<T> {
     /// The data, without locking: whoever has `&mut` is alone.
     ///
     /// ```
-    /// let mut mutex = sched_tasks::Mutex::new(1);
+    /// let mut mutex = bursar::sync::Mutex::new(1);
     /// *mutex.get_mut() = 2;
     /// assert_eq!(mutex.into_inner(), 2);
     /// ```

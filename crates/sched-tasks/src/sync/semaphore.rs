@@ -28,7 +28,7 @@ use crate::{
 /// A number of permits, some of which may be taken.
 ///
 /// ```
-/// use sched_tasks::{Semaphore, nursery};
+/// use bursar::{nursery, sync::Semaphore};
 ///
 /// let downloads = Semaphore::new(3);
 /// nursery(|n| {
@@ -40,7 +40,7 @@ use crate::{
 ///     Ok(())
 /// })?;
 /// assert_eq!(downloads.available(), 3);
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 #[derive(Debug)]
 pub struct Semaphore {
@@ -107,7 +107,7 @@ impl Semaphore {
     /// Waits for `permits` permits.
     ///
     /// ```
-    /// let semaphore = sched_tasks::Semaphore::new(2);
+    /// let semaphore = bursar::sync::Semaphore::new(2);
     /// let both = semaphore.acquire(2);
     /// assert_eq!(semaphore.available(), 0);
     /// drop(both);
@@ -120,7 +120,7 @@ impl Semaphore {
     /// Takes `permits` permits if they are free and nobody waits for them.
     ///
     /// ```
-    /// let semaphore = sched_tasks::Semaphore::new(1);
+    /// let semaphore = bursar::sync::Semaphore::new(1);
     /// let one = semaphore.try_acquire(1);
     /// assert!(one.is_some() && semaphore.try_acquire(1).is_none());
     /// ```
@@ -134,7 +134,7 @@ impl Semaphore {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let semaphore = sched_tasks::Semaphore::new(1);
+    /// let semaphore = bursar::sync::Semaphore::new(1);
     /// assert!(semaphore.acquire_timeout(2, Duration::from_millis(1)).is_none());
     /// assert!(semaphore.acquire_timeout(1, Duration::from_millis(1)).is_some());
     /// ```
@@ -145,13 +145,13 @@ impl Semaphore {
     /// Waits for `permits` permits in a future. If the future is dropped before it is done, none were taken.
     ///
     /// ```
-    /// use sched_tasks::{Semaphore, nursery};
+    /// use bursar::{nursery, sync::Semaphore};
     ///
     /// let semaphore = Semaphore::new(1);
     /// nursery(|n| {
     ///     n.spawn_async(async { drop(semaphore.acquire_async(1).await) }).join()
     /// })?;
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn acquire_async(&self, permits: usize) -> AcquireFuture<'_> {
         AcquireFuture { semaphore: self, permits, wait: None }
@@ -160,7 +160,7 @@ impl Semaphore {
     /// Adds permits, for good.
     ///
     /// ```
-    /// let semaphore = sched_tasks::Semaphore::new(0);
+    /// let semaphore = bursar::sync::Semaphore::new(0);
     /// semaphore.add_permits(3);
     /// semaphore.acquire(1).forget(); // and takes one out, for good
     /// assert_eq!(semaphore.available(), 2);

@@ -106,7 +106,7 @@ impl Report {
         self.counted().into_iter().for_each(|line| show.say(line));
         show.say("");
         for (name, value, note) in self.measured() {
-            show.say(format!("{name:<28} {value:>12} {note}"));
+            show.say(format!("{name:<28} {value:>12} {note}").trim_end());
         }
         show.say(format!("{:<28} {:>12} s in all", "time", format!("{:.1}", self.seconds)));
     }
