@@ -52,6 +52,6 @@ pub use control::keep_control_words_exactly;
 pub use error::StackError;
 pub use fiber::{Fiber, Step, ensure_stack, in_fiber, remaining_bytes, suspend};
 pub use memory::GuardKind;
-pub use overflow::{OverflowPolicy, overflow_policy, set_overflow_policy};
+pub use overflow::{OverflowPolicy, overflow_policy, set_overflow_policy, set_unwinding_test};
 pub use slab::{Slab, SlabOptions, SlabStats, Stack};
 pub use thread::prepare_thread;

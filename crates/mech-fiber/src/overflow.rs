@@ -27,7 +27,7 @@
 //! - Locks the overflowed code held stay locked, and its destructors never run. Code that holds
 //!   one asks [`ensure_stack`](crate::ensure_stack) first. The C library's own locks are let go:
 //!   see `foreign.rs`.
-//! - During a panic the process aborts, as Rust does for a panic while panicking.
+//! - While a fiber unwinds the process aborts, as Rust does for a panic while panicking; see [`set_unwinding_test`].
 //! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does
 //!   not fit, the kernel ends the process.
 //!
@@ -37,7 +37,9 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use crate::chain;
 use crate::fiber::leave_for_good;
@@ -73,6 +75,27 @@ pub fn overflow_policy() -> OverflowPolicy {
         0 => OverflowPolicy::FailTask,
         _ => OverflowPolicy::Abort,
     }
+}
+
+/// Who knows whether the running fiber unwinds; null: the thread.
+static UNWINDING_TEST: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// Lets a scheduler say whether the running fiber is in the middle of an unwinding, for the whole process, from now on. By default
+/// that is what `std::thread::panicking` says, which also speaks of other fibers of the thread that stopped in a destructor.
+///
+/// `test` is called in a signal handler: it may read thread-locals that need no initialisation, and little else.
+pub fn set_unwinding_test(test: fn() -> bool) {
+    UNWINDING_TEST.store(test as *mut (), Ordering::Relaxed);
+}
+
+fn is_unwinding() -> bool {
+    let test = UNWINDING_TEST.load(Ordering::Relaxed);
+    if test.is_null() {
+        return std::thread::panicking();
+    }
+    // SAFETY: not null, so stored by `set_unwinding_test` from a function of this type.
+    let test = unsafe { mem::transmute::<*mut (), fn() -> bool>(test) };
+    std::thread::panicking() && test()
 }
 
 /// The handler of SIGSEGV. Async-signal-safe: reads two thread-locals `prepare_thread` has
@@ -118,7 +141,7 @@ pub(crate) fn allow_leaving(header: &Header) {
 fn must_abort() -> Option<&'static str> {
     if overflow_policy() == OverflowPolicy::Abort {
         Some("the overflow policy is Abort")
-    } else if std::thread::panicking() {
+    } else if is_unwinding() {
         Some("it was unwinding a panic")
     } else {
         None

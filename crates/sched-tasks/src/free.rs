@@ -78,7 +78,7 @@ pub fn shield<R>(body: impl FnOnce() -> R) -> R {
 /// Stops the caller for a while; others run meanwhile. A cancellation ends it early.
 pub fn sleep(time: Duration) {
     strand::with(|strand| {
-        let ticket = strand.seat.ticket();
+        let ticket = strand.ticket();
         if wait::wait(strand, ticket, Some(clock::due(time))) == End::Cancelled {
             strand.unwind();
         }

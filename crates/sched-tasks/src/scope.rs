@@ -101,6 +101,7 @@ where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
     strand::with(|strand| {
+        strand.ensure_room();
         let core = NurseryCore::open(strand, shared, options);
         let nursery = Nursery { core, scope: PhantomData, env: PhantomData };
         let core = nursery.core();
@@ -245,7 +246,10 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// A number for a task, and why it may not start, if so.
     #[inline]
     fn admit(&self) -> (TaskId, Option<TaskError>) {
-        strand::with(|strand| (strand.next_task_id(), self.core.admit(strand).err()))
+        strand::with(|strand| {
+            strand.ensure_room();
+            (strand.next_task_id(), self.core.admit(strand).err())
+        })
     }
 
     /// Takes no more tasks: later spawns fail with [`Reason::NurseryNotActive`].

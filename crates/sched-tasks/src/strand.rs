@@ -56,6 +56,16 @@ pub(crate) struct Strand {
     pub(crate) open: Cell<Option<OpenRef>>,
 }
 
+/// How often destructors of a task's locals may make new ones, as for a thread's.
+const MAX_LOCALS_ROUNDS: u32 = 5;
+
+/// What the runtime may use of a caller's stack below its doors: `spawn`, `join`, `nursery` and everything that waits. A task that has less left
+/// overflows at the door, where it holds nothing: inside it would keep a lock, or a task it was about to run.
+const ROOM_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 3 << 10 };
+
+/// The same to begin an unwinding: an overflow in the middle of one ends the process.
+const UNWIND_ROOM_BYTES: usize = 8 << 10;
+
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
@@ -82,6 +92,19 @@ impl Strand {
             linger_credit: Cell::new(1),
             open: Cell::new(None),
         }
+    }
+
+    /// Makes sure that what the runtime does next does not overflow the stack halfway. A door of its own, like [`Strand::ticket`].
+    #[inline(always)]
+    pub(crate) fn ensure_room(&self) {
+        mech_fiber::ensure_stack(ROOM_BYTES);
+    }
+
+    /// A ticket for the next wait.
+    #[inline(always)]
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.ensure_room();
+        self.seat.ticket()
     }
 
     /// Stops until `ticket` is woken or the seat is kicked.
@@ -200,15 +223,21 @@ impl Strand {
         if self.enlisted.get().is_some() || self.shields.get() != 0 || self.unwinding.get() || self.has_locals.get() {
             self.clean_up();
         }
+        // An undertaker may wait here next, between tasks: it belongs to no nursery.
         self.scope.set(None);
+        self.base.set(None);
+        self.running.set(None);
     }
 
     #[cold]
     fn clean_up(&self) {
         self.shields.set(1); // destructors may block, and are not interrupted
-        while self.has_locals.replace(false) {
+        for _ in 0..MAX_LOCALS_ROUNDS {
+            if !self.has_locals.replace(false) {
+                break;
+            }
             let locals = self.locals.take();
-            // The borrow is over: it may make new ones. If it panics, the hook has told; the task ended before.
+            // The borrow is over: they may make new ones. If one panics, the hook has told; the task ended before.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(locals)));
         }
         if let (Some(place), Some(scope)) = (self.enlisted.take(), self.base.get()) {
@@ -242,7 +271,7 @@ impl Strand {
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
     /// fibers has stopped in the middle of an unwinding, only the flag tells, which outlives a `catch_unwind` in the task.
-    fn is_unwinding(&self) -> bool {
+    pub(crate) fn is_unwinding(&self) -> bool {
         let elsewhere = || self.worker.as_ref().is_some_and(|worker| worker.stopped_unwinding.get() > 0);
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
@@ -264,6 +293,7 @@ impl Strand {
     /// Unwinds with what was caught before.
     #[cold]
     pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
+        mech_fiber::ensure_stack(UNWIND_ROOM_BYTES);
         self.unwinding.set(true);
         std::panic::resume_unwind(payload)
     }

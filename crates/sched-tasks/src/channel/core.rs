@@ -161,7 +161,7 @@ impl<T> Core<T> {
                 Err(TrySendError::Full(value)) if timed_out => return Err(SendTimeoutError::Timeout(value)),
                 Err(TrySendError::Full(value)) => slot = Some(value),
             }
-            let ticket = strand.seat.ticket();
+            let ticket = strand.ticket();
             if self.enlist_send(ticket, 0, &mut slot) && ticket.withdraw() {
                 self.leave_send(ticket, 0, &mut slot);
                 continue;
@@ -219,7 +219,7 @@ impl<T> Core<T> {
                 }
             }
             try_first = true;
-            let ticket = strand.seat.ticket();
+            let ticket = strand.ticket();
             if self.enlist_recv(ticket, 0) && ticket.withdraw() {
                 self.leave_recv();
                 continue;

@@ -30,6 +30,7 @@ use crate::{
     nursery::NurseryOptions,
     panics, places,
     scope::{self, Nursery},
+    strand::{self, Strand},
 };
 
 /// Workers with their stacks, queues and timers.
@@ -152,6 +153,7 @@ impl Builder {
         })
         .map_err(|error| BuildError::Stacks(error.into()))?;
         panics::install_hook();
+        mech_fiber::set_unwinding_test(|| strand::with(Strand::is_unwinding));
         let deques: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
         let slots = deques.iter().enumerate().map(|(index, deque)| WorkerSlot {
             home: places::take_home(),

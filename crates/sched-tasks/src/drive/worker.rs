@@ -401,6 +401,7 @@ impl Worker {
             if self.slot().fails_next.load(Relaxed) && self.slot().fails_next.swap(false, Relaxed) {
                 panic!("worker {} was told to fail", self.index);
             }
+            self.attend_burials(trunk);
             match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(Next::Start(runnable)) => self.start(runnable, trunk),
                 Some(Next::Resume(seat)) => self.resume(seat.tag(), trunk),
@@ -464,6 +465,12 @@ impl Worker {
         self.vacant.borrow_mut().push(key);
         // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
         let stack_bytes = self.shared.stack_bytes;
+        if scope::unfinished(&strand).next().is_none() {
+            // Nothing to wait for, so no stack is needed: there may be none left.
+            let thread = strand::for_thread();
+            current::enter(&thread, || end_lost(&strand, stack_bytes, &thread));
+            return strand::retire_thread(&thread);
+        }
         self.burials.borrow_mut().push_back(Box::new(move |undertaker| {
             for frame in scope::unfinished(&strand) {
                 match frame {
@@ -479,16 +486,27 @@ impl Worker {
                     }
                 }
             }
-            let running = strand.running.get().expect("only a task can overflow a fiber's stack");
-            let error = TaskError::new(Reason::StackOverflow { stack_bytes }, Some(running.task().label()));
-            strand.end();
-            running.fail(error, undertaker);
+            end_lost(&strand, stack_bytes, undertaker);
         }));
-        // If there is no stack for it now, the next fiber that has one sees to it first.
-        if let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok) {
-            self.resume(key, trunk);
-        }
+        self.attend_burials(trunk);
     }
+
+    /// Finds a fiber for the undertakers that wait for one.
+    fn attend_burials(self: &Rc<Self>, trunk: &Strand) {
+        if !self.burials.borrow().is_empty()
+            && let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok)
+        {
+            self.resume(key, trunk);
+        } // else no stack for it now: when one of our fibers is idle again, or one is resumed
+    }
+}
+
+/// Ends a task whose stack was lost, when nothing borrows from it any more.
+fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
+    let running = lost.running.get().expect("only a task can overflow a fiber's stack");
+    let error = TaskError::new(Reason::StackOverflow { stack_bytes }, Some(running.task().label()));
+    lost.end();
+    running.fail(error, strand);
 }
 
 /// What a fiber does: task after task. Returns when the worker exits.
@@ -559,6 +577,7 @@ pub(crate) fn yield_now(strand: &Strand) {
     let Some(worker) = &strand.worker else {
         return std::thread::yield_now();
     };
+    strand.ensure_room();
     if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
         strand.suspend(worker, successor);
     }

@@ -53,6 +53,7 @@ where
     RA: Send,
     RB: Send,
 {
+    strand.ensure_room();
     let half = Half {
         runnable: Runnable {
             vtable: &VTable { run: run::<B, RB>, fail: fail::<B, RB>, refuse: fail::<B, RB>, free: keep },

@@ -417,7 +417,7 @@ impl<T> Handle<T> {
 
     #[inline(never)]
     fn wait(&self, strand: &Strand) {
-        let ticket = strand.seat.ticket();
+        let ticket = strand.ticket();
         if !self.completion().wait(ticket) {
             return;
         }

@@ -12,6 +12,7 @@ mod locals;
 mod locks;
 mod net;
 mod nurseries;
+mod overflow;
 mod select;
 mod support;
 mod unblock;
