@@ -1,9 +1,359 @@
-//! Tasks that borrow, a tree that cancels cleanly.
+//! Bursar schedules tasks: closures that may block without blocking a thread, and futures, on workers that steal from each other. Every task belongs to a
+//! [`nursery`], which does not return before all its tasks have ended. So tasks may borrow from the code that started them, errors have somewhere to go,
+//! and cancelling a nursery cancels the whole tree inside it, destructors and all.
+//!
+//! ```
+//! use bursar::prelude::*;
+//!
+//! let words = vec!["alpha".to_string(), "beta".to_string()];
+//! let lengths: Vec<usize> = nursery(|n| {
+//!     let tasks: Vec<_> = words.iter().map(|word| n.spawn(|| word.len())).collect(); // borrows `words`
+//!     tasks.into_iter().map(Task::join).collect()
+//! })?; // here every task has ended
+//! assert_eq!(lengths, [5, 4]);
+//! # Ok::<(), TaskError>(())
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | run something on all CPUs | [`run`], [`nursery`], [`Nursery::spawn`], [`join`] |
+//! | wait without blocking a thread | [`channel`], [`select!`], [`sleep`], [`sync`], [`net`] |
+//! | call code that blocks a thread | [`unblock`] |
+//! | use futures, yours or other people's | [`Nursery::spawn_async`], [`block_on`] |
+//! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
+//! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
+//!
+//! # Guide
+//!
+//! 1. [Tasks and nurseries](#tasks-and-nurseries)
+//! 2. [Failing and cancelling](#failing-and-cancelling)
+//! 3. [Blocking](#blocking)
+//! 4. [Channels and select](#channels-and-select)
+//! 5. [Futures](#futures)
+//! 6. [Fork-join](#fork-join)
+//! 7. [Timeouts and deadlines](#timeouts-and-deadlines)
+//! 8. [Shields](#shields)
+//! 9. [Choosing a runtime](#choosing-a-runtime)
+//! 10. [Stack overflow](#stack-overflow)
+//! 11. [What it costs](#what-it-costs)
+//! 12. [Limits and guarantees](#limits-and-guarantees)
+//!
+//! ## Tasks and nurseries
+//!
+//! [`nursery`] opens a scope. What is spawned into it may borrow everything that outlives the call, and has ended when the call returns. A [`Task`] hands the
+//! result over when it is [joined](Task::join); if it is dropped the task goes on, and the nursery waits for it all the same.
+//!
+//! Tasks may spawn into the nursery they are in, and open nurseries of their own. An inner nursery ends before the one around it.
+//!
+//! ```
+//! use std::{path::Path, sync::atomic::{AtomicU64, Ordering::Relaxed}};
+//! use bursar::prelude::*;
+//!
+//! /// Adds up the sizes of all files below a folder, a task for each folder.
+//! fn size_of<'scope>(n: &'scope Nursery<'scope, '_>, folder: &Path, sum: &'scope AtomicU64) -> Result<(), TaskError> {
+//!     for entry in unblock(|| folder.read_dir())? {
+//!         let entry = entry?;
+//!         if entry.file_type()?.is_dir() {
+//!             n.try_spawn(move || size_of(n, &entry.path(), sum));
+//!         } else {
+//!             sum.fetch_add(entry.metadata()?.len(), Relaxed);
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//!
+//! let sum = AtomicU64::new(0);
+//! nursery(|n| size_of(n, Path::new("src"), &sum))?;
+//! assert!(sum.into_inner() > 0);
+//! # Ok::<(), TaskError>(())
+//! ```
+//!
+//! A task cannot outlive what it borrows. That is checked at compile time, not at run time:
+//!
+//! ```compile_fail,E0373
+//! use bursar::prelude::*;
+//!
+//! nursery(|n| {
+//!     let local = String::from("gone when the body returns");
+//!     n.spawn(|| local.len());
+//!     Ok(())
+//! }).unwrap();
+//! ```
+//!
+//! ## Failing and cancelling
+//!
+//! A task fails if it panics, overflows its stack, or was started by [`try_spawn`](Nursery::try_spawn) and returns `Err`. Then its nursery cancels the
+//! other tasks, waits for them, and returns the error. Failures that happen meanwhile are [attached](TaskError::others). Any error type converts to
+//! [`TaskError`], so `?` works; [`Reason`] tells the kinds apart, and [`TaskError::downcast_ref`] gives the original back.
+//!
+//! ```
+//! use bursar::prelude::*;
+//!
+//! let outcome = nursery(|n| {
+//!     n.task().name("parse").try_spawn(|| Ok("4x2".parse::<u32>()?));
+//!     n.spawn(|| sleep(std::time::Duration::from_secs(3600))); // is cancelled
+//!     Ok(())
+//! });
+//! let error = outcome.unwrap_err();
+//! assert!(error.downcast_ref::<std::num::ParseIntError>().is_some());
+//! assert!(error.to_string().contains("task `parse`"));
+//! ```
+//!
+//! [`spawn`](Nursery::spawn) differs in one point: what it returns, an `Err` as well, is a value for whoever joins. With
+//! [`OnFailure::WaitAll`] a failure lets the siblings finish.
+//!
+//! Cancellation arrives at *checkpoints*: every operation that may block, [`yield_now`] and [`checkpoint`]. There the task unwinds, so its destructors run. It is not a
+//! panic, and nothing is printed. Tasks that have not started never do. [`Nursery::cancel`] cancels from inside, a [`Canceller`] from anywhere, and
+//! [`Nursery::dismiss`] stops what is left once the body has what it wants. Nothing taken from a channel is lost by it.
+//!
+//! ## Blocking
+//!
+//! Tasks started by [`spawn`](Nursery::spawn) run on stacks of their own, as *fibers*. [`sleep`], channels, [`sync::Mutex`] and its kin, [`net`], [`block_on`],
+//! [`Task::join`] and a nursery's end block the fiber only; its worker runs others meanwhile. The same calls work on plain threads, where they block the thread.
+//!
+//! ```
+//! use bursar::{prelude::*, sync::Semaphore};
+//!
+//! let two_at_a_time = Semaphore::new(2);
+//! nursery(|n| {
+//!     for _ in 0..1000 {
+//!         n.spawn(|| {
+//!             let _permit = two_at_a_time.acquire(1); // 998 wait here, on two or three threads
+//!             yield_now();
+//!         });
+//!     }
+//!     Ok(())
+//! })?;
+//! # Ok::<(), TaskError>(())
+//! ```
+//!
+//! What the standard library or C blocks, blocks the worker: file I/O, `std::thread::sleep`, a held `std::sync::Mutex`. Wrap the slow ones in [`unblock`], which
+//! runs them on a thread kept for that while only the task waits.
+//!
+//! A value per task, as `thread_local!` is one per thread, is declared with [`fiber_local!`].
+//!
+//! ## Channels and select
+//!
+//! [`channel`] makes a channel that holds so many values, or none: with capacity 0 sender and receiver meet. [`unbounded`] has no limit. Both
+//! ends can be cloned, sent and used by fibers, futures and threads alike. [`sync::oneshot`] carries one value.
+//!
+//! [`select!`] waits for whichever of several operations can be done first, and chooses fairly if there are several.
+//!
+//! ```
+//! use std::time::Duration;
+//! use bursar::prelude::*;
+//!
+//! let served = nursery(|n| {
+//!     let (request, requests) = channel(16);
+//!     let (stop, stopped) = channel::<()>(0);
+//!     let server = n.try_spawn(move || {
+//!         let mut served = 0;
+//!         loop {
+//!             select! {
+//!                 request = recv(requests) => served += request?,
+//!                 recv(stopped) => break Ok(served),
+//!                 timeout(Duration::from_secs(10)) => break Err(TaskError::msg("nobody asks")),
+//!             }
+//!         }
+//!     });
+//!     for i in 1..=3 {
+//!         request.send(i)?;
+//!     }
+//!     while !request.is_empty() {
+//!         yield_now();
+//!     }
+//!     stop.send(())?;
+//!     server.join()
+//! })?;
+//! assert_eq!(served, 6);
+//! # Ok::<(), TaskError>(())
+//! ```
+//!
+//! ## Futures
+//!
+//! [`spawn_async`](Nursery::spawn_async) starts a future in the same nursery: it may borrow like a fiber, is cancelled like one, and takes some hundred bytes where a
+//! fiber takes a page or two. It may be polled by any worker, so it is `Send`; a started fiber stays where it is and need not be. A [`Task`] can be awaited, channels have
+//! [`send_async`](Sender::send_async) and [`recv_async`](Receiver::recv_async), and [`block_on`] lets a fiber wait for any future.
+//!
+//! ```
+//! use bursar::prelude::*;
+//!
+//! let greeting = &String::from("hello");
+//! let shouted = nursery(|n| {
+//!     let (tx, rx) = channel(1);
+//!     n.spawn_async(async move { tx.send_async(greeting).await });           // a future sends what it borrowed
+//!     let loud = n.spawn(move || rx.recv().map(|text| text.to_uppercase())); // a fiber receives
+//!     block_on(async { Ok(loud.await??) })                                   // and a future waits for it
+//! })?;
+//! assert_eq!(shouted, "HELLO");
+//! # Ok::<(), TaskError>(())
+//! ```
+//!
+//! Wakers are ordinary, so combinators, `hyper` and everything else that brings no runtime of its own works. Sockets become
+//! asynchronous ones by [`net::TcpStream::into_async`].
+//!
+//! ## Fork-join
+//!
+//! [`join`] runs two closures, at the same time if a worker is idle, and costs a few nanoseconds if none is. So divide as finely as is natural.
+//!
+//! ```
+//! use bursar::join;
+//!
+//! fn sort<T: Ord + Send>(items: &mut [T]) {
+//!     if items.len() < 2 {
+//!         return;
+//!     }
+//!     let last = items.len() - 1;
+//!     let pivot = (0..last).fold(0, |pivot, i| if items[i] < items[last] { items.swap(i, pivot); pivot + 1 } else { pivot });
+//!     items.swap(pivot, last);
+//!     let (smaller, larger) = items.split_at_mut(pivot);
+//!     join(|| sort(smaller), || sort(&mut larger[1..]));
+//! }
+//!
+//! let mut items: Vec<u32> = (0..2000).map(|i| i * 7919 % 2003).collect();
+//! bursar::run(|| sort(&mut items))?;
+//! assert!(items.is_sorted());
+//! # Ok::<(), bursar::RunError>(())
+//! ```
+//!
+//! ## Timeouts and deadlines
+//!
+//! A deadline belongs to a nursery and ends everything in it, however deep. The verdict is [`Reason::DeadlineExceeded`]. Single operations have a `_timeout` variant,
+//! [`select!`] has a `timeout` arm, and a future is given a limit by [`timeout`].
+//!
+//! ```
+//! use std::time::Duration;
+//! use bursar::prelude::*;
+//!
+//! let (_tx, rx) = channel::<()>(1);
+//! let outcome = nursery(|n| {
+//!     n.deadline(Duration::from_millis(20));
+//!     nursery(|n| n.spawn(|| rx.recv()).join()) // blocked for ever, two nurseries deep
+//! });
+//! let Err(error) = outcome else { unreachable!("nobody sends") };
+//! assert!(matches!(error.reason(), Reason::DeadlineExceeded { .. }));
+//! ```
+//!
+//! ## Shields
+//!
+//! What must not be cut in two stands under a [`shield`]: inside it no checkpoint unwinds, and nurseries opened there are not cancelled from outside. The cancellation
+//! waits. Destructors that run because of a cancellation are shielded already, so they may block. [`NurseryOptions::grace`] gives all tasks of a nursery
+//! some time before they are interrupted; [`is_cancelled`] tells them that it has begun.
+//!
+//! ```
+//! use bursar::prelude::*;
+//!
+//! let (tx, rx) = channel(1);
+//! let outcome = nursery(|n| {
+//!     n.cancel();
+//!     shield(|| tx.send("saved"))?; // would unwind, without
+//!     checkpoint();
+//!     unreachable!()
+//! });
+//! # let outcome: Result<(), TaskError> = outcome;
+//! assert!(outcome.is_err_and(|error| error.is_cancelled()));
+//! assert_eq!(rx.recv(), Ok("saved"));
+//! ```
+//!
+//! ## Choosing a runtime
+//!
+//! [`run`], [`join`] and [`nursery`] use a common runtime, made on first use: one worker for each CPU. A [`Runtime`] of your own chooses otherwise, and says what
+//! its workers did. Inside a task everything uses the runtime the task runs on.
+//!
+//! ```
+//! use bursar::{Runtime, VictimStrategy, join};
+//!
+//! let runtime = Runtime::builder()
+//!     .workers(2)                              // 1 to 256
+//!     .stack_bytes(256 * 1024)                 // of address space; memory is taken as it is touched
+//!     .max_fibers(10_000)                      // started and not ended
+//!     .victims(VictimStrategy::LeastLoaded)
+//!     .name("render")                          // threads are called render-0, render-1
+//!     .build()?;
+//! assert_eq!(runtime.run(|| join(|| 1, || 2))?, (1, 2));
+//! assert!(runtime.stats().total().executed >= 1);
+//! # Ok::<(), bursar::RunError>(())
+//! ```
+//!
+//! [`run`] blocks the caller and runs its closure as a task: one that blocks properly, and can be stolen from. A nursery opened on a plain thread runs its *body*
+//! on that thread. Dropping a runtime waits for its workers.
+//!
+//! ## Stack overflow
+//!
+//! A fiber that runs into its guard page fails with [`Reason::StackOverflow`]. Its siblings are cancelled, the process goes on.
+//!
+//! ```
+//! use bursar::prelude::*;
+//!
+//! fn sum_to(n: u64) -> u64 {
+//!     if n == 0 { 0 } else { std::hint::black_box(n) + sum_to(n - 1) }
+//! }
+//!
+//! let error = nursery(|n| n.spawn(|| sum_to(100_000_000)).join()).unwrap_err();
+//! assert!(matches!(error.reason(), Reason::StackOverflow { stack_bytes: 65_536 }));
+//! assert_eq!(nursery(|n| n.spawn(|| sum_to(100)).join())?, 5050);
+//! # Ok::<(), TaskError>(())
+//! ```
+//!
+//! The stack is never used again. What stood on it is not dropped, as after [`std::mem::forget`], but tasks that borrow from it are waited for.
+//! Locks that were held stay locked. Overflowing while panicking aborts the process. On systems other than Linux an overflow ends the process as usual.
+//!
+//! ## What it costs
+//!
+//! A task that does not wait costs no switch; one that waits costs two, of some nanoseconds, and the stack it stands on, of which it takes what it touches.
+//!
+#![doc = include_str!("costs.md")]
+//!
+//! ## Limits and guarantees
+//!
+//! - **A started fiber never changes threads.** `Rc`, thread-locals and guards on its stack stay valid while it waits. Unstarted tasks and futures do move.
+//! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint.
+//! - **Nobody starves** of those that are ready: a task that yields goes to the back, and every worker regularly looks at its oldest task and at the shared queue.
+//! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
+//! - **An idle runtime sleeps.** No thread polls.
+//! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding must pass on what it did not throw.
+//! - **`fork`** takes no workers along: a runtime used in a child process fails with [`RunError::Forked`].
+//! - At most [`MAX_WORKERS`] workers, and 1,048,576 fibers at one time unless [`Builder::max_fibers`] says otherwise; futures are limited by memory only.
+//! - Linux on x86_64 and aarch64 is complete. Kernels before 6.13 guard stacks at the price of two mappings each, which ends near 32,000 fibers.
 #![forbid(unsafe_code)]
 
-pub use sched_tasks::*;
+// ---- tasks and nurseries ----
+#[doc(inline)]
+pub use sched_tasks::{
+    Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, Priority, Task, TaskBuilder, TaskId, TaskLabel,
+    checkpoint, current_task, is_cancelled, join, nursery, nursery_with, run, shield, sleep, yield_now,
+};
 
-/// What most programs use.
-pub mod prelude {
-    pub use sched_tasks::*;
-}
+// ---- what can go wrong ----
+#[doc(inline)]
+pub use sched_tasks::{BuildError, Reason, RunError, TaskError};
+
+// ---- the runtime ----
+#[doc(inline)]
+pub use mech_fiber::{GuardKind, SlabStats, StackError};
+#[doc(inline)]
+pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, VictimStrategy, WorkerStats};
+
+// ---- channels ----
+#[doc(inline)]
+pub use sched_tasks::{
+    Case, IntoIter, Iter, Receiver, RecvCase, RecvError, RecvFuture, RecvTimeoutError, Select, SendCase, SendError,
+    SendFuture, SendTimeoutError, Sender, TryRecvError, TrySendError, channel, select, unbounded,
+};
+
+// ---- futures, and what blocks a thread ----
+#[doc(inline)]
+pub use sched_tasks::{Elapsed, Sleep, Unblock, block_on, sleep_async, timeout, unblock, unblock_async};
+
+// ---- storage of a task ----
+#[doc(inline)]
+pub use sched_tasks::{FiberLocal, fiber_local};
+
+pub mod net;
+pub mod prelude;
+pub mod sync;
+
+/// The first page of the repository, so that its examples are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -17,7 +17,7 @@
 //! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its ticket was
 //! woken, or until `retract` told it that no producer saw WAITING; so the ticket outlives the producer's look at it.
 //!
-//! Checked by `tests/loom.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
+//! Checked by `tests/loom/completion.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
 //! fails; if `retract` does not look at DONE, `a_reader_may_change_its_mind`.
 
 #[cfg(loom)]
@@ -64,6 +64,7 @@ impl Default for Completion {
 
 impl Completion {
     /// Nothing produced, nobody waiting.
+    #[inline(always)]
     pub fn new() -> Self {
         Self { bits: AtomicU32::new(0), reader: TicketCell::new() }
     }
@@ -98,6 +99,11 @@ impl Completion {
     pub fn wait(&self, ticket: Ticket) -> bool {
         self.reader.set(ticket);
         self.bits.fetch_or(WAITING, AcqRel) & DONE == 0
+    }
+
+    /// The ticket the reader left last. For the reader.
+    pub fn ticket(&self) -> Option<Ticket> {
+        self.reader.get()
     }
 
     /// The reader would rather not wait. False if the producer has already seen it: then the ticket *will* be woken, and the

@@ -21,7 +21,7 @@
 //! are in one total order. `channel` stands on this. loom models fences rather than SeqCst accesses, so under loom the
 //! same places have a fence as well.
 //!
-//! Checked by `tests/loom.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
+//! Checked by `tests/loom/ring.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
 //! for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`. Also `the_ring_is_full_or_empty_only_if_it_is`.
 
 use std::mem::MaybeUninit;
@@ -45,8 +45,8 @@ pub struct Ring<T> {
     push_at: Padded<AtomicU64>,
     pop_at: Padded<AtomicU64>,
     slots: Box<[Slot<T>]>,
-    /// Cursors count `lap * lap_size + index`, so that any capacity works. 64 bits do not overflow in a machine's life.
-    lap_size: u64,
+    /// Cursors count `lap << lap_bits | index`, so that any capacity works and nothing is divided. 63 bits do not overflow in a machine's life.
+    lap_bits: u32,
 }
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl<T> Ring<T> {
             push_at: Padded(AtomicU64::new(0)),
             pop_at: Padded(AtomicU64::new(0)),
             slots,
-            lap_size: capacity.next_power_of_two() as u64,
+            lap_bits: capacity.next_power_of_two().trailing_zeros(),
         }
     }
 
@@ -88,15 +88,21 @@ impl<T> Ring<T> {
         self.slots.len()
     }
 
+    /// The distance from a cursor to the same slot, one lap on.
+    #[inline]
+    fn lap_size(&self) -> u64 {
+        1 << self.lap_bits
+    }
+
     #[inline]
     fn split(&self, cursor: u64) -> (usize, u64) {
-        ((cursor & (self.lap_size - 1)) as usize, cursor / self.lap_size)
+        ((cursor & (self.lap_size() - 1)) as usize, cursor >> self.lap_bits)
     }
 
     #[inline]
     fn step(&self, cursor: u64) -> u64 {
         let (index, lap) = self.split(cursor);
-        if index + 1 < self.slots.len() { cursor + 1 } else { (lap + 1) * self.lap_size }
+        if index + 1 < self.slots.len() { cursor + 1 } else { (lap + 1) << self.lap_bits }
     }
 
     /// Adds a value, or gives it back if the ring is full or closed.
@@ -129,7 +135,7 @@ impl<T> Ring<T> {
             } else {
                 fence_for_loom();
                 // Full if the popper's cursor stands a lap behind; else somebody is between claim and handover.
-                if self.pop_at.load(SeqCst) + self.lap_size == cursor {
+                if self.pop_at.load(SeqCst) + self.lap_size() == cursor {
                     return Err(value);
                 }
                 spin.turn();
@@ -200,7 +206,7 @@ impl<T> Ring<T> {
     pub fn is_full(&self) -> bool {
         fence_for_loom();
         let push_at = self.push_at.load(SeqCst) & !CLOSED;
-        self.pop_at.load(SeqCst) + self.lap_size == push_at
+        self.pop_at.load(SeqCst) + self.lap_size() == push_at
     }
 
     /// Lets nothing more be pushed; what is in it can still be popped. True for whoever closed it.

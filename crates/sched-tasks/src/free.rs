@@ -13,9 +13,9 @@ use crate::{
 /// Runs `root` as a task of the common runtime and blocks the caller until it has ended. See [`Runtime::run`](crate::Runtime::run).
 ///
 /// ```
-/// let total = sched_tasks::run(|| 6 * 7)?;
+/// let total = bursar::run(|| 6 * 7)?;
 /// assert_eq!(total, 42);
-/// # Ok::<(), sched_tasks::RunError>(())
+/// # Ok::<(), bursar::RunError>(())
 /// ```
 #[track_caller]
 pub fn run<F, T>(root: F) -> Result<T, RunError>
@@ -29,10 +29,9 @@ where
 /// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
 #[inline(always)]
 pub fn yield_now() {
-    strand::with(|strand| {
-        worker::yield_now(strand);
-        strand.checkpoint();
-    });
+    let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
+    worker::yield_now(&strand);
+    strand.checkpoint();
 }
 
 /// Ends the task here if it was cancelled, by unwinding. Long computations call this now and then.
@@ -49,7 +48,7 @@ pub fn is_cancelled() -> bool {
 /// Runs `body` without interruption: a cancellation waits until it has returned.
 ///
 /// ```
-/// use sched_tasks::{nursery, shield, yield_now};
+/// use bursar::{nursery, shield, yield_now};
 ///
 /// let mut saved = false;
 /// let outcome = nursery(|n| {
@@ -58,17 +57,17 @@ pub fn is_cancelled() -> bool {
 ///         yield_now(); // would unwind, outside a shield
 ///         saved = true;
 ///     });
-///     yield_now();
-///     unreachable!()
+///     yield_now(); // unwinds
+///     Ok("never")
 /// });
 /// assert!(saved && outcome.unwrap_err().is_cancelled());
-/// # #[allow(unreachable_code)] fn never() -> Result<(), sched_tasks::TaskError> { Ok(()) }
 /// ```
 pub fn shield<R>(body: impl FnOnce() -> R) -> R {
     struct Lower;
     impl Drop for Lower {
         fn drop(&mut self) {
-            strand::with(|strand| strand.shields.set(strand.shields.get() - 1));
+            // A thread that ends may have another strand by now, without shields.
+            strand::with(|strand| strand.shields.set(strand.shields.get().saturating_sub(1)));
         }
     }
     strand::with(|strand| strand.shields.set(strand.shields.get() + 1));
@@ -91,7 +90,7 @@ pub fn sleep(time: Duration) {
 /// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic goes on here after the other has ended.
 ///
 /// ```
-/// use sched_tasks::{join, run};
+/// use bursar::{join, run};
 ///
 /// fn sum(numbers: &[u64]) -> u64 {
 ///     match numbers {
@@ -106,7 +105,7 @@ pub fn sleep(time: Duration) {
 /// }
 /// let numbers: Vec<u64> = (1..=1000).collect();
 /// assert_eq!(run(|| sum(&numbers))?, 500_500);
-/// # Ok::<(), sched_tasks::RunError>(())
+/// # Ok::<(), bursar::RunError>(())
 /// ```
 #[inline]
 pub fn join<A, B, RA, RB>(first: A, second: B) -> (RA, RB)
@@ -129,7 +128,7 @@ where
 /// A half of a `join` failed on the runtime: on the caller's thread that is a panic again.
 #[cold]
 fn rethrow(error: TaskError) -> ! {
-    std::panic::resume_unwind(Box::new(error.to_string()))
+    strand::current().rethrow(Box::new(error.to_string()))
 }
 
 /// Which task is running. None on a plain thread.

@@ -25,49 +25,61 @@ use mech_sync::{Delivery, SpinLock, Ticket, Wake};
 
 use crate::strand;
 
-/// Waits in the order they came. To be kept under a lock.
+/// Waits in the order they came, each with a note. To be kept under a lock.
 #[derive(Debug)]
-pub(crate) struct Waits {
-    queue: VecDeque<(Ticket, u16)>,
+pub(crate) struct Waits<N = ()> {
+    queue: VecDeque<Wait<N>>,
     /// How many, about, were left behind by waits that are over.
     over: usize,
 }
 
-impl Default for Waits {
-    fn default() -> Self {
-        Self::new()
-    }
+#[derive(Debug)]
+struct Wait<N> {
+    ticket: Ticket,
+    code: u16,
+    note: N,
 }
 
-impl Waits {
+impl<N> Waits<N> {
     pub(crate) const fn new() -> Self {
         Self { queue: VecDeque::new(), over: 0 }
     }
 
     /// Adds a wait that is claimed with `code`.
     #[inline]
-    pub(crate) fn push(&mut self, ticket: Ticket, code: u16) {
-        self.queue.push_back((ticket, code));
+    pub(crate) fn push(&mut self, ticket: Ticket, code: u16, note: N) {
+        self.queue.push_back(Wait { ticket, code, note });
     }
 
     /// Adds a wait that goes before all others.
-    pub(crate) fn push_front(&mut self, ticket: Ticket, code: u16) {
-        self.queue.push_front((ticket, code));
+    pub(crate) fn push_front(&mut self, ticket: Ticket, code: u16, note: N) {
+        self.queue.push_front(Wait { ticket, code, note });
     }
 
     /// A wait of this line is over, and was not claimed from it.
     pub(crate) fn leave(&mut self) {
         self.over += 1;
         if self.over * 2 > self.queue.len() {
-            self.queue.retain(|(ticket, _)| !ticket.is_woken());
+            self.queue.retain(|wait| !wait.ticket.is_woken());
             self.over = 0;
         }
     }
 
-    /// Claims the oldest wait. The caller delivers it when it has let go of the lock.
+    /// Claims the oldest wait. The caller lets it go on when it has let go of the lock.
     #[inline]
     pub(crate) fn claim(&mut self) -> Option<Claimed> {
-        while let Some((ticket, code)) = self.queue.pop_front() {
+        self.claim_if(|_| true)
+    }
+
+    /// Claims the oldest wait if its note says so.
+    #[inline]
+    pub(crate) fn claim_if(&mut self, mut wanted: impl FnMut(&N) -> bool) -> Option<Claimed> {
+        while let Some(Wait { ticket, code, note }) = self.queue.front() {
+            let (ticket, code) = (*ticket, *code);
+            if !wanted(note) && !ticket.is_woken() {
+                return None;
+            }
+            self.queue.pop_front();
             match ticket.wake(code) {
                 Wake::Parked(delivery) => return Some(Claimed { ticket, code, delivery: Some(delivery) }),
                 Wake::Awake => return Some(Claimed { ticket, code, delivery: None }),
@@ -84,9 +96,15 @@ impl Waits {
 
     /// Whether somebody else than the owner of `ticket` waits here.
     pub(crate) fn any_other_than(&self, ticket: Ticket) -> bool {
-        self.queue.iter().any(|(other, _)| !std::ptr::eq(other.seat(), ticket.seat()) && !other.is_woken())
+        self.queue.iter().any(|wait| !std::ptr::eq(wait.ticket.seat(), ticket.seat()) && !wait.ticket.is_woken())
     }
 
+    /// Whether somebody waits here.
+    pub(crate) fn any(&self) -> bool {
+        self.queue.iter().any(|wait| !wait.ticket.is_woken())
+    }
+
+    /// How many wait here, or did and left.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -119,12 +137,6 @@ pub(crate) struct Line {
     waits: SpinLock<Waits>,
 }
 
-impl Default for Line {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Line {
     pub(crate) const fn new() -> Self {
         Self { len: AtomicUsize::new(0), waits: SpinLock::new(Waits::new()) }
@@ -134,7 +146,7 @@ impl Line {
     #[inline]
     pub(crate) fn enlist(&self, ticket: Ticket, code: u16) {
         let mut waits = self.waits.lock();
-        waits.push(ticket, code);
+        waits.push(ticket, code, ());
         self.len.store(waits.len(), SeqCst);
     }
 

@@ -1,16 +1,38 @@
 //! Storage that belongs to a task: what `thread_local!` is to a thread.
 
-use std::{any::Any, collections::HashMap, rc::Rc};
+use std::{
+    any::Any,
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+};
 
 use crate::strand;
 
 /// The values of one task, by key.
 #[derive(Default)]
+#[expect(clippy::box_collection, reason = "most tasks have none, and pay one word for it")]
 pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
+
+impl Drop for Locals {
+    /// A destructor that panics has told the panic hook; the task has ended by then, and its worker must not fail for it.
+    fn drop(&mut self) {
+        for (_, value) in self.0.take().into_iter().flat_map(|map| *map) {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+        }
+    }
+}
 
 /// A value per task, made on first use and dropped when the task ends. Declare it with [`fiber_local!`](crate::fiber_local).
 ///
-/// On a plain thread it is a value per thread.
+/// On a plain thread it is a value per thread. A future takes its values along from worker to worker, so they are `Send`; this does not compile:
+///
+/// ```compile_fail,E0277
+/// use std::{cell::RefCell, rc::Rc};
+/// bursar::fiber_local! {
+///     static SHARED_WITH_THIS_THREAD: RefCell<Option<Rc<u32>>> = RefCell::new(None);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct FiberLocal<T: 'static> {
     make: fn() -> T,
@@ -18,7 +40,7 @@ pub struct FiberLocal<T: 'static> {
     key: u8,
 }
 
-impl<T: 'static> FiberLocal<T> {
+impl<T: Send + 'static> FiberLocal<T> {
     #[doc(hidden)]
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, key: 1 }
@@ -39,7 +61,7 @@ impl<T: 'static> FiberLocal<T> {
     }
 }
 
-impl<T: Copy + 'static> FiberLocal<std::cell::Cell<T>> {
+impl<T: Copy + Send + 'static> FiberLocal<std::cell::Cell<T>> {
     /// A copy of this task's value.
     pub fn get(&'static self) -> T {
         self.with(std::cell::Cell::get)
@@ -55,7 +77,7 @@ impl<T: Copy + 'static> FiberLocal<std::cell::Cell<T>> {
 ///
 /// ```
 /// use std::cell::Cell;
-/// sched_tasks::fiber_local! {
+/// bursar::fiber_local! {
 ///     /// How many retries this task has left.
 ///     static RETRIES: Cell<u32> = Cell::new(3);
 /// }

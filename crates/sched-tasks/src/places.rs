@@ -50,7 +50,11 @@ pub(crate) fn give_home(home: &'static Home) {
 
 /// One wait of a future: a seat with a home of its own, parked, and the waker in it.
 #[derive(Debug)]
-pub(crate) struct FutureWait(Ticket);
+pub(crate) struct FutureWait {
+    ticket: Ticket,
+    /// It was ended by us, and nothing is on its way.
+    withdrawn: bool,
+}
 
 impl FutureWait {
     /// Begins to wait: the ticket wakes `waker`.
@@ -63,23 +67,39 @@ impl FutureWait {
         let ticket = seat.ticket();
         let parked = ticket.park();
         debug_assert_eq!(parked, Park::Parked, "nobody else has this seat");
-        Self(ticket)
+        Self { ticket, withdrawn: false }
     }
 
     pub(crate) fn ticket(&self) -> Ticket {
-        self.0
+        self.ticket
+    }
+
+    /// Ends the wait. False if somebody woke it first: then what the waker did counts. The seat stays ours until this is dropped.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        self.withdrawn = self.ticket.unpark();
+        self.withdrawn
+    }
+
+    /// Lets the wait go on without its owner, which will come back with the ticket.
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+
+    /// Comes back to a wait that was left.
+    pub(crate) fn come_back(ticket: Ticket) -> Self {
+        Self { ticket, withdrawn: false }
     }
 
     /// Whether the ticket was woken; if not, `waker` will be.
     pub(crate) fn poll(&self, waker: &Waker) -> bool {
         // The waker first: a wake that comes after it finds it, one that came before is seen.
-        self.0.seat().home().set_waker(waker);
-        self.0.is_woken()
+        self.ticket.seat().home().set_waker(waker);
+        self.ticket.is_woken()
     }
 
     /// Waits for a wake that is under way on another thread.
     pub(crate) fn until_woken(&self) {
-        while !self.0.is_woken() {
+        while !self.ticket.is_woken() {
             std::thread::yield_now();
         }
     }
@@ -87,14 +107,14 @@ impl FutureWait {
 
 impl Drop for FutureWait {
     fn drop(&mut self) {
-        let home = self.0.seat().home();
-        if !self.0.unpark() {
+        let home = self.ticket.seat().home();
+        if !self.withdrawn && !self.ticket.unpark() {
             // Woken: the seat is on its way here, and must arrive before somebody else sits on it.
             while !home.has_arrivals() {
                 std::thread::yield_now();
             }
         }
         home.clear_waker();
-        lock(&FUTURE_SEATS).push(self.0.seat());
+        lock(&FUTURE_SEATS).push(self.ticket.seat());
     }
 }

@@ -33,7 +33,7 @@ use crate::{
 /// Inside a task this blocks the task only; on a plain thread it blocks the thread, and the tasks run on the common runtime.
 ///
 /// ```
-/// use sched_tasks::nursery;
+/// use bursar::nursery;
 ///
 /// let words = vec!["alpha".to_string(), "beta".to_string()];
 /// let lengths: Vec<usize> = nursery(|n| {
@@ -41,13 +41,13 @@ use crate::{
 ///     tasks.into_iter().map(|t| t.join()).collect()
 /// })?;
 /// assert_eq!(lengths, [5, 4]);
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 ///
 /// A task cannot outlive what it borrows; this does not compile:
 ///
 /// ```compile_fail,E0373
-/// use sched_tasks::nursery;
+/// use bursar::nursery;
 ///
 /// nursery(|n| {
 ///     let local = String::from("gone when the body returns");
@@ -59,13 +59,13 @@ use crate::{
 /// Nor can a handle leave the nursery, or a task be spawned outside one:
 ///
 /// ```compile_fail
-/// use sched_tasks::nursery;
+/// use bursar::nursery;
 ///
 /// let escaped = nursery(|n| Ok(n.spawn(|| 1))).unwrap();
 /// ```
 ///
 /// ```compile_fail,E0425
-/// sched_tasks::spawn(|| 1); // there is no such function
+/// bursar::spawn(|| 1); // there is no such function
 /// ```
 pub fn nursery<'env, F, T>(body: F) -> Result<T, TaskError>
 where
@@ -77,10 +77,10 @@ where
 /// Opens a nursery that is like `options` say. See [`nursery`].
 ///
 /// ```
-/// use sched_tasks::{NurseryOptions, OnFailure, nursery_with};
+/// use bursar::{NurseryOptions, OnFailure, nursery_with};
 ///
 /// let outcome = nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
-///     n.try_spawn(|| Err::<(), _>("no such file".into()));
+///     n.try_spawn(|| Ok("12x".parse::<u32>()?)); // fails
 ///     n.spawn(|| 2 + 2).join() // still runs
 /// });
 /// assert!(outcome.is_err()); // but the failure is not forgotten
@@ -148,7 +148,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// Whatever it returns is handed over by [`Task::join`]. An `Err` is a value like any other; use [`try_spawn`](Self::try_spawn) if it is to
     /// fail the nursery. A nursery that takes no more tasks gives out a task that has already failed.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub fn spawn<F, T>(&'scope self, body: F) -> Task<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -157,7 +157,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         self.spawn_at(Location::caller(), body)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn spawn_at<F, T>(&'scope self, site: &'static Location<'static>, body: F) -> Task<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -203,7 +203,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         TaskBuilder { nursery: self, name: None, priority: Priority::Normal }
     }
 
-    #[inline]
+    #[inline(always)]
     fn start<F, T>(
         &'scope self,
         site: &'static Location<'static>,
@@ -268,7 +268,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// Stops the tasks that are left: the body has what it wanted, and its value is the block's.
     ///
     /// ```
-    /// use sched_tasks::{channel, nursery};
+    /// use bursar::{channel, nursery};
     ///
     /// let fastest = nursery(|n| {
     ///     let (tx, rx) = channel(1);
@@ -281,7 +281,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     ///     Ok(first)
     /// })?;
     /// assert!(["a", "b", "c"].contains(&fastest));
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn dismiss(&self) {
         self.core.dismiss();
@@ -331,14 +331,14 @@ impl fmt::Debug for Canceller {
 /// What to say about a task before it starts; made by [`Nursery::task`].
 ///
 /// ```
-/// use sched_tasks::{Priority, nursery};
+/// use bursar::{Priority, nursery};
 ///
 /// nursery(|n| {
 ///     let parse = n.task().name("parse").priority(Priority::High).spawn(|| "42".parse::<u32>());
 ///     assert_eq!(parse.join()?, Ok(42));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing starts before `spawn`"]

@@ -17,6 +17,7 @@ use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
+    decide,
     drive::{
         shared::{Shared, TaskIds},
         worker::Worker,
@@ -52,6 +53,8 @@ pub(crate) struct Strand {
     pub(crate) panicked_at: RefCell<Option<Arc<str>>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
+    /// Whether it pays to let others run before it waits; see `wait::linger`.
+    pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
     pub(crate) open: Cell<Option<OpenRef>>,
 }
@@ -89,6 +92,7 @@ impl Strand {
             panicked_at: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            linger_credit: Cell::new(1),
             open: Cell::new(None),
         }
     }
@@ -246,6 +250,12 @@ impl Strand {
         self.unwinding.set(false);
     }
 
+    /// Gives the task that runs here the values it had elsewhere.
+    pub(crate) fn put_locals(&self, locals: Locals) {
+        self.locals.replace(locals);
+        self.has_locals.set(true);
+    }
+
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.begin(running, scope);
@@ -305,6 +315,19 @@ impl Strand {
         self.worker.as_ref().is_some_and(|worker| std::ptr::eq(worker.shared, shared))
     }
 
+    /// A random number. The only source of chance for what runs here, so that a seed decides all of it.
+    pub(crate) fn random(&self) -> u64 {
+        thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
+        match &self.worker {
+            Some(worker) => worker.random(),
+            None => {
+                let (state, random) = decide::next_random(STATE.get());
+                STATE.set(state);
+                random
+            }
+        }
+    }
+
     /// A number for a task that is spawned here.
     #[inline]
     pub(crate) fn next_task_id(&self) -> TaskId {
@@ -332,8 +355,10 @@ pub(crate) struct Cancellation;
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
-    current::with(f)
+    f(&current::get())
 }
+
+pub(crate) use current::get as current;
 
 /// A plain thread's strand, with its own home.
 pub(crate) fn for_thread() -> Strand {

@@ -15,7 +15,7 @@ use std::{hint, time::Instant};
 use mech_sync::{TIMEOUT, Ticket};
 
 use crate::{
-    drive::clock::Alarm,
+    drive::{clock::Alarm, worker},
     strand::{Strand, Woken},
 };
 
@@ -77,6 +77,33 @@ pub(crate) fn wait_regardless(strand: &Strand, ticket: Ticket) -> u16 {
             Woken::Kicked => {}
         }
     }
+}
+
+/// Lets the fibers that are ready run once, before it is worth to stop for something: on one worker, whoever is to bring it is often among them, and a turn
+/// costs a fifth of a stop and a wake. False if there are none, or if it has been in vain too often; then the caller should not even look.
+///
+/// The caller says with [`lingered`] whether it helped.
+#[inline(always)]
+pub(crate) fn linger(strand: &Strand) -> bool {
+    let credit = strand.linger_credit.get();
+    if credit <= 0 {
+        strand.linger_credit.set(credit + 1); // some day it is worth another try
+        return false;
+    }
+    worker::yield_to_ready(strand)
+}
+
+/// Notes whether lingering helped.
+#[inline(always)]
+pub(crate) fn lingered(strand: &Strand, helped: bool) {
+    const CREDIT: i8 = 4;
+    const REST: i8 = -64;
+    let credit = strand.linger_credit.get();
+    strand.linger_credit.set(match (helped, credit) {
+        (true, _) => CREDIT,
+        (false, 1) => REST,
+        (false, _) => credit - 1,
+    });
 }
 
 /// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs.

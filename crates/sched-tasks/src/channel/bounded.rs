@@ -25,7 +25,7 @@ use super::error::{TryRecvError, TrySendError};
 use crate::line::Line;
 
 #[derive(Debug)]
-pub(super) struct Bounded<T> {
+pub(crate) struct Bounded<T> {
     ring: Ring<T>,
     receivers: Line,
     senders: Line,

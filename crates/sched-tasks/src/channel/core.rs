@@ -25,6 +25,7 @@ use crate::{
 
 /// The three kinds of channel.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // one to a channel, and behind an `Arc`
 pub(crate) enum Core<T> {
     Bounded(Bounded<T>),
     Unbounded(Unbounded<T>),
@@ -82,11 +83,11 @@ impl<T> Core<T> {
     }
 
     /// A sender's wait ended elsewhere: it is off the list, and has its value again.
-    pub(crate) fn leave_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+    pub(crate) fn leave_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.leave_send(),
             Self::Unbounded(_) => {}
-            Self::Rendezvous(channel) => channel.retract(ticket, slot),
+            Self::Rendezvous(channel) => channel.retract(ticket, code, slot),
         }
     }
 
@@ -100,9 +101,9 @@ impl<T> Core<T> {
     }
 
     /// A sender was claimed. Either its value is sent, or it has it again and should try.
-    pub(crate) fn claimed_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+    pub(crate) fn claimed_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
         if let Self::Rendezvous(channel) = self {
-            channel.retract(ticket, slot);
+            channel.retract(ticket, code, slot);
         }
     }
 
@@ -116,11 +117,11 @@ impl<T> Core<T> {
     }
 
     /// A sender was claimed and goes away.
-    pub(crate) fn pass_on_send(&self, ticket: Ticket, slot: &mut Option<T>) {
+    pub(crate) fn pass_on_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.pass_on_send(),
             Self::Unbounded(_) => {}
-            Self::Rendezvous(channel) => channel.retract(ticket, slot),
+            Self::Rendezvous(channel) => channel.retract(ticket, code, slot),
         }
     }
 
@@ -162,17 +163,17 @@ impl<T> Core<T> {
             }
             let ticket = strand.ticket();
             if self.enlist_send(ticket, 0, &mut slot) && ticket.withdraw() {
-                self.leave_send(ticket, &mut slot);
+                self.leave_send(ticket, 0, &mut slot);
                 continue;
             }
             match wait::wait(strand, ticket, deadline) {
-                End::Claimed(_) => self.claimed_send(ticket, &mut slot),
+                End::Claimed(_) => self.claimed_send(ticket, 0, &mut slot),
                 End::TimedOut => {
-                    self.leave_send(ticket, &mut slot);
+                    self.leave_send(ticket, 0, &mut slot);
                     timed_out = true;
                 }
                 End::Cancelled => {
-                    self.leave_send(ticket, &mut slot);
+                    self.leave_send(ticket, 0, &mut slot);
                     strand.unwind();
                 }
             }
@@ -181,7 +182,7 @@ impl<T> Core<T> {
     }
 
     /// Receives, waiting until there is something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn recv(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         strand.checkpoint();
         match self.try_recv() {
@@ -191,7 +192,8 @@ impl<T> Core<T> {
         }
     }
 
-    #[inline(never)]
+    /// Inlined for the reason that [`Strand::wait`] is: most receivers wait, and two wrong guesses cost more than all of this.
+    #[inline(always)]
     fn recv_slowly(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let seen = match self {
             Self::Bounded(channel) => wait::spin_until(strand, || channel.can_recv()),
@@ -200,6 +202,13 @@ impl<T> Core<T> {
         };
         let mut timed_out = false;
         let mut try_first = seen;
+        if !seen && wait::linger(strand) {
+            let found = self.try_recv();
+            wait::lingered(strand, found.is_ok());
+            if let Ok(value) = found {
+                return Ok(value);
+            }
+        }
         loop {
             if try_first {
                 match self.try_recv() {

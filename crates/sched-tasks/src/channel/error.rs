@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 /// The channel is closed; the value comes back.
 ///
 /// ```
-/// let (tx, rx) = sched_tasks::channel(1);
+/// let (tx, rx) = bursar::channel(1);
 /// drop(rx);
 /// assert_eq!(tx.send("hello").unwrap_err().0, "hello");
 /// ```
@@ -15,7 +15,7 @@ pub struct SendError<T>(pub T);
 /// Why [`Sender::try_send`](super::Sender::try_send) did not send.
 ///
 /// ```
-/// use sched_tasks::{TrySendError, channel};
+/// use bursar::{TrySendError, channel};
 ///
 /// let (tx, _rx) = channel(1);
 /// tx.try_send(1)?;
@@ -34,7 +34,7 @@ pub enum TrySendError<T> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use sched_tasks::{SendTimeoutError, channel};
+/// use bursar::{SendTimeoutError, channel};
 ///
 /// let (tx, _rx) = channel(0);
 /// assert_eq!(tx.send_timeout(1, Duration::from_millis(1)), Err(SendTimeoutError::Timeout(1)));
@@ -50,14 +50,14 @@ pub enum SendTimeoutError<T> {
 /// The channel is closed, and empty.
 ///
 /// ```
-/// use sched_tasks::{RecvError, channel};
+/// use bursar::{RecvError, channel};
 ///
 /// let (tx, rx) = channel(1);
 /// tx.send(1)?;
 /// drop(tx);
 /// assert_eq!(rx.recv(), Ok(1)); // what was sent still arrives
 /// assert_eq!(rx.recv(), Err(RecvError));
-/// # Ok::<(), sched_tasks::SendError<i32>>(())
+/// # Ok::<(), bursar::SendError<i32>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecvError;
@@ -65,7 +65,7 @@ pub struct RecvError;
 /// Why [`Receiver::try_recv`](super::Receiver::try_recv) has no value.
 ///
 /// ```
-/// use sched_tasks::{TryRecvError, channel};
+/// use bursar::{TryRecvError, channel};
 ///
 /// let (tx, rx) = channel::<u32>(1);
 /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
@@ -84,7 +84,7 @@ pub enum TryRecvError {
 ///
 /// ```
 /// use std::time::Duration;
-/// use sched_tasks::{RecvTimeoutError, channel};
+/// use bursar::{RecvTimeoutError, channel};
 ///
 /// let (_tx, rx) = channel::<u32>(1);
 /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));

@@ -60,7 +60,7 @@ impl<T> Future for SendFuture<'_, T> {
                 if !wait.poll(cx.waker()) {
                     return Poll::Pending;
                 }
-                this.core.claimed_send(wait.ticket(), &mut this.slot);
+                this.core.claimed_send(wait.ticket(), 0, &mut this.slot);
                 this.wait = None;
             }
             let Some(value) = this.slot.take() else { return Poll::Ready(Ok(())) };
@@ -71,8 +71,8 @@ impl<T> Future for SendFuture<'_, T> {
             }
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
             let ticket = wait.ticket();
-            if this.core.enlist_send(ticket, 0, &mut this.slot) && ticket.withdraw() {
-                this.core.leave_send(ticket, &mut this.slot);
+            if this.core.enlist_send(ticket, 0, &mut this.slot) && wait.withdraw() {
+                this.core.leave_send(ticket, 0, &mut this.slot);
                 this.wait = None;
             }
         }
@@ -81,12 +81,12 @@ impl<T> Future for SendFuture<'_, T> {
 
 impl<T> Drop for SendFuture<'_, T> {
     fn drop(&mut self) {
-        if let Some(wait) = &self.wait {
+        if let Some(wait) = &mut self.wait {
             let ticket = wait.ticket();
-            if ticket.withdraw() {
-                self.core.leave_send(ticket, &mut self.slot);
+            if wait.withdraw() {
+                self.core.leave_send(ticket, 0, &mut self.slot);
             } else {
-                self.core.pass_on_send(ticket, &mut self.slot);
+                self.core.pass_on_send(ticket, 0, &mut self.slot);
             }
         }
     }
@@ -115,7 +115,7 @@ impl<T> Future for RecvFuture<'_, T> {
             }
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
             let ticket = wait.ticket();
-            if this.core.enlist_recv(ticket, 0) && ticket.withdraw() {
+            if this.core.enlist_recv(ticket, 0) && wait.withdraw() {
                 this.core.leave_recv();
                 this.wait = None;
             }
@@ -125,9 +125,9 @@ impl<T> Future for RecvFuture<'_, T> {
 
 impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {
-        if let Some(wait) = &self.wait {
+        if let Some(wait) = &mut self.wait {
             let ticket = wait.ticket();
-            if ticket.withdraw() {
+            if wait.withdraw() {
                 self.core.leave_recv();
             } else {
                 self.core.pass_on_recv(ticket);

@@ -40,7 +40,7 @@ use crate::{drive::clock, strand};
 /// from then on sending fails, and receiving fails when everything that was sent has been received.
 ///
 /// ```
-/// use sched_tasks::{channel, nursery};
+/// use bursar::{channel, nursery};
 ///
 /// let sum = nursery(|n| {
 ///     let (tx, rx) = channel(64);
@@ -60,7 +60,7 @@ use crate::{drive::clock, strand};
 ///     .join()
 /// })?;
 /// assert_eq!(sum, 45);
-/// # Ok::<(), sched_tasks::TaskError>(())
+/// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     ends(Core::bounded(capacity))
@@ -69,13 +69,13 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// A channel that takes as many values as there is memory for: sending never waits.
 ///
 /// ```
-/// let (tx, rx) = sched_tasks::unbounded();
+/// let (tx, rx) = bursar::unbounded();
 /// for i in 0..1000 {
 ///     tx.send(i)?;
 /// }
 /// drop(tx);
 /// assert_eq!(rx.iter().sum::<i32>(), 499_500);
-/// # Ok::<(), sched_tasks::SendError<i32>>(())
+/// # Ok::<(), bursar::SendError<i32>>(())
 /// ```
 pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
     ends(Core::unbounded())
@@ -113,10 +113,10 @@ impl<T> Sender<T> {
     /// A cancelled task unwinds here; then the value was not sent.
     ///
     /// ```
-    /// let (tx, rx) = sched_tasks::channel(1);
+    /// let (tx, rx) = bursar::channel(1);
     /// tx.send(7)?;
     /// assert_eq!(rx.recv()?, 7);
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
@@ -126,7 +126,7 @@ impl<T> Sender<T> {
     /// Sends `value` if there is room now: if a receiver waits for it, in a channel of capacity 0.
     ///
     /// ```
-    /// use sched_tasks::{TrySendError, channel};
+    /// use bursar::{TrySendError, channel};
     ///
     /// let (tx, _rx) = channel(1);
     /// assert_eq!(tx.try_send(1), Ok(()));
@@ -142,7 +142,7 @@ impl<T> Sender<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let (tx, rx) = sched_tasks::channel(1);
+    /// let (tx, rx) = bursar::channel(1);
     /// assert!(tx.send_timeout(1, Duration::from_millis(1)).is_ok());
     /// assert!(tx.send_timeout(2, Duration::from_millis(1)).is_err()); // nobody receives
     /// # drop(rx);
@@ -151,10 +151,11 @@ impl<T> Sender<T> {
         strand::with(|strand| self.core().send(strand, value, Some(clock::due(time))))
     }
 
-    /// Sends `value` from a future. If the future is dropped before it is done, the value was not sent.
+    /// Sends `value` from a future. If the future is dropped before it is done, the value is dropped with it; only without a buffer a receiver may have taken
+    /// it just before.
     ///
     /// ```
-    /// use sched_tasks::{channel, nursery};
+    /// use bursar::{channel, nursery};
     ///
     /// nursery(|n| {
     ///     let (tx, rx) = channel(0);
@@ -162,7 +163,7 @@ impl<T> Sender<T> {
     ///     assert_eq!(rx.recv()?, "hello");
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn send_async(&self, value: T) -> SendFuture<'_, T> {
         SendFuture::new(self.core(), value)
@@ -180,28 +181,28 @@ impl<T> Receiver<T> {
     /// A cancelled task unwinds here, but never with a value taken.
     ///
     /// ```
-    /// let (tx, rx) = sched_tasks::channel(2);
+    /// let (tx, rx) = bursar::channel(2);
     /// tx.send(1)?;
     /// drop(tx);
     /// assert_eq!(rx.recv(), Ok(1));
     /// assert!(rx.recv().is_err());
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
-        strand::with(|strand| self.core().recv(strand, None)).map_err(|_| RecvError)
+        self.core().recv(&strand::current(), None).map_err(|_| RecvError)
     }
 
     /// Takes the oldest value if there is one now.
     ///
     /// ```
-    /// use sched_tasks::{TryRecvError, channel};
+    /// use bursar::{TryRecvError, channel};
     ///
     /// let (tx, rx) = channel(1);
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// tx.send(1)?;
     /// assert_eq!(rx.try_recv(), Ok(1));
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
@@ -213,11 +214,11 @@ impl<T> Receiver<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let (tx, rx) = sched_tasks::channel(1);
+    /// let (tx, rx) = bursar::channel(1);
     /// assert!(rx.recv_timeout(Duration::from_millis(1)).is_err());
     /// tx.send(1)?;
     /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Ok(1));
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn recv_timeout(&self, time: Duration) -> Result<T, RecvTimeoutError> {
         strand::with(|strand| self.core().recv(strand, Some(clock::due(time))))
@@ -226,7 +227,7 @@ impl<T> Receiver<T> {
     /// Takes the oldest value in a future. If the future is dropped before it is done, no value was taken.
     ///
     /// ```
-    /// use sched_tasks::{channel, nursery};
+    /// use bursar::{channel, nursery};
     ///
     /// nursery(|n| {
     ///     let (tx, rx) = channel(1);
@@ -235,7 +236,7 @@ impl<T> Receiver<T> {
     ///     assert_eq!(echo.join()?, Ok(5));
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn recv_async(&self) -> RecvFuture<'_, T> {
         RecvFuture::new(self.core())
@@ -244,13 +245,13 @@ impl<T> Receiver<T> {
     /// Takes values until the channel is closed and empty, waiting for each.
     ///
     /// ```
-    /// let (tx, rx) = sched_tasks::channel(3);
+    /// let (tx, rx) = bursar::channel(3);
     /// for word in ["a", "b", "c"] {
     ///     tx.send(word)?;
     /// }
     /// tx.close();
     /// assert_eq!(rx.iter().collect::<String>(), "abc");
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
@@ -259,11 +260,11 @@ impl<T> Receiver<T> {
     /// Takes values as long as there are any now.
     ///
     /// ```
-    /// let (tx, rx) = sched_tasks::channel(3);
+    /// let (tx, rx) = bursar::channel(3);
     /// tx.send(1)?;
     /// tx.send(2)?;
     /// assert_eq!(rx.try_iter().collect::<Vec<_>>(), [1, 2]);
-    /// # Ok::<(), sched_tasks::TaskError>(())
+    /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn try_iter(&self) -> impl Iterator<Item = T> + '_ {
         std::iter::from_fn(|| self.try_recv().ok())
@@ -276,12 +277,12 @@ macro_rules! both_ends {
             /// Closes the channel: sending fails from now on, and receiving when it is empty. True for whoever closed it first.
             ///
             /// ```
-            /// let (tx, rx) = sched_tasks::channel(1);
+            /// let (tx, rx) = bursar::channel(1);
             /// tx.send(1)?;
             /// assert!(rx.close());
             /// assert!(tx.send(2).is_err());
-            /// assert_eq!((rx.recv(), rx.recv()), (Ok(1), Err(sched_tasks::RecvError)));
-            /// # Ok::<(), sched_tasks::TaskError>(())
+            /// assert_eq!((rx.recv(), rx.recv()), (Ok(1), Err(bursar::RecvError)));
+            /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn close(&self) -> bool {
                 self.core().close()
@@ -290,7 +291,7 @@ macro_rules! both_ends {
             /// Whether nothing can be sent any more.
             ///
             /// ```
-            /// let (tx, rx) = sched_tasks::channel::<u8>(1);
+            /// let (tx, rx) = bursar::channel::<u8>(1);
             /// assert!(!tx.is_closed());
             /// drop(rx);
             /// assert!(tx.is_closed());
@@ -302,10 +303,10 @@ macro_rules! both_ends {
             /// How many values are in the channel.
             ///
             /// ```
-            /// let (tx, rx) = sched_tasks::channel(2);
+            /// let (tx, rx) = bursar::channel(2);
             /// tx.send(1)?;
             /// assert_eq!((tx.len(), rx.is_empty()), (1, false));
-            /// # Ok::<(), sched_tasks::TaskError>(())
+            /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn len(&self) -> usize {
                 self.core().len()
@@ -319,8 +320,8 @@ macro_rules! both_ends {
             /// How many values fit. None if there is no limit.
             ///
             /// ```
-            /// assert_eq!(sched_tasks::channel::<u8>(2).0.capacity(), Some(2));
-            /// assert_eq!(sched_tasks::unbounded::<u8>().0.capacity(), None);
+            /// assert_eq!(bursar::channel::<u8>(2).0.capacity(), Some(2));
+            /// assert_eq!(bursar::unbounded::<u8>().0.capacity(), None);
             /// ```
             pub fn capacity(&self) -> Option<usize> {
                 self.core().capacity()

@@ -25,7 +25,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(super) struct Rendezvous<T> {
+pub(crate) struct Rendezvous<T> {
     state: SpinLock<State<T>>,
 }
 
@@ -57,9 +57,10 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes the offer of `ticket`'s seat out, if it is still there.
-    fn retract(&mut self, ticket: Ticket) -> Option<T> {
-        let at = self.offers.iter().position(|offer| std::ptr::eq(offer.ticket.seat(), ticket.seat()))?;
+    /// Takes the offer of `ticket`'s seat out, if it is still there. A select may have several, with different codes.
+    fn retract(&mut self, ticket: Ticket, code: u16) -> Option<T> {
+        let is_it = |offer: &Offer<T>| std::ptr::eq(offer.ticket.seat(), ticket.seat()) && offer.code == code;
+        let at = self.offers.iter().position(is_it)?;
         self.offers.remove(at).map(|offer| offer.value)
     }
 
@@ -114,7 +115,9 @@ impl<T> Rendezvous<T> {
         };
         let offer = state.offers.remove(at).expect("it was there under this lock");
         drop(state);
-        delivery.map(strand::deliver);
+        if let Some(delivery) = delivery {
+            strand::deliver(delivery);
+        }
         Ok(offer.value)
     }
 
@@ -135,15 +138,15 @@ impl<T> Rendezvous<T> {
             |offer: &Offer<T>| !std::ptr::eq(offer.ticket.seat(), ticket.seat()) && !offer.ticket.is_woken();
         let ready = state.closed || !state.orphans.is_empty() || state.offers.iter().any(others_offer);
         if !ready {
-            state.receivers.push(ticket, code);
+            state.receivers.push(ticket, code, ());
         }
         ready
     }
 
     /// The wait is over, claimed or not: the value comes back unless a receiver took it.
-    pub(super) fn retract(&self, ticket: Ticket, slot: &mut Option<T>) {
+    pub(super) fn retract(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
         if slot.is_none() {
-            *slot = self.state.lock().retract(ticket);
+            *slot = self.state.lock().retract(ticket, code);
         }
     }
 

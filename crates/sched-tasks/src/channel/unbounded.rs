@@ -20,7 +20,7 @@ use crate::line::{Claimed, Waits};
 const BLOCK: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Unbounded<T> {
+pub(crate) struct Unbounded<T> {
     state: SpinLock<State<T>>,
 }
 
@@ -77,7 +77,9 @@ impl<T> Unbounded<T> {
             state.push(value);
             state.receivers.claim()
         };
-        claimed.map(Claimed::go);
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
         Ok(())
     }
 
@@ -98,7 +100,7 @@ impl<T> Unbounded<T> {
         let mut state = self.state.lock();
         let ready = state.can_recv();
         if !ready {
-            state.receivers.push(ticket, code);
+            state.receivers.push(ticket, code, ());
         }
         ready
     }
@@ -112,7 +114,9 @@ impl<T> Unbounded<T> {
             let mut state = self.state.lock();
             if state.can_recv() { state.receivers.claim() } else { None }
         };
-        claimed.map(Claimed::go);
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
     }
 
     pub(super) fn close(&self) -> bool {

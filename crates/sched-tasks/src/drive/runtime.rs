@@ -20,6 +20,7 @@ use super::{
     clock::Clock,
     shared::{Shared, WorkerSlot},
     stats::{Counters, Stats},
+    unblock::Pool,
     worker::Worker,
 };
 use crate::{
@@ -37,12 +38,12 @@ use crate::{
 /// Most programs need none by name: [`run`](crate::run) and [`nursery`](crate::nursery) use a common one, made on first use.
 ///
 /// ```
-/// use sched_tasks::Runtime;
+/// use bursar::Runtime;
 ///
 /// let runtime = Runtime::builder().workers(2).build()?;
 /// let sum: u64 = runtime.run(|| (1..=10).sum())?;
 /// assert_eq!(sum, 55);
-/// # Ok::<(), sched_tasks::RunError>(())
+/// # Ok::<(), bursar::RunError>(())
 /// ```
 pub struct Runtime {
     shared: &'static Shared,
@@ -59,6 +60,7 @@ pub struct Builder {
     seed: u64,
     name: String,
     no_stealing: Vec<usize>,
+    blocking_threads: usize,
 }
 
 impl Default for Builder {
@@ -72,6 +74,7 @@ impl Default for Builder {
             seed: 0x6275_7273_6172, // any number, but the same in every run
             name: "bursar".into(),
             no_stealing: Vec::new(),
+            blocking_threads: 512,
         }
     }
 }
@@ -120,6 +123,21 @@ impl Builder {
         self
     }
 
+    /// How many threads [`unblock`](crate::unblock) may use at one time, at least one. Default: 512. They are started when they are needed, and end
+    /// when they have had nothing to do for some seconds.
+    ///
+    /// ```
+    /// use sched_tasks::{Runtime, unblock};
+    ///
+    /// let runtime = Runtime::builder().workers(1).blocking_threads(8).build()?;
+    /// assert_eq!(runtime.run(|| unblock(|| 6 * 7))?, 42);
+    /// # Ok::<(), sched_tasks::RunError>(())
+    /// ```
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads;
+        self
+    }
+
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self
@@ -150,6 +168,7 @@ impl Builder {
             patient: Injector::default(),
             idle: Idle::new(),
             clock: Clock::default(),
+            pool: Pool::new(self.blocking_threads),
             workers: slots.collect(),
             strategy: self.strategy,
             seed: self.seed,
@@ -258,6 +277,7 @@ impl Drop for Runtime {
             }
         }
         self.shared.clock.stop();
+        self.shared.pool.stop();
         self.shared.workers.iter().for_each(|worker| places::give_home(worker.home));
         self.shared.stacks.retire();
     }

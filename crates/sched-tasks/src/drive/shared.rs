@@ -8,7 +8,7 @@ use std::sync::atomic::{
 use mech_sync::{Home, Idle, Injector, Stealer};
 use vocab::{Priority, TaskId};
 
-use super::{clock::Clock, stats::Counters};
+use super::{clock::Clock, stats::Counters, unblock::Pool};
 use crate::{
     decide::VictimStrategy,
     error::RunError,
@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) patient: Injector<RunnableRef>,
     pub(crate) idle: Idle,
     pub(crate) clock: Clock,
+    pub(crate) pool: Pool,
     pub(crate) workers: Box<[WorkerSlot]>,
     pub(crate) strategy: VictimStrategy,
     pub(crate) seed: u64,

@@ -5,7 +5,7 @@
 //!
 //! # Why it holds
 //! A worker sets it around a resume to a strand that it keeps in an `Rc` meanwhile. A plain thread's strand lives in `OWN` and takes its pointer out when the
-//! thread ends.
+//! thread ends; what still runs on the thread after that gets one that is leaked.
 
 use std::{cell::Cell, ptr};
 
@@ -25,21 +25,36 @@ impl Drop for Own {
     }
 }
 
-/// Runs `f` with the strand of this thread.
+/// The strand of this thread, for code that stays on it. Not `Send`, so it is dropped before its strand is.
+#[derive(Clone, Copy)]
+pub(crate) struct StrandRef(*const Strand);
+
+impl std::ops::Deref for StrandRef {
+    type Target = Strand;
+    #[inline(always)]
+    fn deref(&self) -> &Strand {
+        // SAFETY: by the invariant it lives while it is current; and for the code that got this it stays current: a fiber that stops meanwhile finds
+        // itself current again when it goes on.
+        unsafe { &*self.0 }
+    }
+}
+
+/// The strand of this thread; a thread that has none gets one.
 #[inline(always)]
-pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
+pub(crate) fn get() -> StrandRef {
     let mut current = CURRENT.get();
     if current.is_null() {
         current = adopt_thread();
     }
-    // SAFETY: not null, so by the invariant it lives while it is current; and it stays current while `f` runs on it: a fiber that stops
-    // meanwhile finds itself current again when it goes on.
-    f(unsafe { &*current })
+    StrandRef(current)
 }
 
+/// The thread's own strand from now on. A thread that ends and has given it up gets another, which nobody takes back: destructors of
+/// thread-local values may wake others, and even wait.
 #[cold]
 fn adopt_thread() -> *const Strand {
-    let own = OWN.with(|own| ptr::from_ref(&*own.0));
+    let own = OWN.try_with(|own| ptr::from_ref(&*own.0));
+    let own = own.unwrap_or_else(|_| Box::leak(Box::new(strand::for_thread())));
     CURRENT.set(own);
     own
 }

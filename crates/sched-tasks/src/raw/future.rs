@@ -171,9 +171,9 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     let rest = unsafe { &mut *cell.rest.get() };
     let locals = std::mem::take(&mut rest.locals);
     let dropped = strand.aside(Running::of(this, header), header.scope, || {
+        strand.put_locals(locals);
         // SAFETY: dropped here only, since it ends once.
         unsafe { ManuallyDrop::drop(&mut rest.future) };
-        drop(locals);
     });
     if rest.place != NO_PLACE {
         header.scope.delist(rest.place);

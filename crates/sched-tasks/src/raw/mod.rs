@@ -13,6 +13,8 @@ pub(crate) mod fibers;
 pub(crate) mod future;
 pub(crate) mod join;
 pub(crate) mod local_queue;
+pub(crate) mod lock;
 mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;
+pub(crate) mod unblock;

@@ -94,8 +94,16 @@ const fn layout_of(class: usize) -> Layout {
 }
 
 /// Puts `value` into a block of memory.
-#[inline]
 pub(super) fn boxed<T>(value: T) -> NonNull<T> {
+    let block = take::<T>();
+    // SAFETY: large enough, aligned, and ours.
+    unsafe { block.write(value) };
+    block
+}
+
+/// A block of memory for a `T`, uninitialised.
+#[inline]
+pub(super) fn take<T>() -> NonNull<T> {
     let layout = Layout::new::<T>();
     let block: *mut T = match class_of(layout) {
         Some(class) => with_pool(|pool| {
@@ -113,11 +121,8 @@ pub(super) fn boxed<T>(value: T) -> NonNull<T> {
         }),
         None => fresh(layout).cast(),
     };
-    // SAFETY: at least as large and as aligned as `T`, and ours.
-    unsafe {
-        block.write(value);
-        NonNull::new_unchecked(block)
-    }
+    // SAFETY: neither a list nor the allocator gives null.
+    unsafe { NonNull::new_unchecked(block) }
 }
 
 /// Drops the value and gives its block back.

@@ -49,6 +49,7 @@ impl Deref for ScopeRef {
 }
 
 /// Spawns a closure into a nursery; it is counted already.
+#[inline(always)]
 pub(crate) fn spawn<'scope, F, T>(
     nursery: &'scope Nursery<'scope, '_>,
     body: F,

@@ -131,31 +131,28 @@ struct Cell<F, T> {
 /// # Safety
 /// `scope` does not end before the task has been counted as ended, and neither `F` nor `T` borrows anything that ends before
 /// `scope` does.
+#[inline(always)] // so that the closure's captures, too, are written in place
 pub(super) unsafe fn create<F, T>(scope: &NurseryCore, closure: F, identity: Identity) -> (RunnableRef, Handle<T>)
 where
     F: FnOnce() -> Result<T, TaskError> + Send,
     T: Send,
 {
-    let cell = pool::boxed(Cell {
-        front: Front::<T> {
-            header: Header {
-                runnable: Runnable {
-                    vtable: &VTable {
-                        run: run::<F, T>,
-                        fail: fail::<F, T>,
-                        refuse: refuse::<F, T>,
-                        free: free::<F, T>,
-                    },
-                },
-                completion: Completion::new(),
-                // SAFETY: the task is counted in `scope`, and `finish` takes the reference out before it is counted as ended.
-                scope: unsafe { ScopeRef::new(scope) },
-                identity,
-            },
-            result: UnsafeCell::new(MaybeUninit::uninit()),
-        },
-        closure: UnsafeCell::new(MaybeUninit::new(closure)),
-    });
+    let vtable: &'static VTable =
+        &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T> };
+    let cell = pool::take::<Cell<F, T>>();
+    // SAFETY: field by field: made on the stack first, a task would be copied in wider pieces than it was written in, and every such read waits for the
+    // writes (a third of the cost of a spawn). The result stays uninitialised, as its type allows. `scope`: the task is counted in it, and `finish` takes the
+    // reference out before it is counted as ended.
+    unsafe {
+        let cell = cell.as_ptr();
+        (&raw mut (*cell).front.header.runnable).write(Runnable { vtable });
+        (&raw mut (*cell).front.header.completion).write(Completion::new());
+        (&raw mut (*cell).front.header.scope).write(ScopeRef::new(scope));
+        (&raw mut (*cell).front.header.identity.id).write(identity.id);
+        (&raw mut (*cell).front.header.identity.site).write(identity.site);
+        (&raw mut (*cell).front.header.identity.name).write(identity.name);
+        (&raw mut (*cell).closure).write(UnsafeCell::new(MaybeUninit::new(closure)));
+    }
     let pointer = cell.cast::<Runnable>();
     // SAFETY: just made, and given out once.
     (unsafe { RunnableRef::new(pointer) }, Handle::new(pointer))
@@ -168,9 +165,8 @@ where
 pub(super) unsafe fn create_ended<T: Send>(scope: &NurseryCore, identity: Identity, error: TaskError) -> Handle<T> {
     let nothing = || unreachable!("a task that was refused does not run");
     // SAFETY: never run, so its scope is never read.
-    let (runnable, handle) = unsafe { create::<_, T>(scope, nothing, identity) };
+    let (_never_run, handle) = unsafe { create::<_, T>(scope, nothing, identity) };
     let error = error.of_task(&handle.label());
-    std::mem::forget(runnable);
     // SAFETY: nobody else has it.
     unsafe { (*handle.front().result.get()).write(Err(error)) };
     let finish = handle.completion().finish();
@@ -345,13 +341,18 @@ impl Running {
     }
 }
 
-/// The reader's end of a task.
+/// The reader's end of a task: one word, so that handles move cheaply.
 pub(crate) struct Handle<T> {
+    /// Tagged with [`WAITING`].
     pointer: NonNull<Runnable>,
-    /// A poll left its ticket.
-    waiting: Option<FutureWait>,
     result: PhantomData<T>,
 }
+
+/// In a handle's pointer: a poll left its ticket with the task.
+const WAITING: usize = 1;
+
+/// What a handle points to that has given its result away.
+const SPENT: NonNull<Runnable> = NonNull::dangling();
 
 // SAFETY: a handle gives out the result, which is sent from the thread that ran the task.
 unsafe impl<T: Send> Send for Handle<T> {}
@@ -361,13 +362,30 @@ unsafe impl<T: Send> Sync for Handle<T> {}
 impl<T> Handle<T> {
     #[inline]
     pub(super) fn new(pointer: NonNull<Runnable>) -> Self {
-        Self { pointer, waiting: None, result: PhantomData }
+        Self { pointer, result: PhantomData }
+    }
+
+    #[inline]
+    fn is_waiting(&self) -> bool {
+        self.pointer.addr().get() & WAITING != 0
+    }
+
+    #[inline]
+    fn runnable(&self) -> NonNull<Runnable> {
+        let pointer = self.pointer.as_ptr().map_addr(|address| address & !WAITING);
+        // SAFETY: a task is aligned to more than the tag, so without the tag it is still not null.
+        unsafe { NonNull::new_unchecked(pointer) }
+    }
+
+    fn set_waiting(&mut self, waiting: bool) {
+        let pointer = self.runnable().as_ptr().map_addr(|address| address | if waiting { WAITING } else { 0 });
+        self.pointer = NonNull::new(pointer).expect("a tag does not make it null");
     }
 
     #[inline]
     fn front(&self) -> &Front<T> {
         // SAFETY: the handle has not left, so the memory is there; every task begins with a `Front<T>`.
-        unsafe { self.pointer.cast().as_ref() }
+        unsafe { self.runnable().cast().as_ref() }
     }
 
     #[inline]
@@ -417,26 +435,31 @@ impl<T> Handle<T> {
 
     /// The result, if it is there; else `cx` is woken when it is. Not to be called again after it was.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, TaskError>> {
-        assert!(!self.pointer_is_spent(), "a task was polled after it had given its result");
-        if self.waiting.is_none() && !self.is_done() {
+        assert!(self.pointer != SPENT, "a task was polled after it had given its result");
+        if !self.is_waiting() && !self.is_done() {
             let wait = FutureWait::begin(cx.waker());
             if self.completion().wait(wait.ticket()) {
-                self.waiting = Some(wait);
+                wait.leave();
+                self.set_waiting(true);
             }
         }
-        // Done is not enough while a ticket is out: whoever finished may be looking at it. Its wake is the last it does.
-        if self.waiting.as_ref().is_some_and(|wait| !wait.poll(cx.waker())) {
-            return Poll::Pending;
+        if self.is_waiting() {
+            let wait = self.come_back();
+            // Done is not enough while a ticket is out: whoever finished may be looking at it. Its wake is the last it does.
+            if !wait.poll(cx.waker()) {
+                wait.leave();
+                return Poll::Pending;
+            }
+            self.set_waiting(false);
         }
-        self.waiting = None;
         // SAFETY: done, and no ticket is out; the handle is spent from here on.
         let result = unsafe { self.take() };
         self.pointer = SPENT;
         Poll::Ready(result)
     }
 
-    fn pointer_is_spent(&self) -> bool {
-        self.pointer == SPENT
+    fn come_back(&self) -> FutureWait {
+        FutureWait::come_back(self.completion().ticket().expect("a poll left its ticket"))
     }
 
     /// # Safety
@@ -447,7 +470,7 @@ impl<T> Handle<T> {
         // SAFETY: done, so the result was written, and we are its only reader; the runner left when it finished, and we leave now.
         unsafe {
             let result = (*self.front().result.get()).assume_init_read();
-            (self.pointer.as_ref().vtable.free)(self.pointer);
+            (self.runnable().as_ref().vtable.free)(self.runnable());
             result
         }
     }
@@ -455,21 +478,25 @@ impl<T> Handle<T> {
     /// Takes back the ticket an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
     #[inline]
     fn stop_waiting(&mut self) {
-        if let Some(wait) = self.waiting.take()
-            && !self.completion().retract()
-        {
+        if self.is_waiting() {
+            self.take_ticket_back();
+        }
+    }
+
+    #[cold]
+    fn take_ticket_back(&mut self) {
+        let wait = self.come_back();
+        self.set_waiting(false);
+        if !self.completion().retract() {
             wait.until_woken();
         }
     }
 }
 
-/// What a handle points to that has given its result away.
-const SPENT: NonNull<Runnable> = NonNull::dangling();
-
 impl<T> Drop for Handle<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.pointer_is_spent() {
+        if self.pointer == SPENT {
             return;
         }
         self.stop_waiting();

@@ -1,0 +1,165 @@
+//! Waiting for a future where one may block.
+//!
+//! ```text
+//!             listen 1            wake 2
+//!    POLLING ──────────► WAITING ────────► WOKEN     and the ticket is woken
+//!       │ wake 3                             │
+//!       ├───────────────► WOKEN ◄────────────┘
+//!       ▲                   │ poll 4
+//!       └───────────────────┘
+//! ```
+//!
+//! # Invariant
+//! A wake that comes after a poll began leads to another poll. A waker that comes late wakes nothing but a wait of the same `block_on`.
+//!
+//! # Why it holds
+//! Every move is a swap or a CAS on one word. A wake during a poll (3) makes `listen` (1) fail, so the strand does not wait. A wake of a
+//! waiting strand (2) happened after the ticket was left, and one waker makes that move. A ticket is used up before the next poll, by its
+//! waker or by withdrawing it: what the future itself waits for inside `poll` has another.
+//!
+//! A waker may come between its move and the ticket, and find the ticket of a later wait of the same `block_on`: one poll too many. It
+//! cannot find somebody else's: a signal is used again only when no waker is left, which `Arc::get_mut` says.
+
+use std::{
+    cell::RefCell,
+    future::{Future, IntoFuture},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicU32,
+            Ordering::{AcqRel, Acquire},
+        },
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use mech_sync::{Ticket, TicketCell};
+
+use crate::{
+    free,
+    strand::{self, Strand},
+    wait::{self, End},
+};
+
+const POLLING: u32 = 0;
+const WAITING: u32 = 1;
+const WOKEN: u32 = 2;
+
+/// A thread keeps at most so many signals for later.
+const MAX_SPARE: usize = 64;
+
+thread_local! {
+    /// Signals without wakers, so that most calls allocate nothing.
+    static SPARE: RefCell<Vec<Arc<Signal>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a future to its end: inside a task it blocks only the task, on a plain thread the thread.
+///
+/// The future may come from anywhere, as long as it does not insist on a runtime of its own. A cancelled task drops it and unwinds, so do not wait
+/// in here for something that must not be given up; see [`shield`](crate::shield).
+///
+/// The future stands on the caller's stack: box it if it is larger than a few KiB.
+///
+/// ```
+/// use bursar::{block_on, nursery};
+///
+/// let (tx, rx) = async_channel::bounded(1); // a channel that knows nothing of us
+/// let sum = nursery(|n| {
+///     n.spawn(move || (1..=10).try_for_each(|i| block_on(tx.send(i))));
+///     let mut sum = 0;
+///     while let Ok(i) = block_on(rx.recv()) {
+///         sum += i;
+///     }
+///     Ok(sum)
+/// })?;
+/// assert_eq!(sum, 55);
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    strand::with(|strand| {
+        strand.checkpoint();
+        let listener = Listener::new();
+        let mut future = pin!(future.into_future()); // dropped before the listener, so its wakers are gone by then
+        let mut context = Context::from_waker(&listener.waker);
+        loop {
+            listener.signal.begin_poll();
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+            listener.signal.wait(strand);
+        }
+    })
+}
+
+/// What a waker and a strand share.
+struct Signal {
+    state: AtomicU32,
+    ticket: TicketCell,
+}
+
+impl Signal {
+    fn begin_poll(&self) {
+        self.state.swap(POLLING, AcqRel); // sees what wakers did before
+    }
+
+    /// Waits for the next wake, unless it has come.
+    fn wait(&self, strand: &Strand) {
+        let ticket = strand.seat.ticket();
+        if !self.listen(ticket) {
+            ticket.withdraw();
+            return free::yield_now(); // a future that wakes itself wants others to go first
+        }
+        if wait::wait(strand, ticket, None) == End::Cancelled {
+            strand.unwind();
+        }
+    }
+
+    /// Leaves a ticket for the next waker. False if one has been here since the poll began.
+    fn listen(&self, ticket: Ticket) -> bool {
+        self.ticket.set(ticket);
+        self.state.compare_exchange(POLLING, WAITING, AcqRel, Acquire).is_ok()
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, AcqRel) == WAITING {
+            strand::wake(self.ticket.get().expect("who waits left a ticket"), 0);
+        }
+    }
+}
+
+/// One `block_on`'s signal, in the two shapes it needs.
+struct Listener {
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+impl Listener {
+    fn new() -> Self {
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+        let signal =
+            spare.unwrap_or_else(|| Arc::new(Signal { state: AtomicU32::new(POLLING), ticket: TicketCell::new() }));
+        Self { waker: Waker::from(signal.clone()), signal }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.waker = Waker::noop().clone();
+        if Arc::get_mut(&mut self.signal).is_none() {
+            return; // somebody keeps a waker, and may use it at any time
+        }
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < MAX_SPARE {
+                spare.push(self.signal.clone());
+            }
+        });
+    }
+}

@@ -1,0 +1,252 @@
+//! Threads for closures that block a thread, so that workers need not.
+//!
+//! # Invariant
+//! A job that was submitted is run once, unless it is taken back first. There are never more threads than allowed, and none stands idle for
+//! longer than [`PATIENCE`].
+//!
+//! # Why it holds
+//! One lock covers the queue and the counts. Whoever submits finds an idle thread for every queued job, or starts another, or all are busy: then
+//! each looks at the queue before it rests. An idle thread that gave up waiting left under the lock, having seen the queue empty.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use crate::{
+    drive::{runtime, shared::Shared},
+    raw::unblock::run_elsewhere,
+    strand,
+};
+
+/// How long a thread waits for another job.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a thread of the pool runs.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads of one runtime that may be blocked.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    submitted: Condvar,
+    threads_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<(u64, Job)>,
+    next_number: u64,
+    threads: usize,
+    /// Of these, how many wait for a job.
+    idle: usize,
+    stopped: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("queued", &self.queue.len())
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// A pool without threads, yet.
+    pub(crate) fn new(threads_max: usize) -> Self {
+        Self { state: Mutex::default(), submitted: Condvar::new(), threads_max: threads_max.max(1) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a thread run `job`, or runs it here if the system will not give us a single one. The number is for [`Pool::take_back`].
+    pub(crate) fn submit(&'static self, job: Job) -> u64 {
+        let mut state = self.lock();
+        let number = state.next_number;
+        state.next_number += 1;
+        state.queue.push_back((number, job));
+        if state.idle >= state.queue.len() {
+            drop(state);
+            self.submitted.notify_one();
+        } else if state.threads < self.threads_max {
+            state.threads += 1;
+            drop(state);
+            if self.start_thread().is_err() {
+                self.do_without_thread();
+            }
+        }
+        number
+    }
+
+    fn start_thread(&'static self) -> io::Result<()> {
+        std::thread::Builder::new().name("bursar-unblock".into()).spawn(|| self.work()).map(drop)
+    }
+
+    /// A thread could not be had. If there are others, one of them will come to it.
+    #[cold]
+    fn do_without_thread(&self) {
+        let mut state = self.lock();
+        state.threads -= 1;
+        while state.threads == 0
+            && let Some((_, job)) = state.queue.pop_front()
+        {
+            drop(state);
+            job();
+            state = self.lock();
+        }
+    }
+
+    /// Takes back a job that nobody has begun.
+    pub(crate) fn take_back(&self, number: u64) -> Option<Job> {
+        let mut state = self.lock();
+        let at = state.queue.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        state.queue.remove(at).map(|(_, job)| job)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some((_, job)) = state.queue.pop_front() {
+                drop(state);
+                job(); // catches its own panics
+                state = self.lock();
+                continue;
+            }
+            if state.stopped {
+                break;
+            }
+            state.idle += 1;
+            let (woken, waited) = self.submitted.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if waited.timed_out() && state.queue.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+    }
+
+    /// Lets the threads go when the queue is empty. Does not wait for them: what they run may take for ever.
+    pub(crate) fn stop(&self) {
+        self.lock().stopped = true;
+        self.submitted.notify_all();
+    }
+}
+
+/// Runs a closure that blocks its thread, such as file I/O or a call into C, on a thread of its own, while only the caller's task waits.
+///
+/// The closure may borrow. Therefore the caller does not go on before it has run, even if it is cancelled meanwhile: once begun it is shielded. A
+/// caller that is cancelled while all threads are busy takes its closure back and unwinds. A panic of the closure goes on in the caller.
+///
+/// On a plain thread this is a call. See [`Builder::blocking_threads`](crate::Builder::blocking_threads) for how many may run at one time.
+///
+/// ```
+/// use bursar::{run, unblock};
+///
+/// let manifest = String::from("Cargo.toml");
+/// let bytes = run(|| unblock(|| std::fs::read(&manifest)))?.expect("tests run where the manifest is");
+/// assert!(bytes.starts_with(b"[package]"));
+/// # Ok::<(), bursar::RunError>(())
+/// ```
+pub fn unblock<F, T>(closure: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    strand::with(|strand| {
+        strand.checkpoint();
+        let Some(worker) = &strand.worker else {
+            return closure();
+        };
+        match run_elsewhere(strand, &worker.shared.pool, closure) {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => strand::current().rethrow(payload),
+            None => strand.unwind(),
+        }
+    })
+}
+
+/// The same for futures: the closure starts at once, and the future gives its result, or its panic.
+///
+/// Dropping the future does not stop the closure.
+///
+/// ```
+/// use bursar::{block_on, unblock_async};
+///
+/// let name = block_on(async { unblock_async(|| std::fs::canonicalize(".")).await });
+/// assert!(name.unwrap().is_absolute());
+/// ```
+pub fn unblock_async<F, T>(closure: F) -> Unblock<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None }));
+    let there = meeting.clone();
+    here().pool.submit(Box::new(move || {
+        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        let waker = {
+            let mut meeting = there.lock().unwrap_or_else(PoisonError::into_inner);
+            meeting.outcome = Some(outcome);
+            meeting.waker.take()
+        };
+        // If nobody awaits it, this drops the outcome; a destructor that panics then has nobody to tell but the panic hook.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(there)));
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }));
+    Unblock(meeting)
+}
+
+/// The runtime of the caller, or the common one.
+pub(crate) fn here() -> &'static Shared {
+    let shared = strand::with(|strand| strand.worker.as_ref().map(|worker| worker.shared));
+    shared.unwrap_or_else(|| runtime::global().unwrap_or_else(|error| panic!("{error}")).shared())
+}
+
+struct Meeting<T> {
+    outcome: Option<std::thread::Result<T>>,
+    waker: Option<Waker>,
+}
+
+/// A closure that runs on a thread of its own; made by [`unblock_async`].
+#[must_use = "the closure runs anyway, but its result and its panic are lost"]
+pub struct Unblock<T>(Arc<Mutex<Meeting<T>>>);
+
+impl<T> Future for Unblock<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let fresh = cx.waker().clone();
+        let mut meeting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match meeting.outcome.take() {
+            Some(Ok(value)) => Poll::Ready(value),
+            Some(Err(payload)) => {
+                drop(meeting);
+                strand::current().rethrow(payload)
+            }
+            None => {
+                let kept = meeting.waker.replace(fresh);
+                drop(meeting);
+                drop(kept); // outside the lock: dropping a waker may run foreign code
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Unblock<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unblock").finish_non_exhaustive()
+    }
+}

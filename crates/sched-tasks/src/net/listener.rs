@@ -1,0 +1,114 @@
+//! Taking connections.
+
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use async_io::Async;
+
+use super::{TcpStream, resolve, try_until};
+
+/// A socket that takes connections. As [`std::net::TcpListener`], but waiting blocks only the task.
+///
+/// ```
+/// use bursar::{net::{TcpListener, TcpStream}, nursery};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let address = listener.local_addr()?;
+/// nursery(|n| {
+///     n.try_spawn(|| {
+///         for _ in 0..3 {
+///             TcpStream::connect(address)?;
+///         }
+///         Ok(())
+///     });
+///     for stream in listener.incoming().take(3) {
+///         assert_eq!(stream?.local_addr()?, address);
+///     }
+///     Ok(())
+/// }).unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TcpListener {
+    io: Async<std::net::TcpListener>,
+}
+
+impl TcpListener {
+    /// Listens at `address`, or at the first one it stands for that is free. Port 0: the system chooses.
+    pub fn bind(address: impl ToSocketAddrs + Send) -> io::Result<Self> {
+        Self::try_from(std::net::TcpListener::bind(&*resolve(address)?)?)
+    }
+
+    /// Waits for a connection, and says who called.
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = try_until(None, || self.io.get_ref().accept(), || self.io.readable())?;
+        Ok((TcpStream::try_from(stream)?, peer))
+    }
+
+    /// All connections that will ever come. See [`TcpListener`] for an example.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The same socket for futures.
+    ///
+    /// ```
+    /// use bursar::{block_on, net::{TcpListener, TcpStream}, nursery};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let address = listener.local_addr()?;
+    /// let listener = listener.into_async();
+    /// nursery(|n| {
+    ///     let accepted = n.spawn_async(listener.accept());
+    ///     let stream = TcpStream::connect(address)?;
+    ///     assert_eq!(accepted.join()??.1, stream.local_addr()?);
+    ///     Ok(())
+    /// }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn into_async(self) -> Async<std::net::TcpListener> {
+        self.io
+    }
+}
+
+impl From<Async<std::net::TcpListener>> for TcpListener {
+    fn from(io: Async<std::net::TcpListener>) -> Self {
+        Self { io }
+    }
+}
+
+impl TryFrom<std::net::TcpListener> for TcpListener {
+    type Error = io::Error;
+
+    fn try_from(listener: std::net::TcpListener) -> io::Result<Self> {
+        Ok(Self { io: Async::new(listener)? })
+    }
+}
+
+impl AsFd for TcpListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+/// Connections, one by one; made by [`TcpListener::incoming`]. Never ends.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    listener: &'a TcpListener,
+}
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn next(&mut self) -> Option<io::Result<TcpStream>> {
+        Some(self.listener.accept().map(|(stream, _)| stream))
+    }
+}

@@ -1,0 +1,108 @@
+//! TCP that blocks only the task.
+//!
+//! The types look like those of [`std::net`], and read and write like them. On a plain thread they block the thread.
+//!
+//! # Invariant
+//! A cancellation loses no byte and no connection: it interrupts a wait, never what was read, written or accepted.
+//!
+//! # Why it holds
+//! Sockets do not block. An operation is tried; if it cannot go on, the task waits until it might and tries again. Only the wait, and the
+//! moment before the first try, is a checkpoint; what an operation gave is returned at once.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use bursar::{net::{TcpListener, TcpStream}, nursery};
+//!
+//! let listener = TcpListener::bind("127.0.0.1:0")?;
+//! let address = listener.local_addr()?;
+//! let answer = nursery(|n| {
+//!     n.try_spawn(|| {
+//!         let (mut stream, _) = listener.accept()?;
+//!         let mut name = String::new();
+//!         stream.read_to_string(&mut name)?;
+//!         write!(stream, "hello, {name}")?;
+//!         Ok(())
+//!     });
+//!     let mut stream = TcpStream::connect(address)?;
+//!     stream.write_all(b"world")?;
+//!     stream.shutdown(std::net::Shutdown::Write)?;
+//!     let mut answer = String::new();
+//!     stream.read_to_string(&mut answer)?;
+//!     Ok(answer)
+//! }).unwrap();
+//! assert_eq!(answer, "hello, world");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod listener;
+mod stream;
+
+use std::{
+    cell::Cell,
+    future::Future,
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    time::{Duration, Instant},
+};
+
+pub use async_io::Async;
+pub use listener::{Incoming, TcpListener};
+pub use stream::TcpStream;
+
+use crate::{
+    block_on,
+    drive::clock,
+    free,
+    time::{Elapsed, timeout},
+    unblock,
+};
+
+/// After so many operations that did not wait, others have a turn.
+const TURN: u32 = 64;
+
+/// Tries `operation` until it does not say that it would block; in between waits until it is `ready`, but no longer than `limit`.
+fn try_until<T, F>(
+    limit: Option<Duration>,
+    mut operation: impl FnMut() -> io::Result<T>,
+    ready: impl Fn() -> F,
+) -> io::Result<T>
+where
+    F: Future<Output = io::Result<()>>,
+{
+    take_turns();
+    let mut deadline = None;
+    loop {
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            done => return done,
+        }
+        match limit {
+            None => block_on(ready())?,
+            Some(limit) => {
+                let deadline = *deadline.get_or_insert_with(|| clock::due(limit));
+                let left = deadline.saturating_duration_since(Instant::now());
+                block_on(timeout(left, ready())).map_err(|_| Elapsed { after: limit })??;
+            }
+        }
+    }
+}
+
+/// A checkpoint, and now and then a chance for others: a peer that is always ready must not keep the worker for itself.
+fn take_turns() {
+    thread_local! {
+        static OPERATIONS: Cell<u32> = const { Cell::new(0) };
+    }
+    let operations = OPERATIONS.get().wrapping_add(1);
+    OPERATIONS.set(operations);
+    if operations.is_multiple_of(TURN) { free::yield_now() } else { free::checkpoint() }
+}
+
+/// The addresses that `address` stands for. The system may have to ask a server far away, and blocks a thread meanwhile.
+fn resolve(address: impl ToSocketAddrs + Send) -> io::Result<Vec<SocketAddr>> {
+    let found = unblock(move || address.to_socket_addrs().map(|found| found.collect::<Vec<_>>()))?;
+    match found.is_empty() {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the name stands for no address; check its spelling")),
+        false => Ok(found),
+    }
+}

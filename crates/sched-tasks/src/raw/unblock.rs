@@ -1,0 +1,94 @@
+//! A closure that another thread runs while its caller waits.
+//!
+//! # Invariant
+//! `run_elsewhere` is not left, by return or by unwinding, before its closure has been run and dropped, or taken back unrun.
+//!
+//! # Why it holds
+//! Between the hand-over and the end stands only the wait for `completion`, which no cancellation ends; the one who runs the closure finishes
+//! the completion last. A stack that overflows in between is waited for by its undertaker, as for a `join`.
+
+use std::{
+    any::Any,
+    cell::UnsafeCell,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use mech_sync::{Completion, Finish};
+
+use super::scope;
+use crate::{
+    drive::unblock::{Job, Pool},
+    strand::{self, Strand, Woken},
+};
+
+/// Where the closure's outcome goes.
+struct Place<T> {
+    outcome: UnsafeCell<Option<Result<T, Box<dyn Any + Send>>>>,
+    completion: Completion,
+}
+
+// SAFETY: the outcome is written by one thread before `completion` is done, and read by another after.
+unsafe impl<T: Send> Sync for Place<T> {}
+
+impl<T> Place<T> {
+    /// # Safety
+    /// Called once, while nobody reads the outcome. The place may be gone when this returns.
+    unsafe fn fill(&self, outcome: Result<T, Box<dyn Any + Send>>) {
+        // SAFETY: ours until the completion is done.
+        unsafe { *self.outcome.get() = Some(outcome) };
+        match self.completion.finish() {
+            Finish::Wake(ticket) => {
+                strand::wake(ticket, 0);
+            }
+            Finish::Kept => {} // the caller will see it: it has not waited yet
+            Finish::Abandoned => unreachable!("the caller waits for its closure"),
+        }
+    }
+}
+
+/// Has `pool` run `closure` and waits for it. None: the caller was cancelled before the closure began, and it was dropped.
+pub(crate) fn run_elsewhere<F, T>(
+    strand: &Strand,
+    pool: &'static Pool,
+    closure: F,
+) -> Option<Result<T, Box<dyn Any + Send>>>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let place = Place { outcome: UnsafeCell::new(None), completion: Completion::new() };
+    let there = &place;
+    let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
+        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        // SAFETY: a job is called at most once, and the closure is gone.
+        unsafe { there.fill(outcome) };
+    });
+    // SAFETY: only the lifetime changes. The job is called, and with that used up, or handed back before this frame is left; see the wait below.
+    let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Job>(job) };
+    let taken_back = scope::while_joining(strand, &place.completion, || {
+        let number = pool.submit(job);
+        wait(strand, &place.completion, || pool.take_back(number))
+    });
+    drop(taken_back); // a destructor of the closure may do as it likes: nobody else knows of it any more
+    place.outcome.into_inner()
+}
+
+/// Waits for the completion, or takes the job back if the caller is cancelled before anybody began it.
+fn wait(strand: &Strand, completion: &Completion, take_back: impl Fn() -> Option<Job>) -> Option<Job> {
+    let ticket = strand.seat.ticket();
+    if !completion.wait(ticket) {
+        return None;
+    }
+    loop {
+        // Before every stop, not only after a kick: an earlier wait may have used the kick up.
+        if strand.is_cancelled()
+            && let Some(job) = take_back()
+        {
+            ticket.withdraw();
+            return Some(job);
+        }
+        if let Woken::By(_) = strand.wait(ticket) {
+            return None;
+        }
+    }
+}

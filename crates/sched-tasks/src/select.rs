@@ -1,0 +1,423 @@
+//! Waiting for whichever of several channels comes first.
+//!
+//! # Invariant
+//! Exactly one case is completed. No value is taken for a case that was not chosen, and no value is sent for one.
+//!
+//! # Why it holds
+//! A select completes a case only while no live ticket of its own is out: before it enlists, after it took its ticket back, or after the ticket was claimed. One ticket stands
+//! in every line with the number of its case as code; it can be claimed once, and the code says by which case. That case is then tried first; if what it was
+//! claimed for is gone, nothing is owed and the select begins again. The other lines are left before anything else is done, and offered values come back.
+//!
+//! Cases that can be completed at once are tried in random order, so that a busy channel does not hide the others. Lines are entered in random order too: two
+//! selects that keep each other from waiting at two rendezvous will not do so for ever.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use mech_sync::{TIMEOUT, Ticket};
+
+use crate::{
+    channel::{Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError},
+    drive::clock,
+    strand::{self, Strand},
+    wait::{self, End},
+};
+
+/// One operation that a [`Select`] may complete: a [`RecvCase`] or a [`SendCase`].
+pub trait Case: sealed::Steps {}
+
+mod sealed {
+    use mech_sync::Ticket;
+
+    /// What a select asks of a case.
+    pub trait Steps {
+        /// Completes the case if that can be done at once.
+        fn attempt(&mut self) -> bool;
+        /// Puts the ticket into the channel's line. True if the select should not wait but try again.
+        fn enlist(&mut self, ticket: Ticket, code: u16) -> bool;
+        /// The ticket is over, and was not claimed here.
+        fn leave(&mut self, ticket: Ticket, code: u16);
+        /// The ticket was claimed here. True if that completed the case.
+        fn claimed(&mut self, ticket: Ticket, code: u16) -> bool;
+    }
+}
+
+/// Receiving, as a case; made by [`Receiver::case`].
+///
+/// ```
+/// use bursar::{Select, channel};
+///
+/// let (tx, rx) = channel(1);
+/// tx.send(1)?;
+/// let mut case = rx.case();
+/// assert_eq!(Select::new().with(&mut case).wait(), Some(0));
+/// assert_eq!(case.take(), Ok(1));
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+#[must_use = "a case is completed by a select"]
+pub struct RecvCase<'a, T> {
+    receiver: &'a Receiver<T>,
+    outcome: Option<Result<T, RecvError>>,
+}
+
+/// Sending a value, as a case; made by [`Sender::case`].
+///
+/// ```
+/// use bursar::{Select, channel};
+///
+/// let (tx, rx) = channel(1);
+/// let mut case = tx.case("hello");
+/// assert_eq!(Select::new().with(&mut case).wait(), Some(0));
+/// assert_eq!((case.take(), rx.recv()), (Ok(()), Ok("hello")));
+/// ```
+#[must_use = "a case is completed by a select"]
+pub struct SendCase<'a, T> {
+    sender: &'a Sender<T>,
+    slot: Option<T>,
+    outcome: Option<Result<(), SendError<T>>>,
+}
+
+impl<T> Receiver<T> {
+    /// Receiving from this channel, as a case of a [`Select`].
+    pub fn case(&self) -> RecvCase<'_, T> {
+        RecvCase { receiver: self, outcome: None }
+    }
+}
+
+impl<T> Sender<T> {
+    /// Sending `value`, as a case of a [`Select`].
+    pub fn case(&self, value: T) -> SendCase<'_, T> {
+        SendCase { sender: self, slot: Some(value), outcome: None }
+    }
+}
+
+impl<T> RecvCase<'_, T> {
+    /// Whether a select completed it.
+    pub fn is_done(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// What [`Receiver::recv`] would have returned.
+    ///
+    /// # Panics
+    /// If no select completed it.
+    pub fn take(&mut self) -> Result<T, RecvError> {
+        self.outcome.take().expect("only a completed case has an outcome; ask `is_done`, or the select for its number")
+    }
+}
+
+impl<T> SendCase<'_, T> {
+    /// Whether a select completed it.
+    pub fn is_done(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// What [`Sender::send`] would have returned.
+    ///
+    /// # Panics
+    /// If no select completed it.
+    pub fn take(&mut self) -> Result<(), SendError<T>> {
+        self.outcome.take().expect("only a completed case has an outcome; ask `is_done`, or the select for its number")
+    }
+
+    /// The value, if it was not sent.
+    pub fn into_value(self) -> Option<T> {
+        match self.outcome {
+            Some(Err(SendError(value))) => Some(value),
+            _ => self.slot,
+        }
+    }
+}
+
+impl<T> Case for RecvCase<'_, T> {}
+impl<T> Case for SendCase<'_, T> {}
+
+impl<T> sealed::Steps for RecvCase<'_, T> {
+    fn attempt(&mut self) -> bool {
+        self.outcome = match self.receiver.core().try_recv() {
+            Ok(value) => Some(Ok(value)),
+            Err(TryRecvError::Closed) => Some(Err(RecvError)),
+            Err(TryRecvError::Empty) => None,
+        };
+        self.outcome.is_some()
+    }
+
+    fn enlist(&mut self, ticket: Ticket, code: u16) -> bool {
+        self.receiver.core().enlist_recv(ticket, code)
+    }
+
+    fn leave(&mut self, _: Ticket, _: u16) {
+        self.receiver.core().leave_recv();
+    }
+
+    fn claimed(&mut self, ticket: Ticket, _: u16) -> bool {
+        self.outcome = self.receiver.core().claimed_recv(ticket).map(Ok);
+        self.outcome.is_some() || self.attempt()
+    }
+}
+
+impl<T> sealed::Steps for SendCase<'_, T> {
+    fn attempt(&mut self) -> bool {
+        let value = self.slot.take().expect("a case that is not done has its value");
+        self.outcome = match self.sender.core().try_send(value) {
+            Ok(()) => Some(Ok(())),
+            Err(TrySendError::Closed(value)) => Some(Err(SendError(value))),
+            Err(TrySendError::Full(value)) => {
+                self.slot = Some(value);
+                None
+            }
+        };
+        self.outcome.is_some()
+    }
+
+    fn enlist(&mut self, ticket: Ticket, code: u16) -> bool {
+        self.sender.core().enlist_send(ticket, code, &mut self.slot)
+    }
+
+    fn leave(&mut self, ticket: Ticket, code: u16) {
+        self.sender.core().leave_send(ticket, code, &mut self.slot);
+    }
+
+    fn claimed(&mut self, ticket: Ticket, code: u16) -> bool {
+        self.sender.core().claimed_send(ticket, code, &mut self.slot);
+        if self.slot.is_none() {
+            self.outcome = Some(Ok(()));
+            return true;
+        }
+        self.attempt()
+    }
+}
+
+/// Several cases, of which one is to be completed. The [`select!`](crate::select!) macro writes this for you.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::{Select, channel};
+///
+/// let (tx, rx) = channel(0);
+/// let (_idle, quiet) = channel::<()>(1);
+/// let (mut send, mut recv) = (tx.case(1), quiet.case());
+/// std::thread::scope(|s| {
+///     s.spawn(|| rx.recv());
+///     assert_eq!(Select::new().with(&mut send).with(&mut recv).wait(), Some(0));
+/// });
+/// assert_eq!(send.take(), Ok(()));
+/// assert_eq!(Select::new().with(&mut recv).wait_timeout(Duration::from_millis(1)), None);
+/// ```
+#[derive(Default)]
+#[must_use = "a select does nothing before `wait`"]
+pub struct Select<'a> {
+    /// With the numbers the user knows them by; their order changes.
+    cases: Vec<(usize, &'a mut dyn Case)>,
+}
+
+impl<'a> Select<'a> {
+    /// No cases yet.
+    pub fn new() -> Self {
+        Self { cases: Vec::new() }
+    }
+
+    /// Adds a case. It must not have been completed before.
+    pub fn with(mut self, case: &'a mut impl Case) -> Self {
+        self.cases.push((self.cases.len(), case));
+        assert!(self.cases.len() < usize::from(TIMEOUT), "a select has fewer than {TIMEOUT} cases");
+        self
+    }
+
+    /// Completes a case if one can be completed now: the default of a select. Says which.
+    pub fn poll(mut self) -> Option<usize> {
+        strand::with(|strand| {
+            strand.checkpoint();
+            self.attempt(strand)
+        })
+    }
+
+    /// Completes one case, and waits until that can be done. Says which, counting from 0; None if there are no cases.
+    pub fn wait(self) -> Option<usize> {
+        if self.cases.is_empty() { None } else { self.until(None) }
+    }
+
+    /// The same, waiting up to `time`. None if time was up first.
+    pub fn wait_timeout(self, time: Duration) -> Option<usize> {
+        self.until(Some(clock::due(time)))
+    }
+
+    fn until(mut self, deadline: Option<Instant>) -> Option<usize> {
+        strand::with(|strand| {
+            strand.checkpoint();
+            loop {
+                if let Some(done) = self.attempt(strand) {
+                    return Some(done);
+                }
+                let ticket = strand.seat.ticket();
+                if self.enlist(ticket) && ticket.withdraw() {
+                    self.leave(ticket, None);
+                    continue;
+                }
+                match wait::wait(strand, ticket, deadline) {
+                    End::Claimed(code) => {
+                        self.leave(ticket, Some(code));
+                        let (number, case) = &mut self.cases[usize::from(code)];
+                        if case.claimed(ticket, code) {
+                            return Some(*number);
+                        }
+                    }
+                    End::TimedOut => {
+                        self.leave(ticket, None);
+                        return self.attempt(strand);
+                    }
+                    End::Cancelled => {
+                        self.leave(ticket, None);
+                        strand.unwind();
+                    }
+                }
+            }
+        })
+    }
+
+    /// Tries all cases, in random order.
+    fn attempt(&mut self, strand: &Strand) -> Option<usize> {
+        for left in (2..=self.cases.len()).rev() {
+            let chosen = strand.random() % left as u64;
+            self.cases.swap(left - 1, chosen as usize);
+        }
+        self.cases.iter_mut().find_map(|(number, case)| case.attempt().then_some(*number))
+    }
+
+    /// Enters every line, in the order of the last attempt: a case's place is its code. True if one of them should be tried again.
+    fn enlist(&mut self, ticket: Ticket) -> bool {
+        let mut ready = false;
+        for (place, (_, case)) in self.cases.iter_mut().enumerate() {
+            ready |= case.enlist(ticket, place as u16);
+        }
+        ready
+    }
+
+    fn leave(&mut self, ticket: Ticket, except: Option<u16>) {
+        for (place, (_, case)) in self.cases.iter_mut().enumerate() {
+            if Some(place as u16) != except {
+                case.leave(ticket, place as u16);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Select<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Select").field("cases", &self.cases.len()).finish()
+    }
+}
+
+impl<T> fmt::Debug for RecvCase<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvCase").field("done", &self.is_done()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for SendCase<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendCase").field("done", &self.is_done()).finish_non_exhaustive()
+    }
+}
+
+/// Waits for whichever of several operations can be done first, does it, and runs its arm.
+///
+/// | arm | when |
+/// |---|---|
+/// | `pattern = recv(receiver) => body` | a value came, or the channel is closed: the pattern is for a `Result<T, RecvError>` |
+/// | `pattern = send(sender, value) => body` | the value was sent, or the channel is closed: a `Result<(), SendError<T>>` |
+/// | `timeout(duration) => body` | nothing could be done for so long |
+/// | `default => body` | nothing can be done now |
+///
+/// The pattern and its `=` may be left out. If several arms can be taken, one is chosen at random. At most one `timeout` or one `default`, at the end. `break`, `return` and `?` work in
+/// the bodies. A value to be sent is lost if another arm is taken; use [`SendCase`] to keep it.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::{channel, nursery, select};
+///
+/// let (work, jobs) = channel(4);
+/// let (stop, stopped) = channel::<()>(1);
+/// let (log, lines) = channel(16);
+/// let done = nursery(|n| {
+///     let worker = n.try_spawn(move || {
+///         let mut done = 0;
+///         loop {
+///             select! {
+///                 job = recv(jobs) => done += job?,
+///                 recv(stopped) => break,
+///                 timeout(Duration::from_secs(10)) => return Err(bursar::TaskError::msg("no work")),
+///             }
+///             select! {
+///                 send(log, done) => {}
+///                 default => {} // nobody reads: never mind
+///             }
+///         }
+///         Ok(done)
+///     });
+///     work.send(1)?;
+///     work.send(2)?;
+///     while lines.recv()? < 3 {}
+///     stop.send(())?;
+///     worker.join()
+/// })?;
+/// assert_eq!(done, 3);
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+#[macro_export]
+macro_rules! select {
+    // ---- an arm: its operation ----
+    (@arms $cases:tt recv($receiver:expr) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, _, $crate::Receiver::case(&$receiver)) $($rest)*)
+    };
+    (@arms $cases:tt send($sender:expr, $value:expr) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, _, $crate::Sender::case(&$sender, $value)) $($rest)*)
+    };
+    (@arms $cases:tt timeout($time:expr) => $body:expr $(,)?) => {
+        $crate::select!(@done $cases (wait_timeout, $time) $body)
+    };
+    (@arms $cases:tt default => $body:expr $(,)?) => {
+        $crate::select!(@done $cases (poll) $body)
+    };
+    (@arms $cases:tt $pattern:pat = recv($receiver:expr) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, $pattern, $crate::Receiver::case(&$receiver)) $($rest)*)
+    };
+    (@arms $cases:tt $pattern:pat = send($sender:expr, $value:expr) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, $pattern, $crate::Sender::case(&$sender, $value)) $($rest)*)
+    };
+    (@arms $cases:tt) => {
+        $crate::select!(@done $cases (wait) ::std::unreachable!("a select without a way out completes a case"))
+    };
+    // ---- and its body ----
+    (@body [$($cases:tt)*] ($case:ident, $pattern:pat, $make:expr) $body:block $(,)? $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($case, $pattern, $make, $body)] $($rest)*)
+    };
+    (@body [$($cases:tt)*] ($case:ident, $pattern:pat, $make:expr) $body:expr, $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($case, $pattern, $make, $body)] $($rest)*)
+    };
+    (@body [$($cases:tt)*] ($case:ident, $pattern:pat, $make:expr) $body:expr) => {
+        $crate::select!(@arms [$($cases)* ($case, $pattern, $make, $body)])
+    };
+    // ---- all arms are known ----
+    (@done [$(($case:ident, $pattern:pat, $make:expr, $body:expr))+] ($wait:ident $(, $time:expr)?) $otherwise:expr) => {{
+        $(let mut $case = $make;)+
+        let _ = $crate::Select::new()$(.with(&mut $case))+.$wait($($time)?);
+        $(if $case.is_done() {
+            let $pattern = $case.take();
+            $body
+        } else)+ {
+            $otherwise
+        }
+    }};
+    (@$($unknown:tt)*) => {
+        ::std::compile_error!(
+            "an arm of `select!` is `pattern = recv(receiver) => body`, `pattern = send(sender, value) => body`, \
+             `timeout(duration) => body` or `default => body`; the last two come last"
+        )
+    };
+    ($($arms:tt)+) => {
+        $crate::select!(@arms [] $($arms)+)
+    };
+}

@@ -1,0 +1,163 @@
+//! The lock in a [`Mutex`](super::Mutex): one word, and a line for those who wait.
+//!
+//! ```text
+//!              acquire 1                     acquire, must wait 3
+//!   0 ───────────────────────► LOCKED ────────────────────────────► LOCKED|WAITERS
+//!     ◄───────────────────────        ◄──────────────────────────── │         │ ▲
+//!              release 2               release 4: hands over, last   │         └─┘ release 4: hands over
+//!   WAITERS ◄─────────────────────────────────────────────────────┘ release 4: wakes one
+//! ```
+//!
+//! # Invariants
+//! 1. One strand at a time has LOCKED.
+//! 2. While somebody waits, the lock is held, or somebody is awake who will try to take it.
+//! 3. Nobody waits for ever: whoever was woken and came too late once is first in line, and the lock is handed to it.
+//!
+//! # Why they hold
+//! 1. LOCKED is set by CAS from a word without it, or stays set for the one who is handed the lock by its claim.
+//! 2. WAITERS changes under the line's lock. Who enlists does so only while LOCKED is set, and then sees to it that WAITERS is; so the holder's release finds it and claims
+//!    one. A claimed strand tries, cancelled or not: it has the lock, or another one holds it and will find WAITERS.
+//! 3. The first in line with the code HANDED gets the lock at the next release, and nobody behind it is woken before.
+//!
+//! # Rejected
+//! Handing over at every release: fair, but then the lock is idle for the time it takes each next fiber to run, and a busy lock is several times slower.
+//! Barging always: fast, but a fiber on another worker may come too late for ever.
+
+use std::{
+    sync::atomic::{
+        AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+    time::Instant,
+};
+
+use mech_sync::SpinLock;
+
+use crate::{
+    line::Waits,
+    strand::{self, Strand},
+    wait::{self, End},
+};
+
+const LOCKED: u32 = 1;
+const WAITERS: u32 = 2;
+
+/// Codes of claims: the lock is free, try it; or it is yours.
+const TRY: u16 = 0;
+const HANDED: u16 = 1;
+
+/// A lock, without what it protects.
+#[derive(Debug)]
+pub struct Lock {
+    word: AtomicU32,
+    waits: SpinLock<Waits>,
+}
+
+/// Whether a wait for the lock heeds cancellation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heed {
+    Cancellation,
+    Nothing,
+}
+
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Self { word: AtomicU32::new(0), waits: SpinLock::new(Waits::new()) }
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) & LOCKED != 0
+    }
+
+    #[inline]
+    pub(crate) fn try_acquire(&self) -> bool {
+        let mut word = self.word.load(Relaxed);
+        while word & LOCKED == 0 {
+            match self.word.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(changed) => word = changed,
+            }
+        }
+        false
+    }
+
+    /// Waits for the lock until `deadline`. False if time was up.
+    #[inline]
+    pub(crate) fn acquire(&self, deadline: Option<Instant>) -> bool {
+        strand::with(|strand| {
+            strand.checkpoint();
+            self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
+                || self.acquire_slowly(strand, deadline, Heed::Cancellation)
+        })
+    }
+
+    /// Waits for the lock, and does not unwind meanwhile.
+    pub(crate) fn acquire_regardless(&self) {
+        if !self.try_acquire() {
+            strand::with(|strand| self.acquire_slowly(strand, None, Heed::Nothing));
+        }
+    }
+
+    #[cold]
+    fn acquire_slowly(&self, strand: &Strand, deadline: Option<Instant>, heed: Heed) -> bool {
+        wait::spin_until(strand, || !self.is_locked());
+        let mut came_too_late = false;
+        loop {
+            if self.try_acquire() {
+                return true;
+            }
+            let ticket = strand.seat.ticket();
+            {
+                let mut waits = self.waits.lock();
+                if self.word.fetch_or(WAITERS, Relaxed) & LOCKED == 0 {
+                    continue; // free again; should WAITERS be wrong now, the next release puts it right
+                }
+                if came_too_late {
+                    waits.push_front(ticket, HANDED, ());
+                } else {
+                    waits.push(ticket, TRY, ());
+                }
+            }
+            let end = match heed {
+                Heed::Cancellation => wait::wait(strand, ticket, deadline),
+                Heed::Nothing => End::Claimed(wait::wait_regardless(strand, ticket)),
+            };
+            match end {
+                End::Claimed(HANDED) => return true,
+                End::Claimed(_) => came_too_late = true, // if it is
+                End::TimedOut => {
+                    self.waits.lock().leave();
+                    return self.try_acquire();
+                }
+                End::Cancelled => {
+                    self.waits.lock().leave();
+                    strand.unwind();
+                }
+            }
+        }
+    }
+
+    /// Gives the lock back. Only whoever has it may do so.
+    #[inline]
+    pub(crate) fn release(&self) {
+        if self.word.compare_exchange(LOCKED, 0, Release, Relaxed).is_err() {
+            self.release_slowly();
+        }
+    }
+
+    #[cold]
+    fn release_slowly(&self) {
+        let claimed = {
+            let mut waits = self.waits.lock();
+            let claimed = waits.claim();
+            let waiters = if waits.len() == 0 { 0 } else { WAITERS };
+            let handed = claimed.as_ref().is_some_and(|claimed| claimed.code == HANDED);
+            // A plain store: we have LOCKED, so no CAS can succeed, and WAITERS changes under this lock.
+            self.word.store(waiters | if handed { LOCKED } else { 0 }, Release);
+            claimed
+        };
+        if let Some(claimed) = claimed {
+            claimed.go();
+        }
+    }
+}

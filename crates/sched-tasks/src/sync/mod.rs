@@ -1,0 +1,12 @@
+//! Locks that stop the fiber, not the worker.
+
+mod condvar;
+pub(crate) mod lock;
+mod mutex;
+mod semaphore;
+
+pub use self::{
+    condvar::Condvar,
+    mutex::{Mutex, MutexGuard},
+    semaphore::{AcquireFuture, Permit, Semaphore},
+};

@@ -1,0 +1,277 @@
+//! Permits, handed out in the order they were asked for.
+//!
+//! # Invariant
+//! A permit is free, or in one [`Permit`], or on its way to the one request that was claimed for it. Nobody is served before somebody who came earlier, so a large request
+//! waits only for those before it.
+//!
+//! # Why it holds
+//! Everything happens under one lock. Permits that come free go to the first in line as soon as there are enough; the claim takes them out of `free` under the lock. Who was claimed has
+//! them, cancelled or not; who leaves unclaimed had none, and those behind it are looked at again.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use mech_sync::{SpinLock, Ticket};
+
+use crate::{
+    drive::clock,
+    line::{Claimed, Waits},
+    places::FutureWait,
+    strand,
+    wait::{self, End},
+};
+
+/// A number of permits, some of which may be taken.
+///
+/// ```
+/// use bursar::{nursery, sync::Semaphore};
+///
+/// let downloads = Semaphore::new(3);
+/// nursery(|n| {
+///     for _ in 0..20 {
+///         n.spawn(|| {
+///             let _permit = downloads.acquire(1); // three at a time; the others wait here
+///         });
+///     }
+///     Ok(())
+/// })?;
+/// assert_eq!(downloads.available(), 3);
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+#[derive(Debug)]
+pub struct Semaphore {
+    state: SpinLock<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    /// Each with how many it wants.
+    requests: Waits<usize>,
+}
+
+/// Permits taken from a [`Semaphore`], given back when dropped.
+#[derive(Debug)]
+#[must_use = "permits that are dropped are given back at once"]
+pub struct Permit<'a> {
+    semaphore: &'a Semaphore,
+    permits: usize,
+}
+
+/// Permits to come; made by [`Semaphore::acquire_async`].
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is awaited"]
+pub struct AcquireFuture<'a> {
+    semaphore: &'a Semaphore,
+    permits: usize,
+    wait: Option<FutureWait>,
+}
+
+impl State {
+    /// Takes `permits` if nobody waits for any.
+    fn take(&mut self, permits: usize) -> bool {
+        let can = self.free >= permits && !self.requests.any();
+        if can {
+            self.free -= permits;
+        }
+        can
+    }
+
+    /// Claims the first in line for whom there is enough.
+    fn grant_one(&mut self) -> Option<Claimed> {
+        let mut granted = 0;
+        let claimed = self.requests.claim_if(|&wanted| {
+            granted = wanted;
+            wanted <= self.free
+        })?;
+        self.free -= granted;
+        Some(claimed)
+    }
+}
+
+impl Semaphore {
+    /// So many permits, all free. May be a `static`.
+    pub const fn new(permits: usize) -> Self {
+        Self { state: SpinLock::new(State { free: permits, requests: Waits::new() }) }
+    }
+
+    /// How many permits are free.
+    pub fn available(&self) -> usize {
+        self.state.lock().free
+    }
+
+    /// Waits for `permits` permits.
+    ///
+    /// ```
+    /// let semaphore = bursar::sync::Semaphore::new(2);
+    /// let both = semaphore.acquire(2);
+    /// assert_eq!(semaphore.available(), 0);
+    /// drop(both);
+    /// assert_eq!(semaphore.available(), 2);
+    /// ```
+    pub fn acquire(&self, permits: usize) -> Permit<'_> {
+        self.until(permits, None).expect("without a deadline a wait ends with permits")
+    }
+
+    /// Takes `permits` permits if they are free and nobody waits for them.
+    ///
+    /// ```
+    /// let semaphore = bursar::sync::Semaphore::new(1);
+    /// let one = semaphore.try_acquire(1);
+    /// assert!(one.is_some() && semaphore.try_acquire(1).is_none());
+    /// ```
+    pub fn try_acquire(&self, permits: usize) -> Option<Permit<'_>> {
+        let taken = self.state.lock().take(permits);
+        taken.then(|| Permit { semaphore: self, permits }) // not `then_some`: a permit that is dropped gives back
+    }
+
+    /// Waits up to `time` for `permits` permits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let semaphore = bursar::sync::Semaphore::new(1);
+    /// assert!(semaphore.acquire_timeout(2, Duration::from_millis(1)).is_none());
+    /// assert!(semaphore.acquire_timeout(1, Duration::from_millis(1)).is_some());
+    /// ```
+    pub fn acquire_timeout(&self, permits: usize, time: Duration) -> Option<Permit<'_>> {
+        self.until(permits, Some(clock::due(time)))
+    }
+
+    /// Waits for `permits` permits in a future. If the future is dropped before it is done, none were taken.
+    ///
+    /// ```
+    /// use bursar::{nursery, sync::Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// nursery(|n| {
+    ///     n.spawn_async(async { drop(semaphore.acquire_async(1).await) }).join()
+    /// })?;
+    /// # Ok::<(), bursar::TaskError>(())
+    /// ```
+    pub fn acquire_async(&self, permits: usize) -> AcquireFuture<'_> {
+        AcquireFuture { semaphore: self, permits, wait: None }
+    }
+
+    /// Adds permits, for good.
+    ///
+    /// ```
+    /// let semaphore = bursar::sync::Semaphore::new(0);
+    /// semaphore.add_permits(3);
+    /// semaphore.acquire(1).forget(); // and takes one out, for good
+    /// assert_eq!(semaphore.available(), 2);
+    /// ```
+    ///
+    /// # Panics
+    /// If there would be more than `usize::MAX`.
+    pub fn add_permits(&self, permits: usize) {
+        {
+            let mut state = self.state.lock();
+            state.free = state.free.checked_add(permits).expect("a semaphore has at most usize::MAX permits");
+        }
+        self.grant();
+    }
+
+    /// Serves those in line for whom there is enough.
+    fn grant(&self) {
+        loop {
+            let claimed = self.state.lock().grant_one();
+            match claimed {
+                Some(claimed) => claimed.go(),
+                None => return,
+            }
+        }
+    }
+
+    /// Puts a request in line. It is served at once if nobody is before it.
+    fn enlist(&self, ticket: Ticket, permits: usize) {
+        self.state.lock().requests.push(ticket, 0, permits);
+        self.grant();
+    }
+
+    /// A request is over unserved: those behind it may be served now.
+    fn leave(&self) {
+        self.state.lock().requests.leave();
+        self.grant();
+    }
+
+    fn until(&self, permits: usize, deadline: Option<Instant>) -> Option<Permit<'_>> {
+        strand::with(|strand| {
+            strand.checkpoint();
+            let permit = self.try_acquire(permits);
+            if permit.is_some() {
+                return permit;
+            }
+            let ticket = strand.seat.ticket();
+            self.enlist(ticket, permits);
+            match wait::wait(strand, ticket, deadline) {
+                End::Claimed(_) => Some(Permit { semaphore: self, permits }),
+                End::TimedOut => {
+                    self.leave();
+                    None
+                }
+                End::Cancelled => {
+                    self.leave();
+                    strand.unwind();
+                }
+            }
+        })
+    }
+}
+
+impl Permit<'_> {
+    /// How many permits it stands for.
+    pub fn permits(&self) -> usize {
+        self.permits
+    }
+
+    /// Never gives them back.
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.permits > 0 {
+            self.semaphore.add_permits(self.permits);
+        }
+    }
+}
+
+impl<'a> Future for AcquireFuture<'a> {
+    type Output = Permit<'a>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<'a>> {
+        let AcquireFuture { semaphore, permits, .. } = *self;
+        if self.wait.is_none() {
+            if let Some(permit) = semaphore.try_acquire(permits) {
+                return Poll::Ready(permit);
+            }
+            let wait = FutureWait::begin(cx.waker());
+            semaphore.enlist(wait.ticket(), permits);
+            self.wait = Some(wait);
+        }
+        if !self.wait.as_ref().is_some_and(|wait| wait.poll(cx.waker())) {
+            return Poll::Pending;
+        }
+        self.wait = None;
+        Poll::Ready(Permit { semaphore, permits })
+    }
+}
+
+impl Drop for AcquireFuture<'_> {
+    fn drop(&mut self) {
+        if let Some(wait) = &mut self.wait {
+            if wait.withdraw() {
+                self.semaphore.leave();
+            } else {
+                self.semaphore.add_permits(self.permits); // served, but nobody is there any more
+            }
+        }
+    }
+}

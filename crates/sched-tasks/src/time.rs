@@ -1,0 +1,133 @@
+//! Time for futures. A fiber uses [`sleep`](crate::sleep), and a nursery with a deadline.
+
+use std::{
+    error::Error,
+    fmt,
+    future::{Future, IntoFuture, poll_fn},
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    drive::{
+        clock::{self, Alarm, AlarmKey, Clock},
+        unblock::here,
+    },
+    places::FutureWait,
+};
+
+/// A future that is ready after `time`, counted from now.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use bursar::{nursery, sleep_async};
+///
+/// let begun = Instant::now();
+/// nursery(|n| {
+///     n.spawn_async(sleep_async(Duration::from_millis(5))).join()
+/// })?;
+/// assert!(begun.elapsed() >= Duration::from_millis(5));
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+pub fn sleep_async(time: Duration) -> Sleep {
+    Sleep { at: clock::due(time), set: None }
+}
+
+/// Becomes ready at a time; made by [`sleep_async`].
+#[must_use = "a future sleeps only while it is awaited"]
+pub struct Sleep {
+    at: Instant,
+    /// The alarm that wakes the wait, once it was polled.
+    set: Option<Set>,
+}
+
+struct Set {
+    wait: FutureWait,
+    clock: &'static Clock,
+    alarm: AlarmKey,
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        self.clock.clear(self.alarm);
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let at = self.at;
+        let is_over = match &self.set {
+            Some(set) => set.wait.poll(cx.waker()),
+            None if at <= Instant::now() => true,
+            None => {
+                let wait = FutureWait::begin(cx.waker());
+                let clock = &here().clock;
+                let alarm = clock.set_at(at, Alarm::Wake(wait.ticket()));
+                self.set = Some(Set { wait, clock, alarm });
+                false
+            }
+        };
+        if is_over {
+            self.set = None;
+            self.at = Instant::now(); // polled once more, it is ready once more
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// Gives a future so much time, counted from now. If it takes longer it is dropped.
+///
+/// ```
+/// use std::{future::pending, time::Duration};
+/// use bursar::{block_on, timeout};
+///
+/// assert_eq!(block_on(timeout(Duration::from_secs(60), async { 42 })), Ok(42));
+/// let error = block_on(timeout(Duration::from_millis(5), pending::<()>())).unwrap_err();
+/// assert_eq!(error.to_string(), "not ready after the 5ms it had; give it more time or less work");
+/// ```
+pub fn timeout<F: IntoFuture>(after: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    let future = future.into_future();
+    let mut sleep = sleep_async(after);
+    async move {
+        let mut future = pin!(future);
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => Pin::new(&mut sleep).poll(cx).map(|()| Err(Elapsed { after })),
+        })
+        .await
+    }
+}
+
+/// A future was not ready in time; see [`timeout`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Elapsed {
+    /// The time it had.
+    pub after: Duration,
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not ready after the {:?} it had; give it more time or less work", self.after)
+    }
+}
+
+impl Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        io::Error::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}

@@ -1,0 +1,103 @@
+//! Values that belong to a task.
+
+use std::{
+    cell::Cell,
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+};
+
+use sched_tasks::{Runtime, block_on, nursery};
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a value of a task panics while it is dropped, on purpose");
+    }
+}
+
+sched_tasks::fiber_local! {
+    static NUMBER: Cell<u32> = Cell::new(0);
+    static BOMB: Bomb = Bomb;
+}
+
+#[test]
+fn a_value_that_panics_when_it_is_dropped_does_not_take_the_worker_along() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime
+        .nursery(|n| {
+            n.spawn(|| BOMB.with(|_| ())).join()?;
+            n.spawn_async(async { BOMB.with(|_| ()) }).join()?;
+            n.spawn(|| 1).join()
+        })
+        .unwrap();
+    assert_eq!(runtime.stats().workers[0].restarts, 0);
+}
+
+/// Writes down the task's number when it is dropped, and changes it.
+struct Notes(Arc<AtomicU32>);
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        self.0.store(NUMBER.get(), SeqCst);
+        NUMBER.set(99);
+    }
+}
+
+#[test]
+fn the_destructors_of_a_cancelled_future_see_its_values_and_leave_none_behind() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let seen = Arc::new(AtomicU32::new(0));
+    let notes = Notes(seen.clone());
+    let (tx, rx) = async_channel::bounded(1);
+    let outcome = runtime.nursery(|n| {
+        n.spawn_async(async move {
+            let _notes = notes;
+            NUMBER.set(7);
+            tx.send(()).await.unwrap();
+            pending::<()>().await;
+        });
+        block_on(rx.recv()).unwrap();
+        n.cancel();
+        Ok(())
+    });
+    assert!(outcome.unwrap_err().is_cancelled());
+    assert_eq!(seen.load(SeqCst), 7);
+    assert_eq!(runtime.run(|| NUMBER.get()).unwrap(), 0);
+}
+
+#[test]
+fn the_destructors_of_a_task_that_never_ran_leave_no_values_behind() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let seen = Arc::new(AtomicU32::new(1));
+    let outcome = runtime.run(|| {
+        let notes = Notes(seen.clone());
+        nursery(|n| {
+            n.spawn(move || drop(notes));
+            n.cancel();
+            Ok(())
+        })
+    });
+    assert!(outcome.unwrap().unwrap_err().is_cancelled());
+    assert_eq!(seen.load(SeqCst), 0);
+    assert_eq!(runtime.run(|| NUMBER.get()).unwrap(), 0);
+}
+
+#[test]
+fn the_next_task_on_the_same_stack_begins_with_fresh_values() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let seen: Vec<u32> = (1..=5)
+        .map(|number| {
+            let task = move || {
+                let before = NUMBER.get();
+                NUMBER.set(number);
+                before
+            };
+            runtime.run(task).unwrap()
+        })
+        .collect();
+    assert_eq!(seen, [0; 5]);
+}

@@ -1,0 +1,289 @@
+//! Select completes one case, the right one, and fairly.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use sched_tasks::{RecvError, Runtime, Select, SendError, TryRecvError, channel, nursery, run, select, yield_now};
+
+const MOMENT: Duration = Duration::from_millis(2);
+const AGES: Duration = Duration::from_secs(60);
+
+#[test]
+fn of_two_busy_channels_each_is_served() {
+    let check = || {
+        let (tx1, rx1) = channel(1);
+        let (tx2, rx2) = channel(1);
+        let mut served = [0, 0];
+        for _ in 0..10_000 {
+            _ = (tx1.try_send(()), tx2.try_send(()));
+            select! {
+                recv(rx1) => served[0] += 1,
+                recv(rx2) => served[1] += 1,
+            }
+        }
+        assert!(served.iter().all(|&times| (3500..=6500).contains(&times)), "{served:?}");
+    };
+    check();
+    run(check).unwrap();
+}
+
+#[test]
+fn idle_cases_do_not_tip_the_balance() {
+    let (tx1, rx1) = channel(1);
+    let (tx2, rx2) = channel(1);
+    let (_idle, rx3) = channel::<()>(1);
+    let mut served = [0, 0];
+    for _ in 0..10_000 {
+        _ = (tx1.try_send(()), tx2.try_send(()));
+        select! {
+            recv(rx1) => served[0] += 1,
+            recv(rx2) => served[1] += 1,
+            recv(rx3) => unreachable!(),
+        }
+    }
+    assert!(served.iter().all(|&times| (4500..=5500).contains(&times)), "{served:?}");
+}
+
+#[test]
+fn time_runs_out_for_fibers_and_threads() {
+    let check = || {
+        let (_tx, rx) = channel::<u8>(0);
+        let (tx, _rx) = channel(0);
+        let begun = Instant::now();
+        let timed_out = select! {
+            recv(rx) => false,
+            send(tx, 1u8) => false,
+            timeout(MOMENT) => true,
+        };
+        assert!(timed_out && begun.elapsed() >= MOMENT);
+    };
+    check();
+    run(check).unwrap();
+}
+
+#[test]
+fn default_is_for_now() {
+    let (tx, rx) = channel(1);
+    let poll = || {
+        select! {
+            value = recv(rx) => value.ok(),
+            default => None,
+        }
+    };
+    assert_eq!(poll(), None);
+    tx.send(5).unwrap();
+    assert_eq!(poll(), Some(5));
+    drop(tx);
+    assert_eq!(poll(), None);
+}
+
+#[test]
+fn a_closed_channel_is_ready() {
+    let (tx, rx) = channel::<u8>(1);
+    let (tx2, rx2) = channel(0);
+    drop((tx, rx2));
+    let (mut recv, mut send) = (rx.case(), tx2.case("back"));
+    assert_eq!(Select::new().with(&mut recv).wait(), Some(0));
+    assert_eq!(recv.take(), Err(RecvError));
+    assert_eq!(Select::new().with(&mut send).wait_timeout(AGES), Some(0));
+    assert_eq!(send.take(), Err(SendError("back")));
+}
+
+#[test]
+fn closing_wakes_a_select() {
+    for capacity in [0, 1] {
+        let (tx, rx) = channel::<u8>(capacity);
+        let (_other, quiet) = channel::<u8>(capacity);
+        nursery(|n| {
+            let closed = n.spawn(|| {
+                select! {
+                    value = recv(rx) => value.is_err(),
+                    recv(quiet) => false,
+                }
+            });
+            yield_now();
+            tx.close();
+            assert!(closed.join()?);
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_case_that_was_not_chosen_keeps_its_value() {
+    let (tx, _rx) = channel(0);
+    let (ready, rx) = channel(1);
+    ready.send(()).unwrap();
+    let (mut send, mut recv) = (tx.case(String::from("kept")), rx.case());
+    assert_eq!(Select::new().with(&mut send).with(&mut recv).wait(), Some(1));
+    assert_eq!(recv.take(), Ok(()));
+    assert_eq!(send.into_value().as_deref(), Some("kept"));
+}
+
+#[test]
+fn several_offers_at_one_rendezvous_keep_their_values_apart() {
+    let (tx, rx) = channel(0);
+    for _ in 0..200 {
+        let (mut one, mut two) = (tx.case(1), tx.case(2));
+        assert_eq!(Select::new().with(&mut one).with(&mut two).wait_timeout(Duration::ZERO), None);
+        assert_eq!((one.into_value(), two.into_value()), (Some(1), Some(2)));
+    }
+    let (mut one, mut two) = (tx.case(1), tx.case(2));
+    thread::scope(|s| {
+        let got = s.spawn(|| rx.recv().unwrap());
+        let chosen = Select::new().with(&mut one).with(&mut two).wait().unwrap();
+        assert_eq!(got.join().unwrap(), chosen + 1);
+    });
+}
+
+#[test]
+fn a_select_does_not_meet_itself() {
+    let (tx, rx) = channel(0);
+    let alone = select! {
+        recv(rx) => false,
+        send(tx, 1) => false,
+        timeout(MOMENT) => true,
+    };
+    assert!(alone);
+    assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+}
+
+#[test]
+fn selects_meet_selects_without_a_buffer() {
+    for workers in [1, 2] {
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let (tx1, rx1) = channel::<u32>(0);
+        let (tx2, rx2) = channel::<u32>(0);
+        let sum = AtomicU64::new(0);
+        runtime
+            .nursery(|n| {
+                n.spawn(|| {
+                    for i in 0..3000 {
+                        select! {
+                            sent = send(tx1, i) => sent.unwrap(),
+                            sent = send(tx2, i) => sent.unwrap(),
+                        }
+                    }
+                });
+                n.spawn(|| {
+                    for _ in 0..3000 {
+                        let value = select! {
+                            value = recv(rx2) => value.unwrap(),
+                            value = recv(rx1) => value.unwrap(),
+                        };
+                        sum.fetch_add(u64::from(value), SeqCst);
+                    }
+                });
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(sum.into_inner(), (0..3000).sum::<u64>());
+    }
+}
+
+#[test]
+fn eight_fibers_select_and_lose_nothing() {
+    for (workers, capacity) in [(1, 0), (2, 0), (1, 1), (2, 1), (2, 8)] {
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let channels: Vec<_> = (0..3).map(|_| channel::<u64>(capacity)).collect();
+        let (done, all_done) = channel::<()>(0);
+        let received = Mutex::new(Vec::new());
+        runtime
+            .nursery(|n| {
+                let senders: Vec<_> = (0..4u64)
+                    .map(|sender| {
+                        let channels = &channels;
+                        n.spawn(move || {
+                            for i in 0..500 {
+                                let value = sender * 1000 + i;
+                                select! {
+                                    sent = send(channels[0].0, value) => sent.unwrap(),
+                                    sent = send(channels[1].0, value) => sent.unwrap(),
+                                    sent = send(channels[2].0, value) => sent.unwrap(),
+                                }
+                            }
+                        })
+                    })
+                    .collect();
+                for _ in 0..4 {
+                    n.spawn(|| {
+                        loop {
+                            let value = select! {
+                                value = recv(channels[0].1) => value.unwrap(),
+                                value = recv(channels[1].1) => value.unwrap(),
+                                value = recv(channels[2].1) => value.unwrap(),
+                                recv(all_done) => break,
+                            };
+                            received.lock().unwrap().push(value);
+                        }
+                    });
+                }
+                for sender in senders {
+                    sender.join()?;
+                }
+                while channels.iter().any(|(tx, _)| !tx.is_empty()) {
+                    yield_now();
+                }
+                done.close();
+                Ok(())
+            })
+            .unwrap();
+        let received = received.into_inner().unwrap();
+        let distinct: HashSet<_> = received.iter().collect();
+        assert_eq!((received.len(), distinct.len()), (2000, 2000), "{workers} workers, capacity {capacity}");
+    }
+}
+
+#[test]
+fn cancelled_selects_lose_nothing() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    for round in 0..300u64 {
+        let (tx1, rx1) = channel::<u64>((round % 3) as usize);
+        let (tx2, rx2) = channel::<u64>((round % 2) as usize);
+        let (next, sent, received) = (AtomicU64::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+        let outcome = runtime.run(|| {
+            nursery(|n| {
+                for _ in 0..2 {
+                    n.spawn(|| {
+                        loop {
+                            let value = next.fetch_add(1, SeqCst);
+                            select! {
+                                done = send(tx1, value) => done.unwrap(),
+                                done = send(tx2, value) => done.unwrap(),
+                            }
+                            sent.lock().unwrap().push(value);
+                        }
+                    });
+                    n.spawn(|| {
+                        loop {
+                            let value = select! {
+                                value = recv(rx1) => value.unwrap(),
+                                value = recv(rx2) => value.unwrap(),
+                                timeout(Duration::from_micros(200)) => continue,
+                            };
+                            received.lock().unwrap().push(value);
+                        }
+                    });
+                }
+                (0..round % 40).for_each(|_| yield_now());
+                n.cancel();
+                Ok(())
+            })
+        });
+        assert!(outcome.unwrap().unwrap_err().is_cancelled());
+        let mut out = received.into_inner().unwrap();
+        out.extend(rx1.try_iter().chain(rx2.try_iter()));
+        let mut sent = sent.into_inner().unwrap();
+        out.sort_unstable();
+        sent.sort_unstable();
+        assert_eq!(out, sent, "round {round}");
+    }
+}

@@ -1,0 +1,21 @@
+//! The command as a person or a script meets it.
+
+mod arguments;
+mod demo;
+
+use std::process::{Command, Output, Stdio};
+
+/// The command, with nobody at a terminal.
+fn bursar(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    bursar(args).output().expect("the command was built with this test")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it prints text")
+}
