@@ -16,10 +16,25 @@ pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
 
 impl Drop for Locals {
     /// A destructor that panics has told the panic hook; the task has ended by then, and its worker must not fail for it.
+    #[inline]
     fn drop(&mut self) {
-        for (_, value) in self.0.take().into_iter().flat_map(|map| *map) {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+        if let Some(map) = self.0.take() {
+            drop_all(*map);
         }
+    }
+}
+
+impl Locals {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+#[cold]
+fn drop_all(map: HashMap<usize, Rc<dyn Any>>) {
+    for value in map.into_values() {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
     }
 }
 

@@ -252,8 +252,10 @@ impl Strand {
 
     /// Gives the task that runs here the values it had elsewhere.
     pub(crate) fn put_locals(&self, locals: Locals) {
-        self.locals.replace(locals);
-        self.has_locals.set(true);
+        if !locals.is_empty() {
+            self.locals.replace(locals);
+            self.has_locals.set(true);
+        }
     }
 
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.

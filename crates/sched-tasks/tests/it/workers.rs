@@ -255,11 +255,13 @@ fn two_hundred_runtimes_leave_nothing_behind() {
             outcome.unwrap().unwrap();
         };
         (0..40).for_each(round); // until whatever is kept for reuse is there
+        spin_until(|| proc_count("task") <= 3); // the process, this test and its watchdog
         let before = [proc_count("task"), proc_count("fd"), proc_count("maps")];
         let resident = resident_bytes();
         (0..200).for_each(round);
+        spin_until(|| proc_count("task") <= before[0]); // a joined thread may be listed a moment longer
         let after = [proc_count("task"), proc_count("fd"), proc_count("maps")];
-        assert_eq!(before[..2], after[..2], "threads and files");
+        assert_eq!(before[1], after[1], "files");
         assert!(after[2] <= before[2] + 8, "mappings: {} and then {}", before[2], after[2]);
         let grown = resident_bytes().saturating_sub(resident);
         assert!(grown < 8 << 20, "{grown} bytes more after 200 runtimes");
@@ -279,11 +281,13 @@ fn a_runtime_dropped_with_its_last_task_just_ended_joins_its_threads() {
         outcome.unwrap();
         drop(runtime);
         assert_eq!(told.load(SeqCst), 8);
-        let names: Vec<_> = std::fs::read_dir("/proc/self/task")
-            .unwrap()
-            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-            .filter(|name| name.starts_with(&format!("drop{round}-")))
-            .collect();
-        assert!(names.is_empty(), "still there: {names:?}");
+        // A joined thread may be listed a moment longer.
+        spin_until(|| {
+            let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
+            !tasks.any(|task| {
+                let name = task.ok().and_then(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+                name.is_some_and(|name| name.starts_with(&format!("drop{round}-")))
+            })
+        });
     }
 }
