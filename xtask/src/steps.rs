@@ -105,9 +105,9 @@ fn doctests() -> Result<(), String> {
 }
 
 fn loom() -> Result<(), String> {
-    let crates = crates_with("tests/loom.rs")?;
+    let crates = crates_with("tests/loom/main.rs")?;
     if crates.is_empty() {
-        return Err("no crate has a `loom.rs` among its tests".to_owned());
+        return Err("no crate has a `tests/loom/main.rs`".to_owned());
     }
     let mut cargo = Cargo::new(&["test", "--release", "--test", "loom"])
         .flags("RUSTFLAGS", "--cfg loom")

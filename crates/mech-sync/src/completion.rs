@@ -17,7 +17,7 @@
 //! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its ticket was
 //! woken, or until `retract` told it that no producer saw WAITING; so the ticket outlives the producer's look at it.
 //!
-//! Checked by `tests/loom.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
+//! Checked by `tests/loom/completion.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
 //! fails; if `retract` does not look at DONE, `a_reader_may_change_its_mind`.
 
 #[cfg(loom)]

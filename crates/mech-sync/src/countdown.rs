@@ -16,7 +16,7 @@
 //! # Rejected
 //! Counting every start with an RMW: a second contended operation per task for nothing.
 //!
-//! Checked by `tests/loom.rs`: with `close` or `done` relaxed, `the_last_member_wakes_the_owner` fails. Also
+//! Checked by `tests/loom/countdown.rs`: with `close` or `done` relaxed, `the_last_member_wakes_the_owner` fails. Also
 //! `members_may_start_members`.
 
 use crate::{

@@ -23,12 +23,12 @@
 //! # Rejected
 //! crossbeam-deque: loom does not model it, and its epoch pin costs more than our whole `pop`.
 //!
-//! Checked by `tests/loom.rs`: without the fence in `pop` or the one in `steal`, `the_last_item_is_taken_once` fails; if `push` or
+//! Checked by `tests/loom/deque.rs`: without the fence in `pop` or the one in `steal`, `the_last_item_is_taken_once` fails; if `push` or
 //! `pop` lowers or raises `bottom` relaxed, `a_thief_sees_what_it_steals`; if a larger buffer is published relaxed,
 //! `a_steal_survives_growth`.
 //!
-//! Argued but not checked, because loom lets no load read a store that is yet to come: that `top_seen` must be
-//! acquired, and that the last store of `pop` must release. The CASes are SeqCst as in the paper; AcqRel would do.
+//! Argued but not modelled, because loom lets no load read a store that is yet to come: that `top_seen` must be acquired, and that the last
+//! store of `pop` must release. The CASes are SeqCst as in the paper; AcqRel would do.
 
 use std::{cell::Cell, ptr};
 

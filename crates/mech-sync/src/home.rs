@@ -15,7 +15,7 @@
 //!
 //! Seats in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
 //!
-//! Checked by `tests/loom.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
+//! Checked by `tests/loom/home.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
 //! `a_delivery_is_seen_or_rings` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
 //! fails if `Ticket::is_woken` does not acquire.
 

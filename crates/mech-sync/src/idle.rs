@@ -21,7 +21,7 @@
 //! # Rejected
 //! Ringing on every push: correct, but threads wake to find the work already taken.
 //!
-//! Checked by `tests/loom.rs`: removing either fence fails `no_wakeup_is_lost`; a searcher that ends quietly, or is none any more when its
+//! Checked by `tests/loom/idle.rs`: removing either fence fails `no_wakeup_is_lost`; a searcher that ends quietly, or is none any more when its
 //! second look finds work, fails `the_search_is_handed_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
 
 use crate::{

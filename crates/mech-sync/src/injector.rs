@@ -10,7 +10,7 @@
 //! A lock guards the queue, and `len` is stored while it is held. The lock orders the items; `len` only says whether to take
 //! it. A publisher fences after `push` (see `idle.rs`), a worker before it looks.
 //!
-//! Checked by `tests/loom.rs`: if `len` is stored after the lock was let go, `an_injected_item_is_not_overlooked` fails. With
+//! Checked by `tests/loom/injector.rs`: if `len` is stored after the lock was let go, `an_injected_item_is_not_overlooked` fails. With
 //! `idle.rs`, `an_injected_item_wakes_a_worker`.
 
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! How threads hand work and wakeups to each other.
 //!
 //! Room: mechanism. Knows threads and memory; knows nothing of tasks, budgets or priorities. Every
-//! protocol has its invariant at the top of its file and a model in `tests/loom.rs`.
+//! protocol has its invariant at the top of its file and a model in `tests/loom/`.
 //!
 //! | file | one idea |
 //! |---|---|

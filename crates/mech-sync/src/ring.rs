@@ -21,7 +21,7 @@
 //! are in one total order. `channel` stands on this. loom models fences rather than SeqCst accesses, so under loom the
 //! same places have a fence as well.
 //!
-//! Checked by `tests/loom.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
+//! Checked by `tests/loom/ring.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
 //! for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`. Also `the_ring_is_full_or_empty_only_if_it_is`.
 
 use std::mem::MaybeUninit;

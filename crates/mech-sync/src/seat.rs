@@ -25,7 +25,7 @@
 //! Seats and homes are `&'static` and never freed, only reused: a waker that comes late touches a live word and
 //! finds another epoch there. No reference counts, no locks, no "is it still alive?".
 //!
-//! Checked by `tests/loom.rs`: a `park` that overlooks kicks or does not acquire fails `a_wake_or_a_kick_is_never_lost`; a wake by plain
+//! Checked by `tests/loom/seat.rs`: a `park` that overlooks kicks or does not acquire fails `a_wake_or_a_kick_is_never_lost`; a wake by plain
 //! store, or a `park` that does not release, fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an
 //! `unpark` that overlooks a kick, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 

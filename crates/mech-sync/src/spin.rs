@@ -14,7 +14,7 @@
 //! # Rejected
 //! `std::sync::Mutex`: unlocking costs it a second RMW, which shows in a channel's round trip.
 //!
-//! Checked by `tests/loom.rs`: with the guard's drop relaxed, `the_lock_excludes` fails.
+//! Checked by `tests/loom/spin.rs`: with the guard's drop relaxed, `the_lock_excludes` fails.
 
 use std::ops::{Deref, DerefMut};
 

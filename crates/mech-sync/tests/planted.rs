@@ -1,4 +1,4 @@
-//! The models of `tests/loom.rs` can fail: each planted bug fails the model that its file's header names.
+//! The models of `tests/loom/` can fail: each planted bug fails the model that its file's header names.
 //!
 //! ```text
 //! cargo test -p mech-sync --test planted -- --ignored

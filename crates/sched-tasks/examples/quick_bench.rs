@@ -1,3 +1,5 @@
+//! A quick look at what the basic operations cost; `compare/` measures them properly.
+
 use std::time::Instant;
 
 use sched_tasks::*;

@@ -2,6 +2,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod runtime;
+mod search;
 pub(crate) mod shared;
 pub(crate) mod stats;
 pub(crate) mod unblock;

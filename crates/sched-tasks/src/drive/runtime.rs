@@ -124,6 +124,14 @@ impl Builder {
 
     /// How many threads [`unblock`](crate::unblock) may use at one time, at least one. Default: 512. They are started when they are needed, and end
     /// when they have had nothing to do for some seconds.
+    ///
+    /// ```
+    /// use sched_tasks::{Runtime, unblock};
+    ///
+    /// let runtime = Runtime::builder().workers(1).blocking_threads(8).build()?;
+    /// assert_eq!(runtime.run(|| unblock(|| 6 * 7))?, 42);
+    /// # Ok::<(), sched_tasks::RunError>(())
+    /// ```
     pub fn blocking_threads(mut self, threads: usize) -> Self {
         self.blocking_threads = threads;
         self

@@ -15,11 +15,9 @@
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
-    hint,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Duration, Instant},
 };
 
 use mech_fiber::{Fiber, Step};
@@ -42,9 +40,6 @@ use crate::{
     },
     strand::{self, Strand, Woken},
 };
-
-/// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
-const SEARCH_STEPS: u32 = 8;
 
 /// What to resume an idle fiber with.
 const GO_ON: usize = 0;
@@ -79,8 +74,11 @@ pub(crate) struct Worker {
     /// Fibers that stopped in the middle of an unwinding, in a destructor.
     pub(crate) stopped_unwinding: Cell<u32>,
     /// Undertakers of overflowed stacks, see [`Worker::bury`].
-    burials: RefCell<VecDeque<Box<dyn FnOnce(&Strand)>>>,
+    burials: RefCell<VecDeque<Burial>>,
 }
+
+/// What an undertaker does, on a strand of its own.
+type Burial = Box<dyn FnOnce(&Strand)>;
 
 #[derive(Clone, Copy)]
 struct Ready {
@@ -98,7 +96,7 @@ enum ReadyWhat {
 }
 
 /// What to do next.
-enum Next {
+pub(super) enum Next {
     Start(RunnableRef),
     Resume(&'static Seat),
 }
@@ -127,7 +125,7 @@ impl Worker {
     }
 
     #[inline]
-    fn slot(&self) -> &WorkerSlot {
+    pub(super) fn slot(&self) -> &WorkerSlot {
         &self.shared.workers[self.index]
     }
 
@@ -233,7 +231,7 @@ impl Worker {
 
     /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
-    fn next(&self) -> Option<Next> {
+    pub(super) fn next(&self) -> Option<Next> {
         if let Some(next) = self.next_here() {
             return Some(next);
         }
@@ -486,75 +484,10 @@ impl Worker {
             strand.end();
             running.fail(error, undertaker);
         }));
-        match self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok) {
-            Ok(key) => self.resume(key, trunk),
-            Err(_) => {} // no stack for it now: the next fiber that has one sees to it first
+        // If there is no stack for it now, the next fiber that has one sees to it first.
+        if let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok) {
+            self.resume(key, trunk);
         }
-    }
-
-    // ---- waiting for work ----
-
-    /// Looks everywhere, for a while, then sleeps until there is something. None: the runtime is stopping.
-    #[cold]
-    fn search(&self) -> Option<Next> {
-        let idle = &self.shared.idle;
-        let may_steal = || self.slot().may_steal.load(Relaxed);
-        let mut searching = may_steal() && idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
-        loop {
-            if let Some(next) = self.look(searching) {
-                if searching {
-                    idle.end_search();
-                }
-                return Some(next);
-            }
-            let takes_all = may_steal();
-            idle.fall_asleep(self.home, searching, takes_all);
-            let unchanged = may_steal() == takes_all;
-            if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping()
-            {
-                stats::add(&self.slot().counters.parks, 1);
-                self.home.sleep(None);
-                stats::add(&self.slot().counters.wakes, 1);
-            }
-            searching = idle.stay_awake(self.home);
-            if searching && !may_steal() {
-                idle.pass_on();
-                searching = false;
-            }
-            if self.shared.is_stopping() && !self.home.has_arrivals() && !self.shared.has_work(self.index) {
-                if searching {
-                    idle.end_search();
-                }
-                return None;
-            }
-        }
-    }
-
-    /// One look at everything; a searcher looks again and again, less and less often.
-    fn look(&self, searching: bool) -> Option<Next> {
-        let found = self.next();
-        if found.is_some() || !searching {
-            return found;
-        }
-        for step in 0..SEARCH_STEPS {
-            let pause_end = Instant::now() + Duration::from_micros(1 << step);
-            while Instant::now() < pause_end {
-                if self.home.has_arrivals() || self.shared.has_work(self.index) {
-                    break;
-                }
-                for _ in 0..8 {
-                    hint::spin_loop();
-                }
-            }
-            if self.shared.is_stopping() {
-                return None;
-            }
-            let found = self.next();
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
     }
 }
 
@@ -612,9 +545,10 @@ impl decide::Sight for Worker {
 /// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
 #[inline(always)]
 pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
-    let successor = strand.worker.as_ref().and_then(|worker| worker.other_ready_fiber(strand.seat));
+    let Some(worker) = &strand.worker else { return false };
+    let successor = worker.other_ready_fiber(strand.seat);
     if let Some(successor) = successor {
-        mech_fiber::suspend(successor);
+        strand.suspend(worker, successor);
     }
     successor.is_some()
 }

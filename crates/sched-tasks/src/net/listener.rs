@@ -48,7 +48,7 @@ impl TcpListener {
         Ok((TcpStream::try_from(stream)?, peer))
     }
 
-    /// All connections that will ever come.
+    /// All connections that will ever come. See [`TcpListener`] for an example.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }

@@ -54,6 +54,16 @@ impl TcpStream {
     }
 
     /// Connects to `address` within `limit`; else the error is [`io::ErrorKind::TimedOut`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sched_tasks::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let stream = TcpStream::connect_timeout(&listener.local_addr()?, Duration::from_secs(60))?;
+    /// assert_eq!(stream.peer_addr()?, listener.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn connect_timeout(address: &SocketAddr, limit: Duration) -> io::Result<Self> {
         Ok(Self::from(block_on(timeout(limit, Async::<std::net::TcpStream>::connect(*address)))??))
     }
@@ -89,6 +99,21 @@ impl TcpStream {
     }
 
     /// The same connection with a descriptor of its own. Time limits are copied, not shared.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use sched_tasks::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let mut stream = TcpStream::connect(listener.local_addr()?)?;
+    /// let mut peer = listener.accept()?.0;
+    /// stream.try_clone()?.write_all(b"hi")?;
+    /// let mut got = [0; 2];
+    /// peer.peek(&mut got)?;
+    /// peer.read_exact(&mut got)?; // the same bytes: peeking takes nothing
+    /// assert_eq!(&got, b"hi");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn try_clone(&self) -> io::Result<Self> {
         let clone = Self::try_from(self.io.get_ref().try_clone()?)?;
         clone.read_limit.0.store(self.read_limit.0.load(Relaxed), Relaxed);
@@ -129,6 +154,25 @@ impl TcpStream {
     }
 
     /// The same connection for futures: it implements `futures::AsyncRead` and `AsyncWrite`. Time limits stay behind; see [`timeout`].
+    /// Its `close` only flushes: the peer sees the end when it is shut down or dropped.
+    ///
+    /// ```
+    /// use futures::{AsyncReadExt, AsyncWriteExt};
+    /// use sched_tasks::{block_on, net::{TcpListener, TcpStream}};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let mut stream = TcpStream::connect(listener.local_addr()?)?.into_async();
+    /// let mut peer = listener.accept()?.0.into_async();
+    /// let got = block_on(async {
+    ///     stream.write_all(b"hi").await?;
+    ///     stream.get_ref().shutdown(std::net::Shutdown::Write)?;
+    ///     let mut got = String::new();
+    ///     peer.read_to_string(&mut got).await?;
+    ///     Ok::<_, std::io::Error>(got)
+    /// })?;
+    /// assert_eq!(got, "hi");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn into_async(self) -> Async<std::net::TcpStream> {
         self.io
     }

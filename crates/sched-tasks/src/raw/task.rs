@@ -165,9 +165,8 @@ where
 pub(super) unsafe fn create_ended<T: Send>(scope: &NurseryCore, identity: Identity, error: TaskError) -> Handle<T> {
     let nothing = || unreachable!("a task that was refused does not run");
     // SAFETY: never run, so its scope is never read.
-    let (runnable, handle) = unsafe { create::<_, T>(scope, nothing, identity) };
+    let (_never_run, handle) = unsafe { create::<_, T>(scope, nothing, identity) };
     let error = error.of_task(&handle.label());
-    std::mem::forget(runnable);
     // SAFETY: nobody else has it.
     unsafe { (*handle.front().result.get()).write(Err(error)) };
     let finish = handle.completion().finish();

@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     future::Future,
     io,
+    net::Shutdown,
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     task::{Context, Poll, ready},
@@ -49,8 +50,8 @@ impl Write for Connection {
         Pin::new(&mut self.0).poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_close(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.0.get_ref().shutdown(Shutdown::Write))
     }
 }
 

@@ -1,0 +1,133 @@
+//! Every interleaving of every protocol of this crate, as far as two preemptions go.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test --release -p mech-sync --test loom
+//! ```
+//!
+//! Each model is a sentence that the file it is about claims in its header. That a model can fail at all is shown by
+//! `tests/planted.rs`, which breaks the code on purpose.
+//!
+//! What a thread hands to another is a [`Parcel`]: loom stops at any access to it that is not ordered after the one before.
+//! Seats and homes live for ever in the real program, so here they are leaked.
+#![cfg(loom)]
+
+use std::{sync::Arc, task::Wake as StdWake};
+
+use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Condvar, Mutex, Notify,
+        atomic::{
+            AtomicU32,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    thread,
+};
+use mech_sync::{
+    Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal, Stealer, TIMEOUT,
+    Ticket, Wake,
+};
+
+/// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(2);
+    builder.check(model);
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// Something one thread prepares and another uses, without atomics of its own.
+#[derive(Debug)]
+struct Parcel(UnsafeCell<u32>);
+
+// SAFETY: loom reports the accesses that would make this unsound.
+unsafe impl Send for Parcel {}
+// SAFETY: as above.
+unsafe impl Sync for Parcel {}
+
+impl Parcel {
+    fn new(value: u32) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    fn put(&self, value: u32) {
+        // SAFETY: loom has just checked that the access is exclusive.
+        self.0.with_mut(|place| unsafe { *place = value });
+    }
+
+    fn peek(&self) -> u32 {
+        // SAFETY: loom has just checked that nobody writes.
+        self.0.with(|place| unsafe { *place })
+    }
+
+    /// Takes the value and leaves zero: nobody may take it twice.
+    fn take(&self) -> u32 {
+        // SAFETY: as in `put`.
+        self.0.with_mut(|place| unsafe { std::mem::take(&mut *place) })
+    }
+}
+
+/// A thread's home and a seat there.
+fn thread_seat() -> (&'static Home, &'static Seat) {
+    let home = leak(Home::for_thread());
+    (home, leak(Seat::new(home)))
+}
+
+/// Sleeps until something is delivered; says how many seats were.
+fn await_arrivals(home: &'static Home) -> usize {
+    loop {
+        let arrived = home.arrivals().count();
+        if arrived > 0 {
+            return arrived;
+        }
+        home.fall_asleep();
+        if home.has_arrivals() {
+            home.stay_awake();
+        } else {
+            home.sleep(None);
+        }
+    }
+}
+
+/// Waits as a plain thread does, and returns the code it was woken with.
+fn await_wake(home: &'static Home, ticket: Ticket) -> u16 {
+    loop {
+        match ticket.park() {
+            Park::Woken(code) => return code,
+            Park::Parked => assert_eq!(await_arrivals(home), 1, "a parked seat is delivered once"),
+            Park::Kicked => {}
+        }
+    }
+}
+
+/// Wakes and delivers; says whether the ticket was still good.
+fn wake(ticket: Ticket, code: u16) -> bool {
+    match ticket.wake(code) {
+        Wake::Parked(delivery) => delivery.send(),
+        Wake::Awake => {}
+        Wake::Stale => return false,
+    }
+    true
+}
+
+mod deque;
+
+mod seat;
+
+mod home;
+
+mod idle;
+
+mod injector;
+
+mod countdown;
+
+mod completion;
+
+mod spin;
+
+mod ring;
