@@ -32,7 +32,7 @@ use crate::{
     error::{Reason, TaskError},
     places,
     raw::{
-        current,
+        current::{self, StrandRef},
         fibers::Fibers,
         local_queue::LocalQueue,
         scope::{self, ScopeRef, Unfinished},
@@ -385,12 +385,12 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            for (mut fiber, strand) in self.fibers.take() {
+            for (mut fiber, seat) in self.fibers.take() {
                 if !fiber.is_done() {
                     let step = fiber.resume(EXIT);
                     debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
                 }
-                places::give_seat(strand.seat);
+                places::give_seat(seat);
             }
         });
         places::give_seat(trunk.seat);
@@ -431,10 +431,12 @@ impl Worker {
     fn new_fiber(self: &Rc<Self>) -> Result<u32, mech_fiber::StackError> {
         let stack = self.shared.stacks.take()?;
         let seat = places::take_seat(self.home);
-        let strand = Rc::new(Strand::new(seat, Some(self.clone())));
-        let on_fiber = strand.clone();
-        let fiber = Fiber::new(stack, move |word| run_tasks(&on_fiber, word));
-        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, strand);
+        let worker = self.clone();
+        let fiber = Fiber::new(stack, move |word| {
+            let strand = Strand::new(seat, Some(worker));
+            run_tasks(&strand, word)
+        });
+        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, seat);
         seat.set_tag(key);
         Ok(key)
     }
@@ -460,7 +462,7 @@ impl Worker {
     /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
     /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
     #[cold]
-    fn bury(self: &Rc<Self>, key: u32, strand: Rc<Strand>, trunk: &Strand) {
+    fn bury(self: &Rc<Self>, key: u32, strand: StrandRef, trunk: &Strand) {
         stats::add(&self.slot().counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
         // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
@@ -512,6 +514,7 @@ fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
 /// What a fiber does: task after task. Returns when the worker exits.
 fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");
+    worker.fibers.introduce(strand.seat.tag(), strand);
     while word == GO_ON {
         while let Some(burial) = { worker.burials.borrow_mut().pop_front() } {
             burial(strand);
