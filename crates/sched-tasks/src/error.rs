@@ -316,7 +316,7 @@ impl fmt::Display for BuildError {
                 "{wanted} workers wanted, but a runtime has 1 to {}; leave `.workers()` out for one per CPU",
                 crate::MAX_WORKERS
             ),
-            BuildError::Stacks(error) => error.fmt(f),
+            BuildError::Stacks(error) => f.write_str(&about_stacks(error)),
             BuildError::Thread { worker, error } => write!(
                 f,
                 "no thread for worker {worker}: {error}; ask for fewer workers or raise the process limit (`ulimit -u`)"
@@ -326,3 +326,8 @@ impl fmt::Display for BuildError {
 }
 
 impl Error for BuildError {}
+
+/// What is wrong with the stacks, in the words of [`crate::Builder`].
+pub(crate) fn about_stacks(error: &mech_fiber::StackError) -> String {
+    error.to_string().replace("`max_stacks`", "`max_fibers`").replace("a second slab", "a second runtime")
+}

@@ -260,7 +260,10 @@ impl NurseryCore {
 
     /// The body returned an error, perhaps one that a child's failure gave it.
     pub(crate) fn body_failed(&self, error: &TaskError) {
-        let known = self.inner.lock().first.as_ref().is_some_and(|first| first.is_same(error));
+        let known = {
+            let inner = self.inner.lock();
+            inner.first.iter().chain(&inner.others).any(|known| known.is_same(error))
+        };
         if !known {
             self.child_failed(error.clone());
         }

@@ -102,6 +102,9 @@ where
 {
     strand::with(|strand| {
         strand.ensure_room();
+        if !strand.is_of(shared) {
+            shared.check_process()?;
+        }
         let core = NurseryCore::open(strand, shared, options);
         let nursery = Nursery { core, scope: PhantomData, env: PhantomData };
         let core = nursery.core();

@@ -18,7 +18,10 @@ use vocab::TaskId;
 
 use crate::{
     decide,
-    drive::{shared::TaskIds, worker::Worker},
+    drive::{
+        shared::{Shared, TaskIds},
+        worker::Worker,
+    },
     error::TaskLabel,
     local::Locals,
     nursery::Member,
@@ -305,6 +308,11 @@ impl Strand {
             Some(worker) => worker.tally(scope),
             None => scope.children_ended(1),
         }
+    }
+
+    /// Whether it is a fiber of this runtime.
+    pub(crate) fn is_of(&self, shared: &'static Shared) -> bool {
+        self.worker.as_ref().is_some_and(|worker| std::ptr::eq(worker.shared, shared))
     }
 
     /// A random number. The only source of chance for what runs here, so that a seed decides all of it.

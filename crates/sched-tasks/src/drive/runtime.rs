@@ -212,10 +212,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let process = std::process::id();
-        if process != self.shared.process {
-            return Err(RunError::Forked { parent: self.shared.process });
-        }
+        self.shared.check_process()?;
         let site = Location::caller();
         let outcome = scope::open(self.shared, NurseryOptions::new(), |nursery| nursery.spawn_at(site, root).join());
         outcome.map_err(RunError::Task)
@@ -268,6 +265,9 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.shared.check_process().is_err() {
+            return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: nobody is there to be joined
+        }
         self.shared.stopping.store(true, Release);
         self.shared.idle.ring_all();
         self.shared.workers.iter().for_each(|worker| worker.home.ring());

@@ -11,6 +11,7 @@ use vocab::{Priority, TaskId};
 use super::{clock::Clock, stats::Counters, unblock::Pool};
 use crate::{
     decide::VictimStrategy,
+    error::RunError,
     raw::task::{Runnable, RunnableRef},
     strand,
 };
@@ -65,6 +66,11 @@ impl Shared {
     pub(crate) fn inject(&self, queue: &Injector<RunnableRef>, runnable: RunnableRef) {
         queue.push(runnable);
         self.idle.published();
+    }
+
+    /// Refuses a fork of the process that has the workers: whatever it waits for would never come.
+    pub(crate) fn check_process(&self) -> Result<(), RunError> {
+        if std::process::id() == self.process { Ok(()) } else { Err(RunError::Forked { parent: self.process }) }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     decide::{self, Choice, FirstReady},
-    error::{Reason, TaskError},
+    error::{Reason, TaskError, about_stacks},
     places,
     raw::{
         current::{self, StrandRef},
@@ -419,7 +419,7 @@ impl Worker {
                 self.resume(key, trunk);
             }
             Err(error) => {
-                let reason = Reason::MemoryBudgetExhausted { what: Arc::from(error.to_string()) };
+                let reason = Reason::MemoryBudgetExhausted { what: Arc::from(about_stacks(&error)) };
                 // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
                 let thread = strand::for_thread();
                 current::enter(&thread, || runnable.refuse(reason, &thread));

@@ -1,10 +1,13 @@
 //! What tasks promise, one sentence a test.
 
 mod block_on;
+mod cancel;
 mod channels;
 mod channels_model;
 mod channels_stress;
 mod destructors;
+mod errors;
+mod futures_core;
 mod http;
 mod interop;
 mod liveness;
@@ -14,7 +17,9 @@ mod net;
 mod nurseries;
 mod overflow;
 mod select;
+mod stress;
 mod support;
 mod unblock;
 mod unwinding;
 mod wakers;
+mod workers;
