@@ -49,6 +49,9 @@ const EXIT: usize = 1;
 const STOP: usize = 0;
 const HOP: usize = 1;
 
+/// Most idle fibers a worker keeps, for its warm stacks: some 2 MiB.
+const MAX_IDLE_FIBERS: usize = 256;
+
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: &'static Shared,
@@ -61,7 +64,9 @@ pub(crate) struct Worker {
     fibers: Fibers,
     /// Fibers without a task, the warmest last.
     idle_fibers: LocalQueue<u32>,
-    /// Places of `fibers` whose stack was lost.
+    /// So many it keeps: the others give their stacks back, lest a burst keep memory, or stacks from other workers, for ever.
+    max_idle_fibers: usize,
+    /// Places of `fibers` that have none.
     vacant: RefCell<Vec<u32>>,
     /// What an idle fiber is resumed for.
     handoff: Cell<Option<RunnableRef>>,
@@ -113,6 +118,7 @@ impl Worker {
             ready: LocalQueue::new(),
             fibers: Fibers::new(),
             idle_fibers: LocalQueue::new(),
+            max_idle_fibers: MAX_IDLE_FIBERS.min(shared.stacks.stats().max_stacks / (4 * shared.workers.len())),
             vacant: RefCell::default(),
             handoff: Cell::new(None),
             found: Cell::new(None),
@@ -385,13 +391,7 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            for (mut fiber, seat) in self.fibers.take() {
-                if !fiber.is_done() {
-                    let step = fiber.resume(EXIT);
-                    debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
-                }
-                places::give_seat(seat);
-            }
+            self.fibers.end_all(EXIT).into_iter().for_each(places::give_seat);
         });
         places::give_seat(trunk.seat);
     }
@@ -446,17 +446,31 @@ impl Worker {
         let lost = current::enter(trunk, || {
             loop {
                 stats::add(&self.slot().counters.switches, 1);
-                match self.fibers.enter(key, GO_ON) {
-                    Step::Suspended(STOP) => return None,
-                    Step::Suspended(hop) => key = (hop - HOP) as u32,
+                let successor = match self.fibers.enter(key, GO_ON) {
+                    Step::Suspended(successor) => successor,
+                    Step::Returned(successor) => {
+                        self.dismiss(key);
+                        successor
+                    }
                     Step::Overflowed => return Some(key),
-                    Step::Returned(_) => unreachable!("a fiber returns only when its worker exits"),
+                };
+                match successor {
+                    STOP => return None,
+                    hop => key = (hop - HOP) as u32,
                 }
             }
         });
         if let Some(key) = lost {
             self.bury(key, self.fibers.strand(key), trunk);
         }
+    }
+
+    /// A fiber returned, since enough others are idle: others may have its stack and its place.
+    #[cold]
+    fn dismiss(&self, key: u32) {
+        let seat = self.fibers.remove(key);
+        self.vacant.borrow_mut().push(key);
+        places::give_seat(seat);
     }
 
     /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
@@ -511,7 +525,7 @@ fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
     running.fail(error, strand);
 }
 
-/// What a fiber does: task after task. Returns when the worker exits.
+/// What a fiber does: task after task. Returns when the worker exits or has enough idle fibers, with the one who is next.
 fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");
     worker.fibers.introduce(strand.seat.tag(), strand);
@@ -526,13 +540,17 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
             next = worker.next();
         }
         // Nothing to start: this fiber is idle, and the one that was chosen goes on.
-        worker.idle_fibers.push(strand.seat.tag());
-        word = mech_fiber::suspend(match next {
+        let successor = match next {
             Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
             _ => STOP,
-        });
+        };
+        if worker.idle_fibers.len() >= worker.max_idle_fibers {
+            return successor;
+        }
+        worker.idle_fibers.push(strand.seat.tag());
+        word = mech_fiber::suspend(successor);
     }
-    0
+    STOP
 }
 
 impl decide::Sight for Worker {

@@ -75,6 +75,11 @@ impl<T: Copy> LocalQueue<T> {
     }
 
     #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.tail.get().wrapping_sub(self.head.get())
+    }
+
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.head.get() == self.tail.get()
     }

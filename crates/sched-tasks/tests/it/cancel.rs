@@ -256,7 +256,11 @@ fn inner_nurseries_end_before_outer_ones_and_children_may_spawn_siblings_after_t
     run(|| {
         nursery(|n| {
             n.spawn(|| {
-                nursery(|m| Ok(drop(m.spawn(|| yield_now())))).unwrap();
+                nursery(|m| {
+                    m.spawn(yield_now);
+                    Ok(())
+                })
+                .unwrap();
                 order.lock().unwrap().push("inner");
                 n.spawn(|| {
                     yield_now();

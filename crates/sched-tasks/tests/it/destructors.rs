@@ -251,7 +251,7 @@ fn both_halves_of_a_join_are_shielded() {
     let outcome = on_workers(2).run(|| {
         nursery(|n| {
             let stolen = AtomicBool::new(false);
-            let halves = shield(|| {
+            let ((), ()) = shield(|| {
                 join(
                     || {
                         spin_until(|| stolen.load(SeqCst));
@@ -267,7 +267,6 @@ fn both_halves_of_a_join_are_shielded() {
                     },
                 )
             });
-            let ((), ()) = (halves.0, drop(halves.1));
             yield_now();
             Ok(())
         })

@@ -208,10 +208,14 @@ fn shift(pad: u64, f: &dyn Fn()) {
     black_box(pad);
 }
 
+#[allow(unconditional_recursion)]
 fn descend(kind: u64, depth: u64) {
     match kind {
         0 => yield_now(),
-        1 => drop(nursery(|n| Ok(drop(n.spawn(|| ()))))),
+        1 => drop(nursery(|n| {
+            n.spawn(|| ());
+            Ok(())
+        })),
         2 => {
             join(|| black_box(depth), || black_box(depth));
         }

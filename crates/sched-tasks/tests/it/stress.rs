@@ -136,7 +136,7 @@ fn tree(depth: u64, dice: &Dice, ledger: &Ledger) -> Result<(), TaskError> {
                 let (a, b) = join(|| tree(0, dice, ledger), || tree(0, dice, ledger));
                 a.and(b)?;
             }
-            3 => return n.try_spawn_async(async { Ok(futures_yield().await) }).join(),
+            3 => return n.spawn_async(futures_yield()).join(),
             _ => {}
         }
         Ok(())
@@ -189,7 +189,7 @@ fn a_storm_of_cancels_meets_spawns_and_closes() {
                                     n.spawn(move || {
                                         let _entry = entry;
                                         if dice.roll(3) == 0 {
-                                            drop(n.spawn(|| checkpoint()));
+                                            drop(n.spawn(checkpoint));
                                         }
                                         yield_now();
                                     });
@@ -291,11 +291,11 @@ fn a_mix_of_everything_runs_what_the_model_says_on_256_workers() {
         let outcome = runtime.run(|| {
             nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
                 n.spawn(|| {
-                    receive.iter().for_each(|value: u64| drop(sum.fetch_add(value, SeqCst)));
+                    receive.iter().for_each(|value: u64| _ = sum.fetch_add(value, SeqCst));
                 });
                 for (kind, value) in plan {
                     let (sum, send) = (&sum, send.clone());
-                    let add = move |value| drop(sum.fetch_add(value, SeqCst));
+                    let add = move |value| _ = sum.fetch_add(value, SeqCst);
                     match kind {
                         0 => drop(n.spawn(move || add(value))),
                         1 => drop(n.spawn_async(async move {

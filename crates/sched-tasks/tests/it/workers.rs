@@ -207,12 +207,42 @@ fn an_unstarted_task_runs_before_a_task_that_yielded_after_it_was_spawned() {
 }
 
 #[test]
+fn a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back() {
+    if alone("workers::a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back") {
+        let _watchdog = watch("a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back");
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        for _ in 0..2 {
+            let (wake, woken) = channel::<()>(0);
+            let blocked = AtomicU64::new(0);
+            let outcome = runtime.run(|| {
+                nursery(|n| {
+                    for _ in 0..30_000 {
+                        n.spawn(|| {
+                            blocked.fetch_add(1, SeqCst);
+                            woken.recv()
+                        });
+                    }
+                    until(|| blocked.load(SeqCst) == 30_000);
+                    drop(wake);
+                    Ok(())
+                })
+            });
+            outcome.unwrap().unwrap();
+            spin_until(|| runtime.stacks().in_use <= 2 * 256);
+        }
+        let stacks = runtime.stacks();
+        assert!(stacks.free_cold > 10_000, "warm stacks are bounded: {stacks:?}");
+        assert!(resident_bytes() < 160 << 20, "{} bytes resident", resident_bytes());
+    }
+}
+
+#[test]
 fn two_hundred_runtimes_leave_nothing_behind() {
     if alone("workers::two_hundred_runtimes_leave_nothing_behind") {
         let _watchdog = watch("two_hundred_runtimes_leave_nothing_behind");
         let round = |number: u64| {
             let runtime = Runtime::builder().workers(1 + number as usize % 4).build().unwrap();
-            if number % 3 == 0 {
+            if number.is_multiple_of(3) {
                 return; // dropped at once
             }
             let outcome = runtime.run(|| {
