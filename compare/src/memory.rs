@@ -10,10 +10,13 @@
 use std::env;
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::Failure;
+use crate::{Failure, watchdog};
 
 /// What the parked tasks of one side took.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,16 +64,32 @@ pub fn resident_bytes() -> Result<u64, Failure> {
     Ok(kib.parse::<u64>()? * 1024)
 }
 
-/// Runs one side of a memory workload in a fresh copy of this program.
+/// Runs one side of a memory workload in a fresh copy of this program, which has nothing but that side in it: no watchdog either, whose thread would be
+/// six of the mappings counted. So the parent watches.
 pub fn in_child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
-    let output = Command::new(env::current_exe()?)
+    let mut child = Command::new(env::current_exe()?)
         .args(["--child", workload, side, &count.to_string()])
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        return Err(format!("{side} with {count} tasks ended with {}", output.status).into());
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let deadline = Instant::now() + watchdog::CHILD;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            let limit = watchdog::CHILD.as_secs();
+            return Err(format!("{side} with {count} tasks: not finished after {limit} s; given up").into());
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    if !status.success() {
+        return Err(format!("{side} with {count} tasks ended with {status}").into());
     }
-    String::from_utf8(output.stdout)?.parse()
+    let mut told = String::new();
+    child.stdout.take().expect("it was piped").read_to_string(&mut told)?;
+    told.parse()
 }
 
 #[cfg(test)]

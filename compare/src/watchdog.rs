@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// For one round of one side: ten times the longest, or more.
 pub const ROUND: Duration = Duration::from_secs(90);
 
-/// For a child process; shorter, so that the child says what hung and the parent goes on.
+/// For a child process; shorter, so that the parent goes on without it.
 pub const CHILD: Duration = Duration::from_secs(60);
 
 struct Watched {

@@ -32,6 +32,7 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "tests", about: "unit and integration tests", run: tests },
     Step { name: "doctests", about: "the examples in the documentation", run: doctests },
     Step { name: "loom", about: "every interleaving of the lock-free parts", run: loom },
+    Step { name: "planted", about: "bugs put in on purpose, each of which must fail its model", run: planted },
     Step { name: "docs", about: "the documentation builds; a broken link fails", run: docs },
     Step { name: "compare", about: "the comparison harness: lints and its tests", run: compare },
 ];
@@ -117,6 +118,10 @@ fn loom() -> Result<(), String> {
         cargo = cargo.args(&["-p", name]);
     }
     cargo.run_tests()
+}
+
+fn planted() -> Result<(), String> {
+    Cargo::new(&["test", "--package", "mech-sync", "--test", "planted", "--", "--ignored"]).run_tests()
 }
 
 fn docs() -> Result<(), String> {

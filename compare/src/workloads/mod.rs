@@ -13,10 +13,10 @@ mod stream;
 mod switch;
 mod yields;
 
+use crate::Failure;
 use crate::measure::Plan;
 use crate::memory::Parked;
 use crate::table::Row;
-use crate::{Failure, watchdog};
 
 /// Something to do, on every side.
 #[derive(Debug)]
@@ -54,7 +54,6 @@ pub fn find(name: &str) -> Result<&'static Workload, Failure> {
 
 /// What a fresh copy of this program does for `memory::in_child`.
 pub fn child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
-    watchdog::enter(format!("{workload}: {side} with {count} tasks"), watchdog::CHILD);
     match workload {
         park_fibers::NAME => park_fibers::child(side, count),
         park_futures::NAME => park_futures::child(side, count),

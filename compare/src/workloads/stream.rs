@@ -2,6 +2,11 @@
 //!
 //! Bars: 1/3 of tokio, 1.0 × crossbeam on two threads. The consumer adds up what it gets,
 //! so a lost or doubled message is a failure and not a good time.
+//!
+//! Where our two tasks run is the scheduler's choice, as it is for tokio: often both share a worker, and take turns a buffer at a time. A further row has them on
+//! two workers for certain, as crossbeam's threads are on two CPUs.
+
+use std::sync::Barrier;
 
 use crate::Failure;
 use crate::measure::{Plan, Side};
@@ -15,16 +20,20 @@ mod ours {
     use super::*;
     use bursar::prelude::*;
 
-    pub fn sum(runtime: &Runtime, count: u64) -> Result<u64, Failure> {
+    /// `meet` is called by both tasks before they begin.
+    pub fn sum(runtime: &Runtime, count: u64, meet: impl Fn() + Sync) -> Result<u64, Failure> {
+        let meet = &meet;
         Ok(runtime.run(|| {
             nursery(|n| {
                 let (sender, receiver) = channel::<u64>(CAPACITY);
                 n.spawn(move || {
+                    meet();
                     for value in 0..count {
                         sender.send(value).expect("the consumer still receives");
                     }
                 });
                 let consumer = n.spawn(move || {
+                    meet();
                     let mut sum = 0;
                     while let Ok(value) = receiver.recv() {
                         sum += value;
@@ -97,10 +106,19 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let count = messages as u64;
     let runtime = bursar::Runtime::builder().workers(2).build()?;
     let tokio = peers::tokio(2)?;
-    let [ours, tokio, crossbeam] = plan.best_of(
+    let both = Barrier::new(2); // blocks the thread, so two tasks pass it only on two workers
+    let [ours, apart, tokio, crossbeam] = plan.best_of(
         messages,
         [
-            Side::new("ours", || check(count, ours::sum(&runtime, count)?)),
+            Side::new("ours", || check(count, ours::sum(&runtime, count, || {})?)),
+            Side::new("ours, apart", || {
+                check(
+                    count,
+                    ours::sum(&runtime, count, || {
+                        both.wait();
+                    })?,
+                )
+            }),
             Side::new("tokio", || check(count, peers::run_tokio(&tokio, with_tokio::sum(count))?)),
             Side::new("crossbeam", || check(count, with_crossbeam::sum(count))),
         ],
@@ -108,5 +126,6 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     Ok(vec![
         Row::new(NAME, "tokio", [ours, tokio], "ns/message", Bar::Part(3)),
         Row::new(NAME, "crossbeam", [ours, crossbeam], "ns/message", Bar::Times(1.0)),
+        Row::new(NAME, "crossbeam, ours apart", [apart, crossbeam], "ns/message", Bar::Open),
     ])
 }

@@ -5,7 +5,7 @@
 //!
 //! # Invariant
 //! While [`escape_top`] is not zero, this thread has an alternate signal stack of
-//! [`SIGNAL_BYTES`] and an escape stack of [`ESCAPE_BYTES`], both guarded.
+//! [`SIGNAL_BYTES`] and an escape stack of [`ESCAPE_BYTES`].
 //!
 //! # Why it holds
 //! [`prepare_thread`] sets it last, and the thread's exit clears it first. At exit the old
@@ -59,7 +59,8 @@ pub fn prepare_thread() -> Result<(), StackError> {
     })
 }
 
-/// `[guard][signal stack][guard][escape stack]`, one mapping.
+/// `[guard][escape stack][signal stack]`: two mappings. The escape stack, whose user code may be deeper than planned, stands before the guard; above it, the
+/// signal stack is far larger than what the handler uses.
 struct Spare {
     start: usize,
     bytes: usize,
@@ -70,7 +71,7 @@ impl Spare {
         let failed = |call| StackError::Thread { call, errno: last_errno() };
         let page = page_bytes();
         let (signal, escape) = (SIGNAL_BYTES.next_multiple_of(page), ESCAPE_BYTES.next_multiple_of(page));
-        let bytes = page + signal + page + escape;
+        let bytes = page + escape + signal;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
         // SAFETY: a fresh private mapping touches nothing that exists.
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
@@ -79,23 +80,21 @@ impl Spare {
         }
         let spare = Spare { start: start as usize, bytes }; // from here on unmapped on failure
         let open = libc::PROT_READ | libc::PROT_WRITE;
-        for (offset, length) in [(page, signal), (page + signal + page, escape)] {
-            // SAFETY: both parts lie inside the mapping, which nobody uses yet.
-            if unsafe { libc::mprotect(start.byte_add(offset), length, open) } != 0 {
-                return Err(failed("mprotect"));
-            }
+        // SAFETY: inside the mapping, which nobody uses yet.
+        if unsafe { libc::mprotect(start.byte_add(page), escape + signal, open) } != 0 {
+            return Err(failed("mprotect"));
         }
         // SAFETY: zero is a valid `stack_t`; the stack it is made to name is mapped until `drop`,
         // which takes it out of use first.
         unsafe {
             let mut stack: libc::stack_t = mem::zeroed();
-            stack.ss_sp = start.byte_add(page);
+            stack.ss_sp = start.byte_add(page + escape);
             stack.ss_size = signal;
             if libc::sigaltstack(&stack, ptr::null_mut()) != 0 {
                 return Err(failed("sigaltstack"));
             }
         }
-        ESCAPE_TOP.set(start as usize + bytes);
+        ESCAPE_TOP.set(start as usize + page + escape);
         Ok(spare)
     }
 }

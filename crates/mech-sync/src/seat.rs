@@ -67,7 +67,7 @@ pub struct Ticket {
     epoch: u64,
 }
 
-/// What [`Seat::park`] says.
+/// What [`Ticket::park`] says.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 #[must_use = "a parked seat must stop running, any other must not"]
 pub enum Park {

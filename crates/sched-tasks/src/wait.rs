@@ -106,8 +106,10 @@ pub(crate) fn lingered(strand: &Strand, helped: bool) {
     });
 }
 
-/// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs.
+/// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs. Then some rounds of giving the CPU away: whoever could make it ready
+/// may be waiting for just this one.
 const SPIN_ROUNDS: u32 = 7;
+const YIELD_ROUNDS: u32 = 4;
 
 /// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and somebody else who could make it so.
 #[inline]
@@ -115,12 +117,16 @@ pub(crate) fn spin_until(strand: &Strand, ready: impl Fn() -> bool) -> bool {
     if strand.worker.as_ref().is_some_and(|worker| worker.shared.workers.len() < 2) {
         return false;
     }
-    for round in 0..SPIN_ROUNDS {
+    for round in 0..SPIN_ROUNDS + YIELD_ROUNDS {
         if strand.worker.as_ref().is_some_and(|worker| worker.has_other_work()) {
             return false;
         }
-        for _ in 0..1 << round {
-            hint::spin_loop();
+        if round < SPIN_ROUNDS {
+            for _ in 0..1 << round {
+                hint::spin_loop();
+            }
+        } else {
+            std::thread::yield_now();
         }
         if ready() {
             return true;

@@ -32,7 +32,7 @@ use crate::{
     error::{Reason, TaskError, about_stacks},
     places,
     raw::{
-        current,
+        current::{self, StrandRef},
         fibers::Fibers,
         local_queue::LocalQueue,
         scope::{self, ScopeRef, Unfinished},
@@ -391,7 +391,7 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            self.fibers.end_all(EXIT).iter().for_each(|strand| places::give_seat(strand.seat));
+            self.fibers.end_all(EXIT).into_iter().for_each(places::give_seat);
         });
         places::give_seat(trunk.seat);
     }
@@ -431,10 +431,12 @@ impl Worker {
     fn new_fiber(self: &Rc<Self>) -> Result<u32, mech_fiber::StackError> {
         let stack = self.shared.stacks.take()?;
         let seat = places::take_seat(self.home);
-        let strand = Rc::new(Strand::new(seat, Some(self.clone())));
-        let on_fiber = strand.clone();
-        let fiber = Fiber::new(stack, move |word| run_tasks(&on_fiber, word));
-        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, strand);
+        let worker = self.clone();
+        let fiber = Fiber::new(stack, move |word| {
+            let strand = Strand::new(seat, Some(worker));
+            run_tasks(&strand, word)
+        });
+        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, seat);
         seat.set_tag(key);
         Ok(key)
     }
@@ -466,15 +468,15 @@ impl Worker {
     /// A fiber returned, since enough others are idle: others may have its stack and its place.
     #[cold]
     fn dismiss(&self, key: u32) {
-        let strand = self.fibers.remove(key);
+        let seat = self.fibers.remove(key);
         self.vacant.borrow_mut().push(key);
-        places::give_seat(strand.seat);
+        places::give_seat(seat);
     }
 
     /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
     /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
     #[cold]
-    fn bury(self: &Rc<Self>, key: u32, strand: Rc<Strand>, trunk: &Strand) {
+    fn bury(self: &Rc<Self>, key: u32, strand: StrandRef, trunk: &Strand) {
         stats::add(&self.slot().counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
         // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
@@ -526,6 +528,7 @@ fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
 /// What a fiber does: task after task. Returns when the worker exits or has enough idle fibers, with the one who is next.
 fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");
+    worker.fibers.introduce(strand.seat.tag(), strand);
     while word == GO_ON {
         while let Some(burial) = { worker.burials.borrow_mut().pop_front() } {
             burial(strand);

@@ -29,6 +29,14 @@ impl Drop for Own {
 #[derive(Clone, Copy)]
 pub(crate) struct StrandRef(*const Strand);
 
+impl StrandRef {
+    /// # Safety
+    /// The strand outlives all uses of the reference, and belongs to this thread.
+    pub(super) unsafe fn new(strand: *const Strand) -> Self {
+        Self(strand)
+    }
+}
+
 impl std::ops::Deref for StrandRef {
     type Target = Strand;
     #[inline(always)]
@@ -72,8 +80,9 @@ pub(crate) fn enter<R>(strand: &Strand, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Makes `strand` current, inside an [`enter`] that will put the one before back. The caller keeps it while it is current.
+/// Makes `strand` current (or nobody, until the fiber that is entered introduces its own), inside an [`enter`] that will put the one before back. The caller
+/// keeps it while it is current.
 #[inline(always)]
-pub(super) fn set(strand: &Strand) {
+pub(super) fn set(strand: *const Strand) {
     CURRENT.set(strand);
 }

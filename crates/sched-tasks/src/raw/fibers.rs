@@ -1,16 +1,27 @@
-//! A worker's fibers.
+//! A worker's fibers, each with its strand at the top of its own stack.
 //!
 //! # Invariant
-//! A fiber is entered by the trunk of its worker, one at a time; fibers are added and removed only while none runs. A slot that is `gone` has no fiber.
+//! A fiber is entered by the trunk of its worker, one at a time; fibers are added and removed only while none runs. A slot that is `gone` has no fiber. A strand
+//! that was introduced lives as long as its fiber.
 //!
 //! # Why it holds
-//! All methods are called by the trunk alone, which does not run while a fiber does; the table is not `Sync` and belongs to the worker's thread. A key is
-//! not entered between `remove` and the `add` that takes its place: the worker keeps such keys apart.
+//! All methods but `introduce` are called by the trunk alone, which does not run while a fiber does; the table is not `Sync` and belongs to the worker's
+//! thread. A key is not entered between `remove` and the `add` that takes its place: the worker keeps such keys apart. A strand lives in the outermost frame of its
+//! fiber, which is left when the fiber ends, and never if its stack was lost: then its content stays as it was.
+//!
+//! # Rejected
+//! Strands on the heap: a page of stack has room for them anyway, and a million of them are four memory mappings more.
 
-use std::{cell::UnsafeCell, mem::ManuallyDrop, rc::Rc};
+use std::{
+    cell::{Cell, UnsafeCell},
+    mem::ManuallyDrop,
+    ptr,
+};
 
 use mech_fiber::{Fiber, Step};
+use mech_sync::Seat;
 
+use super::current::{self, StrandRef};
 use crate::strand::Strand;
 
 pub(crate) struct Fibers(UnsafeCell<Vec<Slot>>);
@@ -19,7 +30,9 @@ struct Slot {
     /// Dropped when `gone` is set.
     fiber: ManuallyDrop<Fiber>,
     gone: bool,
-    strand: Rc<Strand>,
+    seat: &'static Seat,
+    /// Null until the fiber introduced it.
+    strand: Cell<*const Strand>,
 }
 
 impl Slot {
@@ -44,10 +57,10 @@ impl Fibers {
     }
 
     /// Adds a fiber in the place of one that is gone, or at the end. Trunk only.
-    pub(crate) fn add(&self, place: Option<u32>, fiber: Fiber, strand: Rc<Strand>) -> u32 {
+    pub(crate) fn add(&self, place: Option<u32>, fiber: Fiber, seat: &'static Seat) -> u32 {
         // SAFETY: the trunk runs, so no fiber does, and nobody else has a reference.
         let slots = unsafe { &mut *self.0.get() };
-        let slot = Slot { fiber: ManuallyDrop::new(fiber), gone: false, strand };
+        let slot = Slot { fiber: ManuallyDrop::new(fiber), gone: false, seat, strand: Cell::new(ptr::null()) };
         match place {
             Some(key) => {
                 slots[key as usize] = slot;
@@ -63,38 +76,50 @@ impl Fibers {
     /// Runs fiber `key` until it stops. Trunk only.
     #[inline(always)]
     pub(crate) fn enter(&self, key: u32, word: usize) -> Step {
-        // SAFETY: as in `add`; and while the fiber runs nothing touches the table.
+        // SAFETY: as in `add`; and while the fiber runs nothing touches the table, except for the one cell in `introduce`.
         let slot = unsafe { &mut (&mut *self.0.get())[key as usize] };
         debug_assert!(!slot.gone, "a fiber was entered after its end");
-        super::current::set(&slot.strand);
+        current::set(slot.strand.get());
         slot.fiber.resume_from_defaults(word)
     }
 
-    /// Who runs on fiber `key`. Trunk only.
-    pub(crate) fn strand(&self, key: u32) -> Rc<Strand> {
-        // SAFETY: as in `add`.
-        unsafe { (&*self.0.get())[key as usize].strand.clone() }
+    /// Notes the strand of the running fiber `key`, once, and makes it current. The strand must stay where it is for as long as the fiber exists.
+    pub(crate) fn introduce(&self, key: u32, strand: &Strand) {
+        // SAFETY: `key` is the running fiber's, so there is such a slot; and of that slot the trunk uses only the fiber until it is back.
+        unsafe { (*(&raw const (*(*self.0.get()).as_ptr().add(key as usize)).strand)).set(strand) };
+        current::set(strand);
     }
 
-    /// Drops fiber `key`, which has returned, and says who ran on it. Trunk only.
-    pub(crate) fn remove(&self, key: u32) -> Rc<Strand> {
+    /// Who ran on fiber `key` until its stack was lost. Trunk only.
+    pub(crate) fn strand(&self, key: u32) -> StrandRef {
+        // SAFETY: as in `add`; and by the invariant the strand is there, for ever.
+        unsafe { StrandRef::new((&*self.0.get())[key as usize].strand.get()) }
+    }
+
+    /// Drops fiber `key`, which has returned, and gives its seat back to the caller. Trunk only.
+    pub(crate) fn remove(&self, key: u32) -> &'static Seat {
         // SAFETY: as in `add`.
         let slot = unsafe { &mut (&mut *self.0.get())[key as usize] };
         slot.empty();
-        slot.strand.clone()
+        slot.seat
     }
 
-    /// Ends all fibers that have not ended, by resuming each with `word`, and says who ran on them. Trunk only.
-    pub(crate) fn end_all(&self, word: usize) -> Vec<Rc<Strand>> {
-        // SAFETY: as in `add`.
-        let mut slots = std::mem::take(unsafe { &mut *self.0.get() });
-        let there = slots.iter_mut().filter(|slot| !slot.gone && !slot.fiber.is_done());
-        there
-            .map(|slot| {
+    /// Ends all fibers that have not ended, by resuming each with `word`, and gives their seats back. Trunk only.
+    pub(crate) fn end_all(&self, word: usize) -> Vec<&'static Seat> {
+        // SAFETY: as in `add`. The table stays where it is: a fiber that never ran introduces itself first.
+        let count = unsafe { (&*self.0.get()).len() };
+        let mut seats = Vec::new();
+        for key in 0..count {
+            // SAFETY: as in `enter`.
+            let slot = unsafe { &mut (&mut *self.0.get())[key] };
+            if !slot.gone && !slot.fiber.is_done() {
                 let step = slot.fiber.resume(word);
                 debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
-                slot.strand.clone()
-            })
-            .collect()
+                seats.push(slot.seat);
+            }
+        }
+        // SAFETY: as in `add`.
+        unsafe { (&mut *self.0.get()).clear() };
+        seats
     }
 }
