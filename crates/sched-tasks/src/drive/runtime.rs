@@ -68,7 +68,8 @@ impl Default for Builder {
         let stacks = SlabOptions::default();
         Self {
             workers: None,
-            stack_bytes: stacks.stack_bytes,
+            // Unoptimised frames are several times as large.
+            stack_bytes: if cfg!(debug_assertions) { 4 * stacks.stack_bytes } else { stacks.stack_bytes },
             max_fibers: stacks.max_stacks,
             strategy: VictimStrategy::default(),
             seed: 0x6275_7273_6172, // any number, but the same in every run
@@ -86,7 +87,8 @@ impl Builder {
         self
     }
 
-    /// How much stack each fiber may use: a multiple of the page size, 16 KiB to 1 GiB. Default: 64 KiB. Only what a task touches is taken
+    /// How much stack each fiber may use: a multiple of the page size, 16 KiB to 1 GiB. Default: 64 KiB, and 256 KiB in
+    /// builds with debug assertions, whose frames are larger. Only what a task touches is taken
     /// from memory.
     pub fn stack_bytes(mut self, bytes: usize) -> Self {
         self.stack_bytes = bytes;
