@@ -391,7 +391,7 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            self.fibers.end_all(EXIT).into_iter().for_each(places::give_seat);
+            self.fibers.end_all(EXIT, &trunk).into_iter().for_each(places::give_seat);
         });
         places::give_seat(trunk.seat);
     }
@@ -449,7 +449,7 @@ impl Worker {
                 let successor = match self.fibers.enter(key, GO_ON) {
                     Step::Suspended(successor) => successor,
                     Step::Returned(successor) => {
-                        self.dismiss(key);
+                        self.dismiss(key, trunk);
                         successor
                     }
                     Step::Overflowed => return Some(key),
@@ -467,8 +467,8 @@ impl Worker {
 
     /// A fiber returned, since enough others are idle: others may have its stack and its place.
     #[cold]
-    fn dismiss(&self, key: u32) {
-        let seat = self.fibers.remove(key);
+    fn dismiss(&self, key: u32, trunk: &Strand) {
+        let seat = self.fibers.remove(key, trunk);
         self.vacant.borrow_mut().push(key);
         places::give_seat(seat);
     }
