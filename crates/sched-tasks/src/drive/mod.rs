@@ -1,5 +1,6 @@
 //! The only room with effects: threads, clocks and sleep.
 
+mod burial;
 pub(crate) mod clock;
 pub(crate) mod runtime;
 mod search;

@@ -29,16 +29,16 @@ use super::{
 };
 use crate::{
     decide::{self, Choice, FirstReady},
-    error::{Reason, TaskError, about_stacks},
+    error::{Reason, about_stacks},
     places,
     raw::{
-        current::{self, StrandRef},
+        current::{self},
         fibers::Fibers,
         local_queue::LocalQueue,
-        scope::{self, ScopeRef, Unfinished},
+        scope::ScopeRef,
         task::{Runnable, RunnableRef},
     },
-    strand::{self, Strand, Woken},
+    strand::{self, Strand},
 };
 
 /// What to resume an idle fiber with.
@@ -63,11 +63,11 @@ pub(crate) struct Worker {
     ready: LocalQueue<Ready>,
     fibers: Fibers,
     /// Fibers without a task, the warmest last.
-    idle_fibers: LocalQueue<u32>,
+    pub(super) idle_fibers: LocalQueue<u32>,
     /// So many it keeps: the others give their stacks back, lest a burst keep memory, or stacks from other workers, for ever.
     max_idle_fibers: usize,
     /// Places of `fibers` that have none.
-    vacant: RefCell<Vec<u32>>,
+    pub(super) vacant: RefCell<Vec<u32>>,
     /// What an idle fiber is resumed for.
     handoff: Cell<Option<RunnableRef>>,
     /// A task that a stopping fiber found and had no fiber for.
@@ -78,8 +78,8 @@ pub(crate) struct Worker {
     ended: Cell<Option<(ScopeRef, u32)>>,
     /// Fibers that stopped in the middle of an unwinding, in a destructor.
     pub(crate) stopped_unwinding: Cell<u32>,
-    /// Undertakers of overflowed stacks, see [`Worker::bury`].
-    burials: RefCell<VecDeque<Burial>>,
+    /// Undertakers of overflowed stacks, see `burial.rs`.
+    pub(super) burials: RefCell<VecDeque<Burial>>,
 }
 
 /// What an undertaker does, on a strand of its own.
@@ -428,7 +428,7 @@ impl Worker {
         }
     }
 
-    fn new_fiber(self: &Rc<Self>) -> Result<u32, mech_fiber::StackError> {
+    pub(super) fn new_fiber(self: &Rc<Self>) -> Result<u32, mech_fiber::StackError> {
         let stack = self.shared.stacks.take()?;
         let seat = places::take_seat(self.home);
         let worker = self.clone();
@@ -442,7 +442,7 @@ impl Worker {
     }
 
     /// Enters a fiber, and then whomever it names, until one names nobody.
-    fn resume(self: &Rc<Self>, mut key: u32, trunk: &Strand) {
+    pub(super) fn resume(self: &Rc<Self>, mut key: u32, trunk: &Strand) {
         let lost = current::enter(trunk, || {
             loop {
                 stats::add(&self.slot().counters.switches, 1);
@@ -472,57 +472,6 @@ impl Worker {
         self.vacant.borrow_mut().push(key);
         places::give_seat(seat);
     }
-
-    /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
-    /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
-    #[cold]
-    fn bury(self: &Rc<Self>, key: u32, strand: StrandRef, trunk: &Strand) {
-        stats::add(&self.slot().counters.overflows, 1);
-        self.vacant.borrow_mut().push(key);
-        // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
-        let stack_bytes = self.shared.stack_bytes;
-        if scope::unfinished(&strand).next().is_none() {
-            // Nothing to wait for, so no stack is needed: there may be none left.
-            let thread = strand::for_thread();
-            current::enter(&thread, || end_lost(&strand, stack_bytes, &thread));
-            return strand::retire_thread(&thread);
-        }
-        self.burials.borrow_mut().push_back(Box::new(move |undertaker| {
-            for frame in scope::unfinished(&strand) {
-                match frame {
-                    Unfinished::Nursery(nursery) => {
-                        nursery.cancel();
-                        nursery.wait(undertaker);
-                    }
-                    Unfinished::Join(completion) => {
-                        let ticket = undertaker.seat.ticket();
-                        if completion.wait(ticket) {
-                            while undertaker.wait(ticket) == Woken::Kicked {}
-                        }
-                    }
-                }
-            }
-            end_lost(&strand, stack_bytes, undertaker);
-        }));
-        self.attend_burials(trunk);
-    }
-
-    /// Finds a fiber for the undertakers that wait for one.
-    fn attend_burials(self: &Rc<Self>, trunk: &Strand) {
-        if !self.burials.borrow().is_empty()
-            && let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok)
-        {
-            self.resume(key, trunk);
-        } // else no stack for it now: when one of our fibers is idle again, or one is resumed
-    }
-}
-
-/// Ends a task whose stack was lost, when nothing borrows from it any more.
-fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
-    let running = lost.running.get().expect("only a task can overflow a fiber's stack");
-    let error = TaskError::new(Reason::StackOverflow { stack_bytes }, Some(running.task().label()));
-    lost.end();
-    running.fail(error, strand);
 }
 
 /// What a fiber does: task after task. Returns when the worker exits or has enough idle fibers, with the one who is next.

@@ -86,7 +86,7 @@ impl Fibers {
     /// Notes the strand of the running fiber `key`, once, and makes it current. The strand must stay where it is for as long as the fiber exists.
     pub(crate) fn introduce(&self, key: u32, strand: &Strand) {
         // SAFETY: `key` is the running fiber's, so there is such a slot; and of that slot the trunk uses only the fiber until it is back.
-        unsafe { (*(&raw const (*(*self.0.get()).as_ptr().add(key as usize)).strand)).set(strand) };
+        unsafe { (*(*self.0.get()).as_ptr().add(key as usize)).strand.set(strand) };
         current::set(strand);
     }
 

@@ -1,0 +1,74 @@
+//! A task that overflowed its stack is put to rest.
+//!
+//! # Invariant
+//! A lost task is counted as ended only after everything that its lost frames waited for has ended. So whatever borrows from those frames, or from frames around them, is
+//! gone first.
+//!
+//! # Why it holds
+//! The stack is quarantined with its content as it was, and its strand knows the open nurseries and joins on it, innermost first. An undertaker, a task on another
+//! stack, waits for each in turn.
+
+use std::rc::Rc;
+
+use super::{stats, worker::Worker};
+use crate::{
+    error::{Reason, TaskError},
+    raw::{
+        current::{self, StrandRef},
+        scope::{self, Unfinished},
+    },
+    strand::{self, Strand, Woken},
+};
+
+impl Worker {
+    /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
+    /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
+    #[cold]
+    pub(super) fn bury(self: &Rc<Self>, key: u32, strand: StrandRef, trunk: &Strand) {
+        stats::add(&self.slot().counters.overflows, 1);
+        self.vacant.borrow_mut().push(key);
+        // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
+        let stack_bytes = self.shared.stack_bytes;
+        if scope::unfinished(&strand).next().is_none() {
+            // Nothing to wait for, so no stack is needed: there may be none left.
+            let thread = strand::for_thread();
+            current::enter(&thread, || end_lost(&strand, stack_bytes, &thread));
+            return strand::retire_thread(&thread);
+        }
+        self.burials.borrow_mut().push_back(Box::new(move |undertaker| {
+            for frame in scope::unfinished(&strand) {
+                match frame {
+                    Unfinished::Nursery(nursery) => {
+                        nursery.cancel();
+                        nursery.wait(undertaker);
+                    }
+                    Unfinished::Join(completion) => {
+                        let ticket = undertaker.seat.ticket();
+                        if completion.wait(ticket) {
+                            while undertaker.wait(ticket) == Woken::Kicked {}
+                        }
+                    }
+                }
+            }
+            end_lost(&strand, stack_bytes, undertaker);
+        }));
+        self.attend_burials(trunk);
+    }
+
+    /// Finds a fiber for the undertakers that wait for one.
+    pub(super) fn attend_burials(self: &Rc<Self>, trunk: &Strand) {
+        if !self.burials.borrow().is_empty()
+            && let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok)
+        {
+            self.resume(key, trunk);
+        } // else no stack for it now: when one of our fibers is idle again, or one is resumed
+    }
+}
+
+/// Ends a task whose stack was lost, when nothing borrows from it any more.
+fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
+    let running = lost.running.get().expect("only a task can overflow a fiber's stack");
+    let error = TaskError::new(Reason::StackOverflow { stack_bytes }, Some(running.task().label()));
+    lost.end();
+    running.fail(error, strand);
+}
