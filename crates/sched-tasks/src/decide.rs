@@ -7,8 +7,8 @@
 //! # Why they hold
 //! Started tasks go on in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
 //! A worker with only unstarted tasks takes the newest, for its warm caches. High priority goes before, low priority after everything. But every
-//! [`PATIENCE`]th choice belongs to what is otherwise put off: the shared queue, the oldest unstarted task, the first started one and low priority
-//! take turns to be asked first.
+//! [`PATIENCE`]th choice belongs to what is otherwise put off: the shared queue, the oldest unstarted task, the first started one, low priority and
+//! what other workers have not begun take turns to be asked first. The last matters if the others compute and this one's tasks only yield.
 //!
 //! # Rejected
 //! Marks for woken tasks as well: a tree of tasks then opens breadth first, and a million stacks wait where six would do.
@@ -28,6 +28,8 @@ pub trait Sight {
     fn injected(&self) -> bool;
     /// A task of low priority waits for any worker.
     fn patient(&self) -> bool;
+    /// Another worker has unstarted tasks, and this one may take them.
+    fn elsewhere(&self) -> bool;
 }
 
 /// The started task that has waited longest.
@@ -53,6 +55,8 @@ pub enum Choice {
     Injected,
     /// The shared queue of low priority.
     Patient,
+    /// Another worker's unstarted tasks.
+    Elsewhere,
     /// Nothing here: rob others, then look at what has low priority, then sleep.
     Search,
 }
@@ -77,14 +81,15 @@ pub fn choose(tick: u32, sight: &impl Sight) -> Choice {
     }
 }
 
-/// What is put off otherwise, if there is any: four kinds, asked in turn, so that none keeps another waiting for ever.
+/// What is put off otherwise, if there is any: five kinds, asked in turn, so that none keeps another waiting for ever.
 #[cold]
 fn put_off(turn: u32, sight: &impl Sight) -> Option<Choice> {
-    (0..4).find_map(|later| match turn.wrapping_add(later) % 4 {
+    (0..5).find_map(|later| match turn.wrapping_add(later) % 5 {
         1 => sight.injected().then_some(Choice::Injected),
         2 => sight.unstarted().then_some(Choice::Oldest),
         3 => sight.ready().map(|first| if first.is_next { Choice::Ready } else { Choice::Oldest }),
-        _ => sight.patient().then_some(Choice::Patient),
+        4 => sight.patient().then_some(Choice::Patient),
+        _ => sight.elsewhere().then_some(Choice::Elsewhere),
     })
 }
 
@@ -145,6 +150,7 @@ mod tests {
         unstarted: bool,
         injected: bool,
         patient: bool,
+        elsewhere: bool,
     }
 
     impl Sight for View {
@@ -163,9 +169,13 @@ mod tests {
         fn patient(&self) -> bool {
             self.patient
         }
+        fn elsewhere(&self) -> bool {
+            self.elsewhere
+        }
     }
 
-    const NOTHING: View = View { urgent: false, ready: None, unstarted: false, injected: false, patient: false };
+    const NOTHING: View =
+        View { urgent: false, ready: None, unstarted: false, injected: false, patient: false, elsewhere: false };
     const FIRST: Option<FirstReady> = Some(FirstReady { is_next: true });
     const BEHIND_OLDER: Option<FirstReady> = Some(FirstReady { is_next: false });
 
@@ -189,7 +199,8 @@ mod tests {
         assert_eq!(turns(busy, Choice::Oldest), 1);
     }
 
-    const ALL: View = View { urgent: true, ready: FIRST, unstarted: true, injected: true, patient: true };
+    const ALL: View =
+        View { urgent: true, ready: FIRST, unstarted: true, injected: true, patient: true, elsewhere: true };
 
     #[test]
     fn high_priority_goes_before_everything_but_what_was_put_off() {
@@ -198,8 +209,10 @@ mod tests {
 
     #[test]
     fn whatever_keeps_arriving_everything_gets_its_turn() {
-        let chosen: Vec<_> = (0..PATIENCE * 4).map(|tick| choose(tick, &ALL)).collect();
-        for wanted in [Choice::Urgent, Choice::Ready, Choice::Oldest, Choice::Injected, Choice::Patient] {
+        let chosen: Vec<_> = (0..PATIENCE * 5).map(|tick| choose(tick, &ALL)).collect();
+        for wanted in
+            [Choice::Urgent, Choice::Ready, Choice::Oldest, Choice::Injected, Choice::Patient, Choice::Elsewhere]
+        {
             assert!(chosen.contains(&wanted), "{wanted:?} starves");
         }
     }

@@ -79,11 +79,13 @@ impl Shared {
 
     /// Whether there is work that any worker may take.
     pub(crate) fn has_work(&self, except: usize) -> bool {
-        !self.urgent.is_empty()
-            || !self.injected.is_empty()
-            || !self.patient.is_empty()
-            || (self.workers[except].may_steal.load(Relaxed)
-                && self.workers.iter().enumerate().any(|(index, worker)| index != except && !worker.stealer.is_empty()))
+        !self.urgent.is_empty() || !self.injected.is_empty() || !self.patient.is_empty() || self.has_stealable(except)
+    }
+
+    /// Whether worker `thief` could steal something.
+    pub(crate) fn has_stealable(&self, thief: usize) -> bool {
+        self.workers[thief].may_steal.load(Relaxed)
+            && self.workers.iter().enumerate().any(|(index, worker)| index != thief && !worker.stealer.is_empty())
     }
 }
 

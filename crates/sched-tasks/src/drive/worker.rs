@@ -264,6 +264,7 @@ impl Worker {
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
                 Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(Next::Start),
+                Choice::Elsewhere => self.steal().map(Next::Start),
                 Choice::Search => return None,
             };
             if found.is_some() {
@@ -293,9 +294,15 @@ impl Worker {
     /// What a fiber that stops leaves with: whom to enter next, or that the trunk must see.
     #[inline]
     pub(crate) fn choose_successor(&self) -> usize {
-        match self.next() {
-            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
-            Some(Next::Start(runnable)) => {
+        self.next().map_or(STOP, |next| self.successor(next))
+    }
+
+    /// How to go on with `next`.
+    #[inline(always)]
+    fn successor(&self, next: Next) -> usize {
+        match next {
+            Next::Resume(seat) => HOP + seat.tag() as usize,
+            Next::Start(runnable) => {
                 let idle = self.idle_fibers.pop_back();
                 match idle {
                     Some(key) => {
@@ -308,7 +315,6 @@ impl Worker {
                     }
                 }
             }
-            None => STOP,
         }
     }
 
@@ -368,7 +374,15 @@ impl Worker {
     #[inline(never)]
     fn other_work(&self, seat: &'static Seat) -> Option<usize> {
         if !self.has_other_work() {
-            return None;
+            // Alone here; but now and then the others are asked: they may compute, and have what `seat` waits for in their queues.
+            let tick = self.tick.get().wrapping_add(1);
+            self.tick.set(tick);
+            if !tick.is_multiple_of(decide::PATIENCE) || !self.shared.has_stealable(self.index) {
+                return None;
+            }
+            let stolen = self.steal()?;
+            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+            return Some(self.successor(Next::Start(stolen)));
         }
         self.enqueue_behind_all(ReadyWhat::Fiber(seat));
         let successor = self.choose_successor();
@@ -391,7 +405,7 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            self.fibers.end_all(EXIT).into_iter().for_each(places::give_seat);
+            self.fibers.end_all(EXIT, &trunk).into_iter().for_each(places::give_seat);
         });
         places::give_seat(trunk.seat);
     }
@@ -449,7 +463,7 @@ impl Worker {
                 let successor = match self.fibers.enter(key, GO_ON) {
                     Step::Suspended(successor) => successor,
                     Step::Returned(successor) => {
-                        self.dismiss(key);
+                        self.dismiss(key, trunk);
                         successor
                     }
                     Step::Overflowed => return Some(key),
@@ -467,8 +481,8 @@ impl Worker {
 
     /// A fiber returned, since enough others are idle: others may have its stack and its place.
     #[cold]
-    fn dismiss(&self, key: u32) {
-        let seat = self.fibers.remove(key);
+    fn dismiss(&self, key: u32, trunk: &Strand) {
+        let seat = self.fibers.remove(key, trunk);
         self.vacant.borrow_mut().push(key);
         places::give_seat(seat);
     }
@@ -527,6 +541,10 @@ impl decide::Sight for Worker {
     #[inline(always)]
     fn patient(&self) -> bool {
         !self.shared.patient.is_empty()
+    }
+
+    fn elsewhere(&self) -> bool {
+        self.shared.has_stealable(self.index)
     }
 }
 

@@ -96,8 +96,9 @@ impl Fibers {
         unsafe { StrandRef::new((&*self.0.get())[key as usize].strand.get()) }
     }
 
-    /// Drops fiber `key`, which has returned, and gives its seat back to the caller. Trunk only.
-    pub(crate) fn remove(&self, key: u32) -> &'static Seat {
+    /// Drops fiber `key`, which has returned, makes `trunk` current in its place, and gives its seat back to the caller. Trunk only.
+    pub(crate) fn remove(&self, key: u32, trunk: &Strand) -> &'static Seat {
+        current::set(trunk); // the strand went with its frame
         // SAFETY: as in `add`.
         let slot = unsafe { &mut (&mut *self.0.get())[key as usize] };
         slot.empty();
@@ -105,7 +106,7 @@ impl Fibers {
     }
 
     /// Ends all fibers that have not ended, by resuming each with `word`, and gives their seats back. Trunk only.
-    pub(crate) fn end_all(&self, word: usize) -> Vec<&'static Seat> {
+    pub(crate) fn end_all(&self, word: usize, trunk: &Strand) -> Vec<&'static Seat> {
         // SAFETY: as in `add`. The table stays where it is: a fiber that never ran introduces itself first.
         let count = unsafe { (&*self.0.get()).len() };
         let mut seats = Vec::new();
@@ -114,6 +115,7 @@ impl Fibers {
             let slot = unsafe { &mut (&mut *self.0.get())[key] };
             if !slot.gone && !slot.fiber.is_done() {
                 let step = slot.fiber.resume(word);
+                current::set(trunk); // as in `remove`
                 debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
                 seats.push(slot.seat);
             }

@@ -144,6 +144,34 @@ fn endless_yielders_starve_neither_unstarted_nor_injected_nor_woken_tasks() {
     });
 }
 
+#[test]
+fn tasks_that_only_yield_take_what_a_computing_worker_has_not_begun() {
+    let _watchdog = watch("tasks_that_only_yield_take_what_a_computing_worker_has_not_begun");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    for yielders in (0..3).cycle().take(60) {
+        let (begun, ran) = (AtomicBool::new(false), AtomicBool::new(false));
+        let outcome = runtime.run(|| {
+            nursery(|n| {
+                for _ in 0..yielders {
+                    n.spawn(|| until(|| ran.load(SeqCst)));
+                }
+                yield_now();
+                n.spawn(|| {
+                    begun.store(true, SeqCst);
+                    n.spawn(|| ran.store(true, SeqCst));
+                    spin_until(|| ran.load(SeqCst)); // this worker is busy, and the other has only yielders
+                });
+                if yielders == 0 {
+                    spin_until(|| begun.load(SeqCst)); // so it was stolen
+                }
+                until(|| ran.load(SeqCst));
+                Ok(())
+            })
+        });
+        outcome.unwrap().unwrap();
+    }
+}
+
 /// Pending once, and woken at once.
 pub(crate) async fn futures_yield() {
     let mut first = true;
