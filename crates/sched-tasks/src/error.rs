@@ -18,6 +18,8 @@ pub struct TaskError(Arc<Inner>);
 struct Inner {
     reason: Reason,
     task: Option<TaskLabel>,
+    /// The nursery that says so, if it has a name.
+    nursery: Option<Arc<str>>,
     others: Vec<TaskError>,
 }
 
@@ -76,7 +78,7 @@ pub struct TaskLabel {
 
 impl TaskError {
     pub(crate) fn new(reason: Reason, task: Option<TaskLabel>) -> Self {
-        Self(Arc::new(Inner { reason, task, others: Vec::new() }))
+        Self(Arc::new(Inner { reason, task, nursery: None, others: Vec::new() }))
     }
 
     /// An error that says `message`.
@@ -90,7 +92,22 @@ impl TaskError {
             None => Self(Arc::new(Inner {
                 reason: self.0.reason.clone(),
                 task: Some(task.clone()),
+                nursery: self.0.nursery.clone(),
                 others: self.0.others.clone(),
+            })),
+        }
+    }
+
+    /// Says which nursery it comes from.
+    pub(crate) fn of_nursery(self, name: Option<&Arc<str>>) -> Self {
+        let Inner { reason, task, others, .. } = &*self.0;
+        match name {
+            None => self,
+            Some(name) => Self(Arc::new(Inner {
+                reason: reason.clone(),
+                task: task.clone(),
+                nursery: Some(name.clone()),
+                others: others.clone(),
             })),
         }
     }
@@ -104,7 +121,8 @@ impl TaskError {
         if others.is_empty() {
             return self;
         }
-        Self(Arc::new(Inner { reason: self.0.reason.clone(), task: self.0.task.clone(), others }))
+        let Inner { reason, task, nursery, .. } = &*self.0;
+        Self(Arc::new(Inner { reason: reason.clone(), task: task.clone(), nursery: nursery.clone(), others }))
     }
 
     /// What happened.
@@ -180,6 +198,9 @@ impl fmt::Display for TaskLabel {
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.0.nursery {
+            write!(f, "nursery `{name}`: ")?;
+        }
         match self.task() {
             Some(task) => write!(f, "{task} {}", self.reason())?,
             None => write!(f, "{}", self.reason())?,

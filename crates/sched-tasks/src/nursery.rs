@@ -228,7 +228,7 @@ impl NurseryCore {
             (_, Some(limit)) if self.spawned.fetch_add(1, Relaxed) >= limit => Reason::SpawnBudgetExhausted { limit },
             _ => return Ok(()),
         };
-        let error = TaskError::new(refusal, None);
+        let error = TaskError::new(refusal, None).of_nursery(self.options.name.as_ref());
         if !error.is_cancelled() {
             self.child_failed(error.clone());
         }
@@ -253,6 +253,10 @@ impl NurseryCore {
                 inner.others.push(error);
             }
         }
+        self.cancel_after_failure();
+    }
+
+    fn cancel_after_failure(&self) {
         if self.options.on_failure == OnFailure::CancelSiblings {
             self.cancel();
         }
@@ -264,7 +268,10 @@ impl NurseryCore {
             let inner = self.inner.lock();
             inner.first.iter().chain(&inner.others).any(|known| known.is_same(error))
         };
-        if !known {
+        if error.is_cancelled() {
+            // Somebody else's cancellation, handed on: no failure, but a body that gives up does not leave its children behind.
+            self.cancel_after_failure();
+        } else if !known {
             self.child_failed(error.clone());
         }
     }
@@ -396,7 +403,10 @@ impl NurseryCore {
             let mut inner = self.inner.lock();
             (inner.first.take(), std::mem::take(&mut inner.others), inner.cancelled_for.take(), inner.dismissed)
         };
-        let cancelled = || TaskError::new(cancelled_for.clone().unwrap_or(Reason::Cancelled), None);
+        let cancelled = || {
+            let reason = cancelled_for.clone().unwrap_or(Reason::Cancelled);
+            TaskError::new(reason, None).of_nursery(self.options.name.as_ref())
+        };
         match (body, first) {
             (Body::Panicked(payload), _) => strand.rethrow(payload),
             (_, Some(first)) => Err(first.with_others(others)),

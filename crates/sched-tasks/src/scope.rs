@@ -112,9 +112,7 @@ where
             let caught = raw::enter(strand, core, || catch_unwind(AssertUnwindSafe(|| body(&nursery))));
             let body = match caught {
                 Ok(returned) => {
-                    if let Err(error) = &returned
-                        && !error.is_cancelled()
-                    {
+                    if let Err(error) = &returned {
                         core.body_failed(error);
                     }
                     Body::Returned(returned)

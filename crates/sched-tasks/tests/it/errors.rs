@@ -285,3 +285,32 @@ fn a_fork_is_told_that_it_has_no_workers() {
     }
     assert_eq!(runtime.run(|| 3).unwrap(), 3, "the parent goes on");
 }
+
+#[test]
+fn a_nursery_with_a_name_says_it() {
+    let options = NurseryOptions::new().name("plugin-7").spawn_limit(0);
+    let error = nursery_with(options, |n| n.spawn(|| ()).join()).unwrap_err();
+    assert!(error.to_string().contains("`plugin-7`"), "{error}");
+    let options = NurseryOptions::new().name("plugin-8").deadline(Duration::from_millis(1));
+    let error = nursery_with(options, |_| {
+        sleep(Duration::from_secs(3600));
+        Ok(())
+    });
+    assert!(error.unwrap_err().to_string().contains("`plugin-8`"));
+}
+
+#[test]
+fn a_body_that_hands_on_a_cancellation_leaves_no_child_behind() {
+    let _watchdog = watch("a_body_that_hands_on_a_cancellation_leaves_no_child_behind");
+    let outcome: Result<(), _> = run(|| {
+        nursery(|n| {
+            n.spawn(|| sleep(Duration::from_secs(3600)));
+            nursery(|inner| {
+                inner.cancel();
+                Ok(())
+            })
+        })
+    })
+    .unwrap();
+    assert!(outcome.unwrap_err().is_cancelled());
+}
