@@ -130,12 +130,13 @@ impl Fiber {
         }
     }
 
-    /// The same for a caller that has not changed the floating-point control words: a scheduler's own loop, which calculates nothing and to which
-    /// every fiber returns with the default words. Saves one of the two looks at them.
+    /// The same for a caller that is no fiber and has not changed the floating-point control words: a scheduler's own loop, which calculates nothing and to which
+    /// every fiber returns with the default words, and whose own stack has room. Saves one of the two looks at the words, and the one at the stack.
     #[inline(always)]
     pub fn resume_from_defaults(&mut self, word: usize) -> Step {
         debug_assert!(control::are_default(), "the caller changed its control words; use `resume`");
-        match self.switch(word) {
+        debug_assert!(!in_fiber(), "the caller is a fiber itself; use `resume`");
+        match self.switch_to(word, std::ptr::null()) {
             CoroutineResult::Yield(word) if word != RARE => Step::Suspended(word),
             result => self.rare(result),
         }
@@ -143,11 +144,18 @@ impl Fiber {
 
     #[inline(always)]
     fn switch(&mut self, word: usize) -> CoroutineResult<usize, usize> {
+        touch_below();
+        let before = header::current();
+        self.switch_to(word, before)
+    }
+
+    /// Runs the fiber; `before` is the header that is current meanwhile set aside.
+    #[inline(always)]
+    fn switch_to(&mut self, word: usize, before: *const Header) -> CoroutineResult<usize, usize> {
         if self.coroutine.done() {
             resumed_after_end();
         }
-        touch_below();
-        let before = header::enter(self.header);
+        header::enter(self.header);
         let result = self.coroutine.resume(word); // does not unwind: `new` catches below `main`
         header::enter(before);
         result

@@ -32,10 +32,10 @@ pub(crate) fn current() -> *const Header {
     CURRENT.get()
 }
 
-/// Makes `header` the running one and returns the one before.
+/// Makes `header` the running one.
 #[inline(always)]
-pub(crate) fn enter(header: *const Header) -> *const Header {
-    CURRENT.replace(header)
+pub(crate) fn enter(header: *const Header) {
+    CURRENT.set(header);
 }
 
 /// The bookkeeping of one fiber, at the top of its stack.
