@@ -554,7 +554,7 @@ pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
     let Some(worker) = &strand.worker else { return false };
     let successor = worker.other_ready_fiber(strand.seat);
     if let Some(successor) = successor {
-        strand.suspend(worker, successor);
+        strand.suspend_to_yield(worker, successor);
     }
     successor.is_some()
 }
@@ -567,6 +567,6 @@ pub(crate) fn yield_now(strand: &Strand) {
     };
     strand.ensure_room();
     if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
-        strand.suspend(worker, successor);
+        strand.suspend_to_yield(worker, successor);
     }
 }
