@@ -290,7 +290,7 @@
 //! }
 //!
 //! let error = nursery(|n| n.spawn(|| sum_to(100_000_000)).join()).unwrap_err();
-//! assert!(matches!(error.reason(), Reason::StackOverflow { stack_bytes: 65_536 }));
+//! assert!(matches!(error.reason(), Reason::StackOverflow { .. }));
 //! assert_eq!(nursery(|n| n.spawn(|| sum_to(100)).join())?, 5050);
 //! # Ok::<(), TaskError>(())
 //! ```

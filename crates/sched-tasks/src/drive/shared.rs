@@ -16,8 +16,8 @@ use crate::{
     strand,
 };
 
-/// One runtime's common ground. Leaked: tickets, wakers and handles may point to it after the runtime is gone, and it is small. What is large,
-/// stacks and queues, is given back.
+/// One runtime's common ground. Leaked: tickets, wakers and handles may point to it after the runtime is gone. Its stacks are given back; the largest buffer
+/// each deque had is not.
 pub(crate) struct Shared {
     pub(crate) urgent: Injector<RunnableRef>,
     pub(crate) injected: Injector<RunnableRef>,
