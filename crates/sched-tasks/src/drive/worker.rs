@@ -365,8 +365,7 @@ impl Worker {
         }
         self.tick.set(tick);
         self.report();
-        self.ready.pop_front();
-        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+        self.ready.rotate(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(seat) });
         Some(HOP + other.tag() as usize)
     }
 

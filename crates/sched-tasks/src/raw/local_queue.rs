@@ -53,6 +53,19 @@ impl<T: Copy> LocalQueue<T> {
         Some(item)
     }
 
+    /// Takes from the front and adds at the back. Nothing happens to an empty queue.
+    #[inline(always)]
+    pub(crate) fn rotate(&self, item: T) {
+        let (head, tail) = (self.head.get(), self.tail.get());
+        if tail.wrapping_sub(head) == 1 {
+            // SAFETY: inside `head..tail`.
+            return unsafe { self.slot(head).write(item) }; // the one that goes makes room for the one that comes
+        }
+        if self.pop_front().is_some() {
+            self.push(item);
+        }
+    }
+
     /// Takes from the back.
     #[inline(always)]
     pub(crate) fn pop_back(&self) -> Option<T> {
@@ -122,6 +135,12 @@ mod tests {
             }
             if n % 7 == 0 {
                 assert_eq!(queue.pop_back(), expected.pop_back());
+            }
+            if n % 5 == 0 {
+                queue.rotate(n);
+                if expected.pop_front().is_some() {
+                    expected.push_back(n);
+                }
             }
             assert_eq!(queue.front(), expected.front().copied());
         }
