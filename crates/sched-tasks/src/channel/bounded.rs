@@ -36,7 +36,7 @@ impl<T> Bounded<T> {
         Self { ring: Ring::new(capacity), receivers: Line::new(), senders: Line::new() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.ring.push(value) {
             Ok(()) => {
@@ -48,7 +48,7 @@ impl<T> Bounded<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
         self.take().ok_or(TryRecvError::Empty).or_else(|empty| {
             if !self.ring.is_closed() {
@@ -58,7 +58,7 @@ impl<T> Bounded<T> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> Option<T> {
         let value = self.ring.pop()?;
         self.senders.wake_one();

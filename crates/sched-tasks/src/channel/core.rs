@@ -44,7 +44,7 @@ impl<T> Core<T> {
     // ---- steps of an operation ----
 
     /// Sends if that can be done at once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self {
             Self::Bounded(channel) => channel.try_send(value),
@@ -54,7 +54,7 @@ impl<T> Core<T> {
     }
 
     /// Receives if that can be done at once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
         match self {
             Self::Bounded(channel) => channel.try_recv(),
@@ -137,7 +137,7 @@ impl<T> Core<T> {
     // ---- whole operations ----
 
     /// Sends, waiting until there is room.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&self, strand: &Strand, value: T, deadline: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
         strand.checkpoint();
         match self.try_send(value) {
