@@ -66,7 +66,7 @@ fn run_models(planted: &str, models: &[&str]) -> Output {
 }
 
 #[test]
-#[ignore = "builds loom and runs every model once more: `cargo xtask planted`"]
+#[ignore = "builds loom and runs every model once more: `cargo xtask test planted`"]
 fn every_planted_bug_fails_its_model() {
     let sound = run_models("nothing", &[]);
     let told = String::from_utf8_lossy(&sound.stdout);
