@@ -147,7 +147,7 @@ fn a_cancelled_future_may_block_when_dropped() {
 fn a_destructor_may_block_while_a_cancelled_join_unwinds() {
     let _watchdog = watch("a_destructor_may_block_while_a_cancelled_join_unwinds");
     let dropped = AtomicU64::new(0);
-    let (stolen, cancelled) = (AtomicBool::new(false), AtomicBool::new(false));
+    let stolen = AtomicBool::new(false);
     let outcome = on_workers(2).run(|| {
         nursery(|n| {
             n.spawn(|| {
@@ -160,14 +160,11 @@ fn a_destructor_may_block_while_a_cancelled_join_unwinds() {
                     || spin_until(|| stolen.load(SeqCst)),
                     || {
                         stolen.store(true, SeqCst);
-                        spin_until(|| cancelled.load(SeqCst));
+                        n.cancel(); // here, and not by the body: that may be bound to the very worker this runs on
                         yield_now(); // unwinds on the thief, and then in the joiner
                     },
                 )
             });
-            until(|| stolen.load(SeqCst));
-            n.cancel();
-            cancelled.store(true, SeqCst);
             Ok(())
         })
     });
