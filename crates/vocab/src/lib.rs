@@ -2,7 +2,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod budget;
+
 use core::fmt;
+
+pub use budget::{Budget, Component, Operation, Shortage, UNLIMITED};
 
 /// Names one task among all that a process ever ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
