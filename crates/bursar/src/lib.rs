@@ -324,6 +324,13 @@ pub use sched_tasks::{
     checkpoint, current_task, is_cancelled, join, nursery, nursery_with, run, shield, sleep, yield_now,
 };
 
+// ---- what tasks may spend ----
+#[doc(inline)]
+pub use sched_tasks::{
+    Answer, Budget, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge, Settlement, Treasury, UNLIMITED,
+    budget_left, charge,
+};
+
 // ---- what can go wrong ----
 #[doc(inline)]
 pub use sched_tasks::{BuildError, Reason, RunError, TaskError};

@@ -200,6 +200,11 @@ impl Ticket {
         }
     }
 
+    /// Whether it names the same wait.
+    pub fn is_same(self, other: Ticket) -> bool {
+        std::ptr::eq(self.seat, other.seat) && self.epoch == other.epoch
+    }
+
     /// Whether the wait has been ended. Owner only.
     #[inline]
     pub fn is_woken(self) -> bool {

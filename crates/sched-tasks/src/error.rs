@@ -5,7 +5,7 @@
 
 use std::{error::Error, fmt, panic::Location, sync::Arc, time::Duration};
 
-use vocab::TaskId;
+use vocab::{Component, TaskId};
 
 use crate::state::NurseryState;
 
@@ -48,13 +48,17 @@ pub enum Reason {
         /// How large it was.
         stack_bytes: usize,
     },
-    /// The nursery may not spawn any more tasks.
-    SpawnBudgetExhausted {
-        /// How many it was allowed.
-        limit: u64,
+    /// Something that was granted is spent, and nobody gave more.
+    BudgetExhausted {
+        /// What.
+        component: Component,
+        /// How much there was of it.
+        granted: u64,
+        /// How much the operation needed when it was refused.
+        wanted: u64,
     },
-    /// There is no memory left for what the task needs.
-    MemoryBudgetExhausted {
+    /// There is no stack left for what the task needs.
+    OutOfStacks {
         /// What was asked for, and the way out.
         what: Arc<str>,
     },
@@ -159,6 +163,28 @@ impl TaskError {
     }
 }
 
+impl Reason {
+    /// What the kind of failure is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Reason::Panicked { .. } => "Panicked",
+            Reason::Failed(_) => "Failed",
+            Reason::Cancelled => "Cancelled",
+            Reason::DeadlineExceeded { .. } => "DeadlineExceeded",
+            Reason::StackOverflow { .. } => "StackOverflow",
+            Reason::BudgetExhausted { component, .. } => match component {
+                Component::Ops => "OpsBudgetExhausted",
+                Component::Memory => "MemoryBudgetExhausted",
+                Component::Spawns => "SpawnBudgetExhausted",
+                Component::ChannelOps => "ChannelBudgetExhausted",
+                Component::Syscalls => "SyscallBudgetExhausted",
+            },
+            Reason::OutOfStacks { .. } => "OutOfStacks",
+            Reason::NurseryNotActive { .. } => "NurseryNotActive",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -175,11 +201,18 @@ impl fmt::Display for Reason {
                  `.stack_bytes({})`",
                 stack_bytes * 2
             ),
-            Reason::SpawnBudgetExhausted { limit } => write!(
+            Reason::BudgetExhausted { component: Component::Spawns, granted, .. } => write!(
                 f,
-                "the nursery has spawned the {limit} tasks it may; raise `NurseryOptions::spawn_limit` or open another"
+                "{}: the nursery has spawned the {granted} tasks it may; raise `NurseryOptions::spawn_limit` or the spawns of its budget",
+                self.name()
             ),
-            Reason::MemoryBudgetExhausted { what } => f.write_str(what),
+            Reason::BudgetExhausted { component, granted, wanted } => write!(
+                f,
+                "{}: spent its {component} ({granted} granted, {wanted} more needed); grant more with `NurseryOptions::budget` or \
+                 `task_budget`, or let it recharge",
+                self.name()
+            ),
+            Reason::OutOfStacks { what } => f.write_str(what),
             Reason::NurseryNotActive { state } => {
                 write!(f, "the nursery is {state} and takes no more tasks; spawn before it is closed")
             }

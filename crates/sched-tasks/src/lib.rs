@@ -1,16 +1,19 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
 mod block_on;
+mod budget;
 mod channel;
 pub mod decide;
 mod drive;
 mod error;
 mod free;
+mod gate;
 mod line;
 mod local;
 pub mod net;
 mod nursery;
 pub mod oneshot;
+mod options;
 mod panics;
 mod places;
 mod raw;
@@ -23,6 +26,7 @@ mod time;
 mod wait;
 
 pub use block_on::block_on;
+pub use budget::{Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, Treasury, budget_left, charge};
 pub use channel::{
     IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
     TryRecvError, TrySendError, channel, unbounded,
@@ -36,13 +40,13 @@ pub use drive::{
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};
 pub use local::FiberLocal;
-pub use nursery::{NurseryOptions, OnFailure};
+pub use options::{NurseryOptions, OnFailure};
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
-pub use vocab::{Priority, TaskId};
+pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
 
 /// A runtime has at most so many workers.
 pub const MAX_WORKERS: usize = 256;

@@ -26,11 +26,14 @@ use mech_sync::{Countdown, Seat, SpinLock};
 use slab::Slab;
 
 use crate::{
+    budget::Account,
     drive::{
         clock::{Alarm, AlarmKey},
         shared::Shared,
     },
     error::{Reason, TaskError},
+    gate::Gate,
+    options::{NurseryOptions, OnFailure},
     raw::scope::ScopeRef,
     state::{NurseryEvent, NurseryState},
     strand::{self, Strand, Woken},
@@ -38,63 +41,6 @@ use crate::{
 
 /// At most so many failures are kept beside the first; more are counted in none.
 const MAX_OTHERS: usize = 64;
-
-/// What a nursery does when a child fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnFailure {
-    /// Cancels the other children.
-    #[default]
-    CancelSiblings,
-    /// Lets them finish.
-    WaitAll,
-}
-
-/// What a nursery is to be like. The default is what [`nursery`](crate::nursery) opens.
-#[derive(Debug, Clone, Default)]
-pub struct NurseryOptions {
-    pub(crate) name: Option<Arc<str>>,
-    pub(crate) on_failure: OnFailure,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) grace: Option<Duration>,
-    pub(crate) spawn_limit: Option<u64>,
-}
-
-impl NurseryOptions {
-    /// Cancels its children when one fails; no deadline, no limit.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// A name for messages.
-    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// What to do when a child fails.
-    pub fn on_failure(mut self, policy: OnFailure) -> Self {
-        self.on_failure = policy;
-        self
-    }
-
-    /// Cancels everything in it after this time.
-    pub fn deadline(mut self, after: Duration) -> Self {
-        self.deadline = Some(after);
-        self
-    }
-
-    /// How long children may go on after a cancellation before it interrupts them. Meanwhile [`is_cancelled`](crate::is_cancelled) tells them.
-    pub fn grace(mut self, time: Duration) -> Self {
-        self.grace = Some(time);
-        self
-    }
-
-    /// How many tasks may be spawned into it in all.
-    pub fn spawn_limit(mut self, tasks: u64) -> Self {
-        self.spawn_limit = Some(tasks);
-        self
-    }
-}
 
 /// Somebody to be woken by a cancellation.
 pub(crate) enum Member {
@@ -120,8 +66,10 @@ pub(crate) struct NurseryCore {
     /// The nursery around this one, and the place there. It ends later.
     outer: Option<ScopeRef>,
     place: AtomicU32,
-    /// Tasks spawned against the limit, if there is one.
-    spawned: AtomicU64,
+    /// What its tasks may spend, if that is limited. Nurseries that one task opens inside each other may share it.
+    account: Option<Arc<Account>>,
+    /// Whether and how many tasks may be spawned, if not everybody may.
+    gate: Option<Gate>,
     has_alarms: AtomicBool,
     inner: SpinLock<Inner>,
 }
@@ -151,6 +99,8 @@ impl NurseryCore {
     pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
         let outer = strand.scope.get();
+        let account = options.account(strand, outer, shared);
+        let gate = Gate::new(&options, account.is_some());
         let core = Arc::new_cyclic(|this: &Weak<Self>| Self {
             countdown: Countdown::new(),
             started: AtomicU64::new(0),
@@ -162,7 +112,8 @@ impl NurseryCore {
             shielded,
             outer,
             place: AtomicU32::new(0),
-            spawned: AtomicU64::new(0),
+            account,
+            gate,
             has_alarms: AtomicBool::new(false),
             inner: SpinLock::new(Inner::default()),
             options,
@@ -205,12 +156,38 @@ impl NurseryCore {
         moved.is_ok()
     }
 
+    /// What its tasks may spend, if that is limited.
+    #[inline(always)]
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_deref()
+    }
+
+    pub(crate) fn shared_account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
+    }
+
+    /// Whether the account is that of the nursery around it.
+    pub(crate) fn shares_account(&self) -> bool {
+        let outer = self.outer.and_then(|outer| outer.account().map(std::ptr::from_ref));
+        outer.is_some_and(|outer| self.account().is_some_and(|own| std::ptr::eq(own, outer)))
+    }
+
+    /// Whether whoever sits on `seat` opened it.
+    pub(crate) fn is_owned_by(&self, seat: &'static Seat) -> bool {
+        std::ptr::eq(self.owner, seat)
+    }
+
+    /// The nursery around it.
+    pub(crate) fn outer(&self) -> Option<ScopeRef> {
+        self.outer
+    }
+
     /// Counts a task that is about to be spawned, or says why it may not be.
     #[inline]
     pub(crate) fn admit(&self, strand: &Strand) -> Result<(), TaskError> {
         let state = NurseryState::from_bits(self.state.load(Relaxed));
-        if !state.takes_tasks() || self.options.spawn_limit.is_some() {
-            self.admit_slowly(state)?;
+        if !state.takes_tasks() || self.gate.is_some() || strand.meter.is_metered() {
+            self.admit_through_gate(strand, state)?;
         }
         if std::ptr::eq(strand.seat, self.owner) {
             self.started.store(self.started.load(Relaxed) + 1, Relaxed); // the owner alone writes it
@@ -220,19 +197,30 @@ impl NurseryCore {
         Ok(())
     }
 
-    #[cold]
-    fn admit_slowly(&self, state: NurseryState) -> Result<(), TaskError> {
-        let refusal = match (state, self.options.spawn_limit) {
-            (NurseryState::Cancelling | NurseryState::Cancelled, _) => Reason::Cancelled,
-            (state, _) if !state.takes_tasks() => Reason::NurseryNotActive { state },
-            (_, Some(limit)) if self.spawned.fetch_add(1, Relaxed) >= limit => Reason::SpawnBudgetExhausted { limit },
-            _ => return Ok(()),
+    #[inline(never)]
+    fn admit_through_gate(&self, strand: &Strand, state: NurseryState) -> Result<(), TaskError> {
+        let refusal = match state {
+            NurseryState::Cancelling | NurseryState::Cancelled => Some(Reason::Cancelled),
+            state if !state.takes_tasks() => Some(Reason::NurseryNotActive { state }),
+            _ => {
+                strand.charge_ops(1);
+                match &self.gate {
+                    Some(gate) => gate.admit(self, strand).err(),
+                    // A nursery without limits, lent to a task that has some: the task pays.
+                    None => strand.charge_spawn().err(),
+                }
+            }
         };
-        let error = TaskError::new(refusal, None).of_nursery(self.options.name.as_ref());
+        refusal.map_or(Ok(()), |reason| Err(self.refuse(reason)))
+    }
+
+    #[cold]
+    fn refuse(&self, reason: Reason) -> TaskError {
+        let error = TaskError::new(reason, None).of_nursery(self.options.name.as_ref());
         if !error.is_cancelled() {
             self.child_failed(error.clone());
         }
-        Err(error)
+        error
     }
 
     /// Tells that children ended; the last one wakes the owner. The nursery must not be touched after.
@@ -378,16 +366,30 @@ impl NurseryCore {
 
     /// Waits until the last child has ended, whatever happens; then the nursery is over.
     pub(crate) fn wait(&self, strand: &Strand) {
+        if let Some(account) = self.account()
+            && self.is_owned_by(strand.seat)
+            && !self.shares_account()
+        {
+            account.return_owners_share(strand);
+        }
         let ticket = strand.seat.ticket();
         if !self.countdown.close(self.started.load(Relaxed), ticket) {
             while strand.wait(ticket) == Woken::Kicked {} // whoever kicked also told our children
         }
-        self.end();
+        self.end(strand);
     }
 
-    /// The last child has ended.
-    fn end(&self) {
+    /// The last child has ended. `strand` is the owner's, or an undertaker's who waited in its place.
+    fn end(&self, strand: &Strand) {
         self.step(NurseryEvent::LastChildEnded);
+        if let Some(gate) = &self.gate {
+            gate.close(self.account());
+        }
+        if let Some(account) = &self.account
+            && !self.shares_account()
+        {
+            account.close(strand, self.is_owned_by(strand.seat));
+        }
         let alarms =
             if self.has_alarms.load(Relaxed) { std::mem::take(&mut self.inner.lock().alarms) } else { Vec::new() };
         alarms.into_iter().for_each(|key| self.shared.clock.clear(key));

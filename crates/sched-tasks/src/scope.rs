@@ -14,9 +14,11 @@ use std::{
 use vocab::{Priority, TaskId};
 
 use crate::{
+    budget::{Pool, Treasury},
     drive::{runtime, shared::Shared},
     error::{Reason, TaskError, TaskLabel},
-    nursery::{Body, NurseryCore, NurseryOptions},
+    nursery::{Body, NurseryCore},
+    options::NurseryOptions,
     raw::{
         scope as raw,
         task::{Handle, Identity},
@@ -288,6 +290,23 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// Cancels everything in the nursery, nested nurseries included, after this time.
     pub fn deadline(&self, after: Duration) {
         self.core.set_deadline(after);
+    }
+
+    /// Opens a desk at which tasks that have spent their budget wait for an answer.
+    ///
+    /// # Panics
+    /// If nothing in this nursery is limited: give it a [`budget`](NurseryOptions::budget).
+    pub fn treasury(&self) -> Treasury {
+        assert!(
+            self.core.account().is_some(),
+            "a nursery without a budget has no treasury; open it with `NurseryOptions::budget`"
+        );
+        Treasury::open(self.core.clone())
+    }
+
+    /// Where the nursery's budget is. None if nothing in it is limited.
+    pub fn pool(&self) -> Option<Pool> {
+        self.core.account().map(|account| account.pool())
     }
 
     /// Where the nursery stands.

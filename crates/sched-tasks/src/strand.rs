@@ -17,6 +17,7 @@ use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
+    budget::{Meter, Reading},
     decide,
     drive::{
         shared::{Shared, TaskIds},
@@ -57,6 +58,8 @@ pub(crate) struct Strand {
     pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
     pub(crate) open: Cell<Option<OpenRef>>,
+    /// What the task may still spend.
+    pub(crate) meter: Meter,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
@@ -94,6 +97,7 @@ impl Strand {
             has_locals: Cell::new(false),
             linger_credit: Cell::new(1),
             open: Cell::new(None),
+            meter: Meter::unmetered(),
         }
     }
 
@@ -222,6 +226,20 @@ impl Strand {
     /// Begins a task on this strand, in the nursery `scope`.
     #[inline]
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
+        self.occupy(running, scope);
+        if let (Some(account), Some(worker)) = (scope.account(), &self.worker) {
+            worker.open_meter(scope, account, &self.meter);
+        }
+    }
+
+    /// Goes on with a future that was polled before, with what it had left then.
+    pub(crate) fn begin_again(&self, running: Running, scope: ScopeRef, meter: &Reading) {
+        self.occupy(running, scope);
+        self.meter.put(meter);
+    }
+
+    #[inline]
+    fn occupy(&self, running: Running, scope: ScopeRef) {
         if let Some(worker) = &self.worker {
             worker.report_others_than(scope);
         }
@@ -230,16 +248,45 @@ impl Strand {
         self.running.set(Some(running));
     }
 
+    /// Puts the meter aside: the task goes on later, perhaps elsewhere. Nothing that was drawn for its nursery stays with this worker.
+    pub(crate) fn put_meter_aside(&self) -> Reading {
+        if let Some(worker) = &self.worker {
+            worker.report();
+        }
+        self.meter.take()
+    }
+
     /// Ends the task: nothing of it stays behind.
     #[inline]
     pub(crate) fn end(&self) {
         if self.enlisted.get().is_some() || self.shields.get() != 0 || self.unwinding.get() || self.has_locals.get() {
             self.clean_up();
         }
+        if self.meter.is_metered() {
+            self.close_meter();
+        }
         // An undertaker may wait here next, between tasks: it belongs to no nursery.
         self.scope.set(None);
         self.base.set(None);
         self.running.set(None);
+    }
+
+    #[inline]
+    fn close_meter(&self) {
+        let (Some(worker), Some(scope)) = (&self.worker, self.base.get()) else { return };
+        if let Some(account) = scope.account() {
+            worker.close_meter(scope, account, &self.meter);
+        }
+    }
+
+    /// The task's stack was lost, and with it what it had left: open nurseries on it may have had a part.
+    pub(crate) fn forfeit_meter(&self) {
+        if self.meter.is_metered() {
+            self.meter.take();
+            if let Some(account) = self.base.get().as_ref().and_then(|scope| scope.account()) {
+                account.holder_lost();
+            }
+        }
     }
 
     #[cold]
@@ -270,7 +317,7 @@ impl Strand {
 
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
-        self.begin(running, scope);
+        self.occupy(running, scope);
         self.shields.set(1);
         let outcome = catch_unwind(AssertUnwindSafe(drop));
         self.shields.set(0);

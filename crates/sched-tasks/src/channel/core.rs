@@ -140,6 +140,7 @@ impl<T> Core<T> {
     #[inline(always)]
     pub(super) fn send(&self, strand: &Strand, value: T, deadline: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
         strand.checkpoint();
+        strand.charge_channel_op();
         match self.try_send(value) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(value)) => Err(SendTimeoutError::Closed(value)),
@@ -185,6 +186,7 @@ impl<T> Core<T> {
     #[inline(always)]
     pub(super) fn recv(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         strand.checkpoint();
+        strand.charge_channel_op();
         match self.try_recv() {
             Ok(value) => Ok(value),
             Err(TryRecvError::Closed) => Err(RecvTimeoutError::Closed),

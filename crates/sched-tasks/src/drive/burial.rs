@@ -69,6 +69,7 @@ impl Worker {
 fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
     let running = lost.running.get().expect("only a task can overflow a fiber's stack");
     let error = TaskError::new(Reason::StackOverflow { stack_bytes }, Some(running.task().label()));
+    lost.forfeit_meter();
     lost.end();
     running.fail(error, strand);
 }

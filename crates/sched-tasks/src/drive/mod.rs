@@ -2,6 +2,7 @@
 
 mod burial;
 pub(crate) mod clock;
+mod dues;
 pub(crate) mod runtime;
 mod search;
 pub(crate) mod shared;

@@ -27,7 +27,7 @@ use crate::{
     MAX_WORKERS,
     decide::VictimStrategy,
     error::{BuildError, RunError, TaskError},
-    nursery::NurseryOptions,
+    options::NurseryOptions,
     panics, places,
     scope::{self, Nursery},
     strand::{self, Strand},
@@ -176,6 +176,7 @@ impl Builder {
             seed: self.seed,
             stack_bytes: self.stack_bytes,
             stacks,
+            grant: None,
             stopping: AtomicBool::new(false),
             process: std::process::id(),
         }));

@@ -10,6 +10,7 @@ use vocab::{Priority, TaskId};
 
 use super::{clock::Clock, stats::Counters, unblock::Pool};
 use crate::{
+    budget::Grant,
     decide::VictimStrategy,
     error::RunError,
     raw::task::{Runnable, RunnableRef},
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) seed: u64,
     pub(crate) stack_bytes: usize,
     pub(crate) stacks: &'static mech_fiber::Slab,
+    /// What a nursery gets that no task opened, if that is limited.
+    pub(crate) grant: Option<Grant>,
     pub(crate) stopping: AtomicBool,
     pub(crate) process: u32,
 }

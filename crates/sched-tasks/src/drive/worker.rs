@@ -24,6 +24,7 @@ use mech_fiber::{Fiber, Step};
 use mech_sync::{Deque, Home, Seat, Steal};
 
 use super::{
+    dues::Dues,
     shared::{Shared, TaskIds, WorkerSlot},
     stats,
 };
@@ -35,7 +36,6 @@ use crate::{
         current::{self},
         fibers::Fibers,
         local_queue::LocalQueue,
-        scope::ScopeRef,
         task::{Runnable, RunnableRef},
     },
     strand::{self, Strand},
@@ -74,8 +74,8 @@ pub(crate) struct Worker {
     found: Cell<Option<RunnableRef>>,
     tick: Cell<u32>,
     random: Cell<u64>,
-    /// Ended tasks of one nursery that it has not been told of.
-    ended: Cell<Option<(ScopeRef, u32)>>,
+    /// What it owes to a nursery; see `dues.rs`.
+    pub(super) dues: Dues,
     /// Fibers that stopped in the middle of an unwinding, in a destructor.
     pub(crate) stopped_unwinding: Cell<u32>,
     /// Undertakers of overflowed stacks, see `burial.rs`.
@@ -124,7 +124,7 @@ impl Worker {
             found: Cell::new(None),
             tick: Cell::new(0),
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
-            ended: Cell::new(None),
+            dues: Dues::none(),
             stopped_unwinding: Cell::new(0),
             burials: RefCell::default(),
         }
@@ -194,43 +194,6 @@ impl Worker {
             || !self.shared.urgent.is_empty()
             || !self.shared.injected.is_empty()
             || !self.shared.patient.is_empty()
-    }
-
-    /// Notes that a task of `scope` ended. Its nursery is told at the latest before anything of another nursery runs: until then whatever
-    /// runs here keeps that nursery open anyway.
-    #[inline]
-    pub(crate) fn tally(&self, scope: ScopeRef) {
-        match self.ended.get() {
-            Some((same, count)) if same == scope => self.ended.set(Some((scope, count + 1))),
-            Some((other, count)) => {
-                self.ended.set(Some((scope, 1)));
-                other.children_ended(count);
-            }
-            None => self.ended.set(Some((scope, 1))),
-        }
-    }
-
-    /// Tells the nursery whose tasks ended here.
-    #[inline(always)]
-    fn report(&self) {
-        if self.ended.get().is_some() {
-            self.report_now();
-        }
-    }
-
-    /// The same, unless it is `scope`, of which something is about to run.
-    #[inline(always)]
-    pub(crate) fn report_others_than(&self, scope: ScopeRef) {
-        if self.ended.get().is_some_and(|(ended, _)| ended != scope) {
-            self.report_now();
-        }
-    }
-
-    #[inline(never)]
-    fn report_now(&self) {
-        if let Some((scope, count)) = self.ended.take() {
-            scope.children_ended(count);
-        }
     }
 
     // ---- choosing ----
@@ -432,7 +395,7 @@ impl Worker {
                 self.resume(key, trunk);
             }
             Err(error) => {
-                let reason = Reason::MemoryBudgetExhausted { what: Arc::from(about_stacks(&error)) };
+                let reason = Reason::OutOfStacks { what: Arc::from(about_stacks(&error)) };
                 // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
                 let thread = strand::for_thread();
                 current::enter(&thread, || runnable.refuse(reason, &thread));

@@ -39,6 +39,7 @@ use super::{
     task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, VTable},
 };
 use crate::{
+    budget::Reading,
     drive::shared::Shared,
     error::TaskError,
     local::Locals,
@@ -68,6 +69,8 @@ struct Cell<F, T> {
 struct Rest<F> {
     future: ManuallyDrop<F>,
     locals: Locals,
+    /// What it has left to spend, between polls.
+    meter: Option<Box<Reading>>,
     place: u32,
 }
 
@@ -103,7 +106,12 @@ where
         state: AtomicU32::new(SCHEDULED),
         refs: AtomicU32::new(2),
         shared: scope.shared(),
-        rest: UnsafeCell::new(Rest { future: ManuallyDrop::new(future), locals: Locals::default(), place: NO_PLACE }),
+        rest: UnsafeCell::new(Rest {
+            future: ManuallyDrop::new(future),
+            locals: Locals::default(),
+            meter: None,
+            place: NO_PLACE,
+        }),
     });
     let pointer = cell.cast::<Runnable>();
     // SAFETY: just made and SCHEDULED, so nobody else will hand it out before it ran.
@@ -129,13 +137,22 @@ where
     }
     // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
-    strand.begin(Running::of(this, header), header.scope);
+    match rest.meter.take() {
+        Some(meter) => strand.begin_again(Running::of(this, header), header.scope, &meter),
+        None => strand.begin(Running::of(this, header), header.scope),
+    }
     strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
     // SAFETY: the future stays in this cell until it is dropped.
     let future = unsafe { Pin::new_unchecked(&mut *rest.future) };
-    let polled = catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))));
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        strand.start_funded();
+        future.poll(&mut Context::from_waker(&waker))
+    }));
     rest.locals = strand.locals.take();
     strand.has_locals.set(false);
+    if strand.meter.is_metered() && matches!(polled, Ok(Poll::Pending)) {
+        rest.meter = Some(Box::new(strand.put_meter_aside()));
+    }
     strand.end();
     match polled {
         Ok(Poll::Pending) => {

@@ -115,6 +115,11 @@ where
     let outcome =
         catch_unwind(AssertUnwindSafe(closure)).map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
     strand.end();
+    if half.scope.account().is_some()
+        && let Some(worker) = &strand.worker
+    {
+        worker.report(); // nobody counts a half: when it is done its nursery may end
+    }
     // SAFETY: as above.
     unsafe { *half.result.get() = Some(outcome) };
     tell(&half.completion);

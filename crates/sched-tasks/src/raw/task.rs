@@ -187,7 +187,10 @@ where
         Err(drop_unrun(closure, this, header, cancelled(header), strand))
     } else {
         strand.begin(Running::of(this, header), header.scope);
-        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            strand.start_funded();
+            closure()
+        }));
         strand.end();
         match outcome {
             Ok(Ok(value)) => Ok(value),

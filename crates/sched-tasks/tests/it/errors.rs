@@ -10,8 +10,8 @@ use std::{
 };
 
 use sched_tasks::{
-    Builder, NurseryOptions, NurseryState, OnFailure, Reason, RunError, Runtime, TaskError, channel, join, nursery,
-    nursery_with, run, sleep, yield_now,
+    Builder, Component, NurseryOptions, NurseryState, OnFailure, Reason, RunError, Runtime, TaskError, channel, join,
+    nursery, nursery_with, run, sleep, yield_now,
 };
 
 use crate::support::{spin_until, until, watch};
@@ -52,12 +52,18 @@ fn a_spawn_over_the_limit_fails_and_names_the_limit() {
             n.spawn(|| ran.fetch_add(1, SeqCst));
         }
         let refused = n.spawn(|| ran.fetch_add(100, SeqCst)).join().unwrap_err();
-        assert!(matches!(refused.reason(), Reason::SpawnBudgetExhausted { limit: 3 }), "{refused}");
+        assert!(
+            matches!(refused.reason(), Reason::BudgetExhausted { component: Component::Spawns, granted: 3, .. }),
+            "{refused}"
+        );
         says(&refused, &["the 3 tasks it may", "spawn_limit", "errors.rs"]);
         Ok(())
     })
     .unwrap_err();
-    assert!(matches!(error.reason(), Reason::SpawnBudgetExhausted { limit: 3 }), "{error}");
+    assert!(
+        matches!(error.reason(), Reason::BudgetExhausted { component: Component::Spawns, granted: 3, .. }),
+        "{error}"
+    );
     assert_eq!(ran.load(SeqCst), 3);
 }
 
@@ -83,7 +89,7 @@ fn more_blocked_fibers_than_stacks_is_an_error_of_those_that_got_none() {
         })
     });
     let error = outcome.unwrap().unwrap_err();
-    assert!(matches!(error.reason(), Reason::MemoryBudgetExhausted { .. }), "{error}");
+    assert!(matches!(error.reason(), Reason::OutOfStacks { .. }), "{error}");
     says(&error, &["4 stacks", "raise `max_fibers`"]);
     assert_eq!((finished.load(SeqCst), error.others().len()), (3, 16));
     spin_until(|| runtime.stacks().in_use == 0); // no worker keeps what the other might need

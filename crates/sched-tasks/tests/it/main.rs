@@ -1,6 +1,7 @@
 //! What tasks promise, one sentence a test.
 
 mod block_on;
+mod budgets;
 mod cancel;
 mod channels;
 mod channels_model;

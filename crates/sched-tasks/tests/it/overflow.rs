@@ -55,7 +55,7 @@ fn overflows_that_use_up_all_stacks_are_errors_and_never_a_hang() {
         match runtime.run(|| forever(0)).unwrap_err() {
             RunError::Task(error) if is_overflow(&error) => {}
             RunError::Task(error) => {
-                assert!(matches!(error.reason(), Reason::MemoryBudgetExhausted { .. }), "{error}");
+                assert!(matches!(error.reason(), Reason::OutOfStacks { .. }), "{error}");
                 refused += 1;
             }
             error => panic!("{error}"),

@@ -1,0 +1,485 @@
+//! A nursery's account: its pool, what its children get of it, and those who wait for more.
+//!
+//! # Invariants
+//! Whoever waits here is told: by a recharge, a refusal, a settlement that may have brought what it needs, a new period; or nobody is left who could, and
+//! then it does not wait.
+//! Two accounts are never locked at the same time.
+//!
+//! # Why they hold
+//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a purse is out, a treasurer
+//! is there, a period will end. Each of these, when it answers or goes away, takes the same lock and wakes the list.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    time::{Duration, Instant},
+};
+
+use mech_sync::{SpinLock, Ticket};
+use slab::Slab;
+use vocab::{Budget, Component, TaskId, UNLIMITED};
+
+use super::{
+    Answer, CHILD_BUDGET, Exhausted, Handler, Recharge,
+    meter::Reading,
+    pool::{Pool, Settlement},
+};
+use crate::{
+    drive::clock,
+    strand::{self, Strand},
+};
+
+/// Most children's budgets that a worker draws at a time.
+const PURSE_CHILDREN: u64 = 16;
+
+/// What somebody draws at a time who has no limit of its own.
+const SHARE: Budget = CHILD_BUDGET.spawns(16);
+
+/// What a nursery has to spend.
+pub(crate) struct Account {
+    /// What a child may spend without being recharged, and what it gets at first.
+    limit: Budget,
+    child: Budget,
+    recharge: Recharge,
+    handler: Option<Handler>,
+    period: Option<Duration>,
+    /// What it began with.
+    given: Budget,
+    source: Source,
+    /// The owner's meter, or what is left of it, until the nursery ends.
+    aside: Option<Reading>,
+    /// Somebody waits for what is in purses: they are to be returned.
+    wanted: AtomicBool,
+    /// A holder lost its stack and cannot settle.
+    lost: AtomicBool,
+    books: SpinLock<Books>,
+}
+
+struct Books {
+    pool: Pool,
+    /// Workers that have a purse.
+    purses: u32,
+    treasurers: u32,
+    /// Treasurers that wait for somebody to ask.
+    watchers: Vec<Ticket>,
+    waiting: Slab<Waiting>,
+    /// When the present period ends.
+    period_end: Option<Instant>,
+}
+
+/// A task that is exhausted and waits.
+struct Waiting {
+    ticket: Ticket,
+    exhausted: Exhausted,
+    /// It waits for a treasurer, who is to see it; not only for a settlement.
+    asks: bool,
+    /// A treasurer was told of it.
+    seen: bool,
+    answer: Option<Told>,
+}
+
+/// What a waiter is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Something came back: look again.
+    Look,
+    /// So much was drawn for it here.
+    Recharged(Budget),
+    /// It is to end.
+    Refused,
+}
+
+/// What became of a draw.
+pub(super) enum Draw {
+    Drawn(Budget),
+    /// There is not enough, but some may come back: the ticket is on the list, at this place.
+    Wait {
+        place: u32,
+        /// Then a new period begins.
+        until: Option<Instant>,
+    },
+    Dry,
+}
+
+/// How a nursery's account is to be.
+pub(crate) struct Terms {
+    /// What a child may spend, if somebody said so; else what it usually gets.
+    pub(crate) child: Option<Budget>,
+    pub(crate) usual_child: Budget,
+    pub(crate) recharge: Recharge,
+    pub(crate) handler: Option<Handler>,
+    pub(crate) period: Option<Duration>,
+}
+
+/// Where a pool comes from, and goes back to.
+pub(crate) enum Source {
+    /// From outside: nobody's budget becomes less.
+    Root(Budget),
+    /// The meter of the task that opens the nursery.
+    Meter,
+    /// The account of another nursery that the same task opened around it.
+    Account(Arc<Account>),
+}
+
+impl Account {
+    /// Opens an account with as much of `wanted` as the source has. A task that has a meter gets a new one, with a share of this pool, until the nursery ends.
+    pub(crate) fn open(terms: Terms, wanted: Option<Budget>, source: Source, strand: &Strand) -> Arc<Self> {
+        let Terms { child, usual_child, recharge, handler, period } = terms;
+        let wanted = wanted.unwrap_or(Budget::UNLIMITED);
+        let given = match &source {
+            Source::Root(most) => wanted.min(most),
+            Source::Meter => strand.meter.draw(&wanted),
+            Source::Account(around) => around.draw(&wanted),
+        };
+        // Nobody takes all there is at once: a child without a limit of its own draws share after share.
+        let share = |component: Component| match given[component] {
+            UNLIMITED => UNLIMITED,
+            given => (given / 10).clamp(1, SHARE[component].max(1)),
+        };
+        let mut shares = child.unwrap_or(usual_child);
+        for component in Component::ALL {
+            if child.is_none_or(|child| child[component] == UNLIMITED) && shares[component] > 0 {
+                shares.set(component, shares[component].min(share(component)));
+            }
+        }
+        let account = Self {
+            limit: child.unwrap_or(usual_child),
+            child: shares,
+            recharge,
+            handler,
+            period,
+            given,
+            aside: strand.meter.is_metered().then(|| strand.meter.take()),
+            source,
+            wanted: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            books: SpinLock::new(Books {
+                pool: Pool::new(given),
+                purses: 0,
+                treasurers: 0,
+                watchers: Vec::new(),
+                waiting: Slab::new(),
+                period_end: period.map(clock::due),
+            }),
+        };
+        if account.aside.is_some() {
+            let mut own = Budget::ZERO;
+            for component in [Component::Ops, Component::Memory, Component::ChannelOps, Component::Syscalls] {
+                own.set(component, share(component));
+            }
+            strand.meter.begin(&account.draw(&own)); // its spawns are the pool's
+        }
+        Arc::new(account)
+    }
+
+    /// What a child gets.
+    #[inline(always)]
+    pub(crate) fn child(&self) -> &Budget {
+        &self.child
+    }
+
+    /// Whether its pool gives more of a component to those who have spent theirs. Never of what they were granted nothing of.
+    pub(super) fn recharges(&self, component: Component) -> bool {
+        let by_policy = self.recharge == Recharge::FromPool || self.period.is_some();
+        match self.limit[component] {
+            0 => false,
+            UNLIMITED => true,
+            _ => by_policy,
+        }
+    }
+
+    pub(super) fn handler(&self) -> Option<&Handler> {
+        self.handler.as_ref()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Relaxed)
+    }
+
+    /// Where the pool stands.
+    pub(crate) fn pool(&self) -> Pool {
+        self.books.lock().pool
+    }
+
+    /// Draws for as many children as leaves enough for the other workers.
+    pub(crate) fn draw_purse(&self, workers: usize) -> Budget {
+        let mut books = self.books.lock();
+        let left = books.pool.left();
+        let share = |component: Component| match (self.child[component], left[component]) {
+            (0 | UNLIMITED, _) | (_, UNLIMITED) => PURSE_CHILDREN,
+            (child, left) => left / child / (4 * workers as u64),
+        };
+        let children = Component::ALL.into_iter().map(share).min().unwrap_or(1).clamp(1, PURSE_CHILDREN);
+        let mut wanted = Budget::ZERO;
+        for component in Component::ALL {
+            wanted.set(component, self.child[component].saturating_mul(children));
+        }
+        books.purses += 1;
+        books.pool.draw(&wanted)
+    }
+
+    /// Takes a worker's purse back.
+    pub(crate) fn return_purse(&self, purse: &Settlement) {
+        let waiting = {
+            let mut books = self.books.lock();
+            books.purses -= 1;
+            books.pool.settle(purse);
+            books.tell_to_look(&self.wanted)
+        };
+        wake(waiting);
+    }
+
+    /// Takes back what a task drew.
+    pub(crate) fn settle(&self, settlement: &Settlement) {
+        let waiting = {
+            let mut books = self.books.lock();
+            books.pool.settle(settlement);
+            books.tell_to_look(&self.wanted)
+        };
+        wake(waiting);
+    }
+
+    /// Pays for one to `most` spawns; 0 if there is none left.
+    pub(crate) fn charge_spawns(&self, most: u64) -> u64 {
+        let mut books = self.books.lock();
+        let bought = books.pool.left().spawns.min(most);
+        books.pool.charge(&Budget::ZERO.spawns(bought)).expect("no more than there is");
+        bought
+    }
+
+    /// How many spawns an owner may pay for at once. Few when they run out, so that none lie idle when others need them.
+    pub(crate) fn spawns_in_advance(&self) -> u64 {
+        const MOST: u64 = 64;
+        (self.books.lock().pool.left().spawns / MOST).clamp(1, MOST)
+    }
+
+    /// Takes back a charge that was not needed.
+    pub(crate) fn refund(&self, cost: &Budget) {
+        self.books.lock().pool.refund(cost);
+    }
+
+    /// Draws without waiting: as much of `wanted` as there is.
+    pub(crate) fn draw(&self, wanted: &Budget) -> Budget {
+        self.books.lock().pool.draw(wanted)
+    }
+
+    /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `ticket` is on the list.
+    pub(super) fn draw_or_wait(&self, exhausted: &Exhausted, wanted: &Budget, ticket: Ticket) -> Draw {
+        let now = self.period.map(|_| clock::due(Duration::ZERO));
+        let mut books = self.books.lock();
+        if let Some(now) = now {
+            books.begin_period(self.period, &self.given, now);
+        }
+        if books.pool.left()[exhausted.component] >= exhausted.missing {
+            return Draw::Drawn(books.pool.draw(wanted));
+        }
+        // Memory does not come back by itself, and more than a whole period's worth never comes.
+        let refills = exhausted.component != Component::Memory && self.given[exhausted.component] >= exhausted.missing;
+        let until = books.period_end.filter(|_| refills);
+        if books.purses == 0 && until.is_none() {
+            return Draw::Dry;
+        }
+        self.wanted.store(true, Release);
+        Draw::Wait { place: books.enlist(ticket, exhausted, false), until }
+    }
+
+    /// Waits for a treasurer, if there is one.
+    pub(super) fn ask_treasurer(&self, exhausted: &Exhausted, ticket: Ticket) -> Option<u32> {
+        let (place, watchers) = {
+            let mut books = self.books.lock();
+            if books.treasurers == 0 {
+                return None;
+            }
+            (books.enlist(ticket, exhausted, true), std::mem::take(&mut books.watchers))
+        };
+        wake(watchers);
+        Some(place)
+    }
+
+    /// What the waiter at `place` was told, who leaves.
+    pub(super) fn stop_waiting(&self, place: u32) -> Told {
+        let told = self.books.lock().waiting.remove(place as usize).answer;
+        told.unwrap_or(Told::Look)
+    }
+
+    /// An amount from further out goes through here to whoever asked.
+    pub(super) fn pass_down(&self, amount: &Budget) {
+        self.books.lock().pool.pass_down(amount);
+    }
+
+    /// Adds to the pool, and tells those who wait.
+    pub(crate) fn recharge(&self, amount: &Budget) {
+        let waiting = {
+            let mut books = self.books.lock();
+            books.pool.recharge(amount);
+            books.tell_to_look(&self.wanted)
+        };
+        wake(waiting);
+    }
+
+    // ---- treasurers ----
+
+    pub(super) fn treasurer_comes(&self) {
+        self.books.lock().treasurers += 1;
+    }
+
+    /// The last one leaves nobody waiting.
+    pub(super) fn treasurer_goes(&self) {
+        let refused = {
+            let mut books = self.books.lock();
+            books.treasurers -= 1;
+            let none_left = books.treasurers == 0;
+            books.tell(|waiting| (none_left && waiting.asks).then_some(Told::Look))
+        };
+        wake(refused);
+    }
+
+    /// The next who asks and of whom no treasurer has heard; else `ticket` is woken when there is one.
+    pub(super) fn next_exhausted(&self, ticket: Ticket) -> Option<Exhausted> {
+        let mut books = self.books.lock();
+        let fresh = books.waiting.iter_mut().find(|(_, waiting)| waiting.asks && !waiting.seen);
+        if let Some((_, waiting)) = fresh {
+            waiting.seen = true;
+            return Some(waiting.exhausted.clone());
+        }
+        books.watchers.push(ticket);
+        None
+    }
+
+    /// A treasurer does not wait any more.
+    pub(super) fn stop_watching(&self, ticket: Ticket) {
+        self.books.lock().watchers.retain(|watcher| !watcher.is_same(ticket));
+    }
+
+    /// Who waits for a treasurer.
+    pub(super) fn exhausted(&self) -> Vec<Exhausted> {
+        let books = self.books.lock();
+        let asking = |(_, waiting): (usize, &Waiting)| {
+            (waiting.asks && waiting.answer.is_none()).then(|| waiting.exhausted.clone())
+        };
+        books.waiting.iter().filter_map(asking).collect()
+    }
+
+    /// Whether this task waits for a treasurer.
+    pub(crate) fn is_exhausted(&self, task: TaskId) -> bool {
+        let books = self.books.lock();
+        books.waiting.iter().any(|(_, waiting)| waiting.exhausted.task.id == task)
+    }
+
+    /// A treasurer's answer. None: the task does not wait. Else what it was given.
+    pub(super) fn answer(&self, task: TaskId, answer: Answer) -> Option<Budget> {
+        let mut given = None;
+        let woken = {
+            let mut books = self.books.lock();
+            let asks =
+                |waiting: &Waiting| waiting.asks && waiting.answer.is_none() && waiting.exhausted.task.id == task;
+            let place = books.waiting.iter().find(|(_, waiting)| asks(waiting)).map(|(place, _)| place)?;
+            let told = match answer {
+                Answer::Ignore => return Some(Budget::ZERO),
+                Answer::Cancel => Told::Refused,
+                Answer::Recharge(amount) => {
+                    let drawn = books.pool.draw(&amount);
+                    given = Some(drawn);
+                    Told::Recharged(drawn)
+                }
+            };
+            let waiting = &mut books.waiting[place];
+            waiting.answer = Some(told);
+            waiting.ticket
+        };
+        wake(vec![woken]);
+        Some(given.unwrap_or(Budget::ZERO))
+    }
+
+    // ---- the end ----
+
+    /// A holder lost its stack.
+    pub(crate) fn holder_lost(&self) {
+        self.lost.store(true, Release);
+    }
+
+    /// The owner has nothing to do any more but wait for its children: they may have what it does not spend.
+    pub(crate) fn return_owners_share(&self, strand: &Strand) {
+        if self.aside.is_some() {
+            self.settle(&strand.meter.end());
+            strand.meter.begin(&Budget::ZERO);
+        }
+    }
+
+    /// The nursery is over: what is left goes back to where it came from. Without its owner, whose stack was lost, what the owner had is spent.
+    pub(crate) fn close(&self, strand: &Strand, by_owner: bool) {
+        if self.aside.is_some() {
+            if by_owner {
+                self.settle(&strand.meter.end());
+            } else {
+                self.holder_lost();
+            }
+        }
+        let pool = self.books.lock().pool;
+        let settlement = pool.close(self.lost.load(Acquire));
+        if let Source::Account(around) = &self.source {
+            around.settle(&settlement);
+        }
+        if let (Some(mut meter), true) = (self.aside, by_owner) {
+            if let Source::Meter = self.source {
+                // Whatever more than it gave came in through this nursery is accounted for where the owner drew its own.
+                meter.granted.recharge(&pool.granted().saturating_sub(&self.given));
+                meter.left.recharge(&settlement.left);
+            }
+            strand.meter.put(&meter);
+        }
+    }
+}
+
+impl Books {
+    fn enlist(&mut self, ticket: Ticket, exhausted: &Exhausted, asks: bool) -> u32 {
+        let waiting = Waiting { ticket, exhausted: exhausted.clone(), asks, seen: false, answer: None };
+        u32::try_from(self.waiting.insert(waiting)).expect("fewer than 2^32 tasks wait at a time")
+    }
+
+    /// Gives answers to those who have none, and returns whom to wake.
+    fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> Vec<Ticket> {
+        let mut woken = Vec::new();
+        for (_, waiting) in &mut self.waiting {
+            if waiting.answer.is_none()
+                && let Some(told) = answer(waiting)
+            {
+                waiting.answer = Some(told);
+                woken.push(waiting.ticket);
+            }
+        }
+        woken
+    }
+
+    fn tell_to_look(&mut self, wanted: &AtomicBool) -> Vec<Ticket> {
+        if !wanted.load(Relaxed) {
+            return Vec::new();
+        }
+        wanted.store(false, Relaxed);
+        self.tell(|waiting| (!waiting.asks).then_some(Told::Look))
+    }
+
+    /// Begins a new period if the last one is over. Periods nobody noticed are left out.
+    fn begin_period(&mut self, length: Option<Duration>, budget: &Budget, now: Instant) {
+        let (Some(length), Some(end)) = (length, self.period_end) else { return };
+        if now < end {
+            return;
+        }
+        let late = now.duration_since(end).as_nanos() / length.as_nanos().max(1);
+        let late = u32::try_from(late).unwrap_or(u32::MAX);
+        self.period_end = Some(end + length.saturating_mul(late) + length);
+        self.pool.replenish(budget);
+    }
+}
+
+fn wake(waiting: Vec<Ticket>) {
+    for ticket in waiting {
+        strand::wake(ticket, 0);
+    }
+}

@@ -1,0 +1,257 @@
+//! A meter: what the task that runs here may still spend.
+//!
+//! Only the strand's own thread touches it, so a charge is a load, a test and a store. A task without a budget has a meter too, which shows no end:
+//! the charge does not ask which kind it is.
+//!
+//! # Invariant
+//! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
+
+use std::cell::Cell;
+
+use vocab::{Budget, Shortage, UNLIMITED};
+
+use super::pool::Settlement;
+
+/// What is left of a task's budget.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    ops: Cell<u64>,
+    memory: Cell<u64>,
+    spawns: Cell<u64>,
+    channel_ops: Cell<u64>,
+    syscalls: Cell<u64>,
+    /// All that was drawn for it.
+    granted: Cell<Budget>,
+    /// Bytes allocated beyond what was left: an allocation cannot wait or unwind, so it is found at the next check.
+    overdraft: Cell<u64>,
+    metered: Cell<bool>,
+}
+
+/// A meter that was put aside: while its task owns an open nursery, or a future waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    pub(crate) granted: Budget,
+    pub(crate) left: Budget,
+    overdraft: u64,
+    metered: bool,
+}
+
+impl Reading {
+    /// Of a task without a budget.
+    pub(crate) const UNMETERED: Reading =
+        Reading { granted: Budget::UNLIMITED, left: Budget::UNLIMITED, overdraft: 0, metered: false };
+}
+
+impl Meter {
+    pub(crate) const fn unmetered() -> Self {
+        Self {
+            ops: Cell::new(UNLIMITED),
+            memory: Cell::new(UNLIMITED),
+            spawns: Cell::new(UNLIMITED),
+            channel_ops: Cell::new(UNLIMITED),
+            syscalls: Cell::new(UNLIMITED),
+            granted: Cell::new(Budget::UNLIMITED),
+            overdraft: Cell::new(0),
+            metered: Cell::new(false),
+        }
+    }
+
+    /// Whether the task has a budget.
+    #[inline(always)]
+    pub(crate) fn is_metered(&self) -> bool {
+        self.metered.get()
+    }
+
+    /// All that was drawn for the task.
+    pub(crate) fn granted(&self) -> Budget {
+        self.granted.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn left(&self) -> Budget {
+        Budget {
+            ops: self.ops.get(),
+            memory: self.memory.get(),
+            spawns: self.spawns.get(),
+            channel_ops: self.channel_ops.get(),
+            syscalls: self.syscalls.get(),
+        }
+    }
+
+    #[inline(always)]
+    fn set_left(&self, left: &Budget) {
+        self.ops.set(left.ops);
+        self.memory.set(left.memory);
+        self.spawns.set(left.spawns);
+        self.channel_ops.set(left.channel_ops);
+        self.syscalls.set(left.syscalls);
+    }
+
+    /// Begins a task that may spend `budget`.
+    #[inline(always)]
+    pub(crate) fn begin(&self, budget: &Budget) {
+        self.set_left(budget);
+        self.granted.set(*budget);
+        self.metered.set(true);
+    }
+
+    /// Ends it: what goes back to where it was drawn.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> Settlement {
+        let left = self.left();
+        let spent = self.granted.get().saturating_sub(&left);
+        self.put(&Reading::UNMETERED);
+        Settlement { left, spent }
+    }
+
+    /// Puts the reading aside.
+    pub(crate) fn take(&self) -> Reading {
+        let reading = Reading {
+            granted: self.granted.get(),
+            left: self.left(),
+            overdraft: self.overdraft.get(),
+            metered: self.metered.get(),
+        };
+        self.put(&Reading::UNMETERED);
+        reading
+    }
+
+    /// Goes on from a reading.
+    #[inline(always)]
+    pub(crate) fn put(&self, reading: &Reading) {
+        self.set_left(&reading.left);
+        self.granted.set(reading.granted);
+        self.overdraft.set(reading.overdraft);
+        self.metered.set(reading.metered);
+    }
+
+    /// Adds what was drawn for the task.
+    pub(crate) fn recharge(&self, amount: &Budget) {
+        let (mut granted, mut left) = (self.granted.get(), self.left());
+        granted.recharge(amount);
+        left.recharge(amount);
+        self.granted.set(granted);
+        let repaid = self.overdraft.get().min(left.memory);
+        self.overdraft.set(self.overdraft.get() - repaid);
+        left.memory -= repaid;
+        self.set_left(&left);
+    }
+
+    /// Gives a part of it away, to be brought back: what is drawn is less than `wanted` if there is less.
+    pub(crate) fn draw(&self, wanted: &Budget) -> Budget {
+        let mut left = self.left();
+        let drawn = left.min(wanted);
+        left.charge(&drawn).expect("no more than there is");
+        self.set_left(&left);
+        drawn
+    }
+
+    /// The common charges: so many of three components. False if there is too little of one: then nothing was taken.
+    #[inline(always)]
+    pub(crate) fn pay_ops(&self, ops: u64) -> bool {
+        let left = self.ops.get();
+        let enough = left >= ops;
+        if enough {
+            self.ops.set(left - ops);
+        }
+        enough
+    }
+
+    /// One operation of a channel.
+    #[inline(always)]
+    pub(crate) fn pay_channel_op(&self) -> bool {
+        let (ops, channel_ops) = (self.ops.get(), self.channel_ops.get());
+        let enough = ops != 0 && channel_ops != 0;
+        if enough {
+            self.ops.set(ops - 1);
+            self.channel_ops.set(channel_ops - 1);
+        }
+        enough
+    }
+
+    /// Any cost.
+    pub(crate) fn pay(&self, cost: &Budget) -> Result<(), Shortage> {
+        let mut left = self.left();
+        left.charge(cost)?;
+        self.set_left(&left);
+        Ok(())
+    }
+
+    /// Takes as much of `cost` as there is: for what cannot be stopped.
+    pub(crate) fn pay_what_there_is(&self, cost: &Budget) {
+        let mut left = self.left();
+        left.charge(&left.min(cost)).expect("no more than there is");
+        self.set_left(&left);
+    }
+
+    /// Bytes were allocated. False if that was more than was left, which is noted.
+    #[inline]
+    pub(crate) fn allocated(&self, bytes: u64) -> bool {
+        self.ops.set(self.ops.get().saturating_sub(1));
+        let left = self.memory.get();
+        if left >= bytes {
+            self.memory.set(left - bytes);
+            return true;
+        }
+        self.memory.set(0);
+        self.overdraft.set(self.overdraft.get().saturating_add(bytes - left));
+        false
+    }
+
+    /// Bytes were freed. They may have been somebody else's: nobody gets back more than was granted.
+    #[inline]
+    pub(crate) fn freed(&self, bytes: u64) {
+        let repaid = self.overdraft.get().min(bytes);
+        if repaid != 0 {
+            self.overdraft.set(self.overdraft.get() - repaid);
+        }
+        let left = self.memory.get().saturating_add(bytes - repaid);
+        self.memory.set(left.min(self.granted.get().memory));
+    }
+
+    /// How many bytes it is over.
+    #[inline(always)]
+    pub(crate) fn overdraft(&self) -> u64 {
+        self.overdraft.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_freed_is_never_more_than_was_granted() {
+        let meter = Meter::unmetered();
+        meter.begin(&Budget::ops(10).memory(100));
+        assert!(meter.allocated(60));
+        meter.freed(1000);
+        assert_eq!(meter.left().memory, 100);
+    }
+
+    #[test]
+    fn an_overdraft_is_repaid_first() {
+        let meter = Meter::unmetered();
+        meter.begin(&Budget::ops(10).memory(100));
+        assert!(!meter.allocated(130));
+        assert_eq!((meter.left().memory, meter.overdraft()), (0, 30));
+        meter.freed(40);
+        assert_eq!((meter.left().memory, meter.overdraft()), (10, 0));
+        assert!(!meter.allocated(20));
+        meter.recharge(&Budget::ZERO.memory(50));
+        assert_eq!((meter.left().memory, meter.overdraft()), (40, 0));
+    }
+
+    #[test]
+    fn a_task_settles_what_it_spent() {
+        let meter = Meter::unmetered();
+        meter.begin(&Budget::ops(10).channel_ops(2));
+        assert!(meter.pay_ops(3) && meter.pay_channel_op());
+        assert!(!meter.pay_ops(7), "6 are left");
+        assert_eq!(
+            meter.end(),
+            Settlement { left: Budget::ops(6).channel_ops(1), spent: Budget::ops(4).channel_ops(1) }
+        );
+        assert!(!meter.is_metered());
+    }
+}

@@ -1,0 +1,153 @@
+//! Budgets: what tasks may spend, where it comes from, and what happens when it is gone.
+//!
+//! ```text
+//!   a root's grant ──► pool of a nursery ──draw──► purse of a worker ──► meter of a task ──► spent
+//!                           ▲   ▲                        │                  │    │
+//!                           │   └────────── settle ──────┴──────────────────┘    │ opens a nursery
+//!                           └──────────── its pool comes out of the meter ───────┘
+//! ```
+//!
+//! Every nursery inside a task that has a budget takes its pool out of that task's meter, so no depth of nesting makes budget. See `pool.rs` for the law.
+
+mod account;
+mod exhausted;
+mod meter;
+mod pool;
+mod treasury;
+
+use std::{fmt, sync::Arc};
+
+use vocab::{Budget, Component};
+
+pub(crate) use self::{
+    account::{Account, Source, Terms},
+    meter::{Meter, Reading},
+};
+pub use self::{
+    pool::{Pool, Settlement},
+    treasury::Treasury,
+};
+use crate::{
+    error::TaskLabel,
+    strand::{self, Strand},
+};
+
+/// What a child gets, if nobody says otherwise: SPEC-021 §8.2.
+pub const CHILD_BUDGET: Budget = Budget::ops(10_000).memory(1 << 20).channel_ops(100).syscalls(10);
+
+/// What a nursery gets that nobody is around to pay for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grant {
+    pub(crate) pool: Budget,
+    pub(crate) child: Budget,
+}
+
+/// Whether tasks that have spent their budget get more from their nursery's pool by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recharge {
+    /// No: what a task was given is its limit.
+    #[default]
+    Never,
+    /// Yes, another share each time, while there is some: the pool is the limit. The task goes to the back of its line.
+    FromPool,
+}
+
+/// A task that has spent its budget and cannot go on.
+#[derive(Debug, Clone)]
+pub struct Exhausted {
+    /// Who.
+    pub task: TaskLabel,
+    /// Of what.
+    pub component: Component,
+    /// How much it had been given in all.
+    pub granted: u64,
+    /// How much more it needs at least.
+    pub missing: u64,
+}
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { task, component, granted, missing } = self;
+        write!(f, "{task} has spent its {component}: {granted} were granted, {missing} more are needed")
+    }
+}
+
+/// What to do about an exhausted task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It gets so much more, as far as the nursery has it.
+    Recharge(Budget),
+    /// It ends, with [`Reason::BudgetExhausted`](crate::Reason::BudgetExhausted).
+    Cancel,
+    /// Not my business: somebody else may answer. If nobody can, it ends.
+    Ignore,
+}
+
+/// Somebody who answers for exhausted tasks; see [`NurseryOptions::on_exhausted`](crate::NurseryOptions::on_exhausted).
+pub(crate) type Handler = Arc<dyn Fn(&Exhausted) -> Answer + Send + Sync>;
+
+/// Charges the running task for `ops` operations of its own, and ends it if it was cancelled. A task that has not so much left stops here until it gets more; if
+/// nobody gives it any, it ends with [`Reason::BudgetExhausted`](crate::Reason::BudgetExhausted).
+///
+/// ```
+/// use bursar::{Budget, Component, NurseryOptions, Reason, charge, nursery_with};
+///
+/// let options = NurseryOptions::new().task_budget(Budget::ops(1_000));
+/// let outcome = nursery_with(options, |n| {
+///     n.spawn(|| {
+///         loop {
+///             charge(10); // what one round is worth
+///         }
+///     })
+///     .join()
+/// });
+/// let error = outcome.unwrap_err();
+/// assert!(matches!(error.reason(), Reason::BudgetExhausted { component: Component::Ops, granted: 1_000, .. }));
+/// ```
+#[inline]
+pub fn charge(ops: u64) {
+    strand::with(|strand| {
+        strand.charge_ops(ops);
+        strand.checkpoint();
+    });
+}
+
+/// What the running task may still spend. Unlimited if it has no budget.
+pub fn budget_left() -> Budget {
+    strand::with(|strand| if strand.meter.is_metered() { strand.meter.left() } else { Budget::UNLIMITED })
+}
+
+impl Strand {
+    /// A task whose pool was dry when it was to begin asks first.
+    #[inline(always)]
+    pub(crate) fn start_funded(&self) {
+        if self.meter.left().ops == 0 {
+            self.pay_slowly(&Budget::ops(1));
+        }
+    }
+
+    /// Pays for operations.
+    #[inline(always)]
+    pub(crate) fn charge_ops(&self, ops: u64) {
+        if self.meter.overdraft() != 0 || !self.meter.pay_ops(ops) {
+            self.pay_slowly(&Budget::ops(ops));
+        }
+    }
+
+    /// Pays for an operation of a channel.
+    #[inline(always)]
+    pub(crate) fn charge_channel_op(&self) {
+        if !self.meter.pay_channel_op() {
+            self.pay_slowly(&vocab::Operation::ChannelSend.cost());
+        }
+    }
+
+    /// Pays for a call of the operating system.
+    #[inline]
+    pub(crate) fn charge_syscall(&self) {
+        let cost = vocab::Operation::FileIo.cost();
+        if self.meter.pay(&cost).is_err() {
+            self.pay_slowly(&cost);
+        }
+    }
+}

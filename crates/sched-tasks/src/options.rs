@@ -1,0 +1,176 @@
+//! What a nursery is to be like.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use vocab::Budget;
+
+use crate::{
+    budget::{Account, Answer, CHILD_BUDGET, Exhausted, Handler, Recharge, Source, Terms},
+    drive::shared::Shared,
+    raw::scope::ScopeRef,
+    strand::Strand,
+};
+
+/// What a nursery does when a child fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// Cancels the other children.
+    #[default]
+    CancelSiblings,
+    /// Lets them finish.
+    WaitAll,
+}
+
+/// What a nursery is to be like. The default is what [`nursery`](crate::nursery) opens.
+#[derive(Clone, Default)]
+pub struct NurseryOptions {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) grace: Option<Duration>,
+    pub(crate) spawn_limit: Option<u64>,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) task_budget: Option<Budget>,
+    pub(crate) period: Option<Duration>,
+    pub(crate) recharge: Option<Recharge>,
+    pub(crate) on_exhausted: Option<Handler>,
+}
+
+impl NurseryOptions {
+    /// Cancels its children when one fails; no deadline, no limit.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A name for messages.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// What to do when a child fails.
+    pub fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = policy;
+        self
+    }
+
+    /// Cancels everything in it after this time.
+    pub fn deadline(mut self, after: Duration) -> Self {
+        self.deadline = Some(after);
+        self
+    }
+
+    /// How long children may go on after a cancellation before it interrupts them. Meanwhile [`is_cancelled`](crate::is_cancelled) tells them.
+    pub fn grace(mut self, time: Duration) -> Self {
+        self.grace = Some(time);
+        self
+    }
+
+    /// How many tasks may be spawned into it in all.
+    pub fn spawn_limit(mut self, tasks: u64) -> Self {
+        self.spawn_limit = Some(tasks);
+        self
+    }
+
+    /// What its tasks may spend in all. If the caller has a budget itself, this comes out of it, and is no more than it has; what is not spent goes back when
+    /// the nursery ends.
+    ///
+    /// Each task gets a share, by default up to 10,000 operations, 1 MiB, no spawns, 100 channel operations and 10 calls of the system, but not more than a tenth of
+    /// all, and another when that is spent; see [`task_budget`](Self::task_budget) and [`recharge`](Self::recharge).
+    ///
+    /// ```
+    /// use bursar::{Budget, NurseryOptions, charge, nursery_with};
+    ///
+    /// let options = NurseryOptions::new().name("plugin-7").budget(Budget::ops(1_000_000).spawns(10));
+    /// let outcome = nursery_with(options, |n| n.spawn(|| loop { charge(1) }).join());
+    /// let error: Result<(), _> = outcome;
+    /// assert!(error.unwrap_err().to_string().contains("ops"));
+    /// ```
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// What each of its tasks may spend; what a task does not spend goes back into the pool. Unless [`recharge`](Self::recharge) says otherwise, this is the
+    /// limit: there is no second share.
+    pub fn task_budget(mut self, budget: Budget) -> Self {
+        self.task_budget = Some(budget);
+        self
+    }
+
+    /// The [`budget`](Self::budget) is there again after every `period`: what was not spent is not saved, and memory comes back only when it is freed. Tasks
+    /// that have spent theirs wait for the next period.
+    pub fn period(mut self, period: Duration) -> Self {
+        self.period = Some(period);
+        self
+    }
+
+    /// Whether tasks that have spent their share get another from the pool. Default: yes, unless there is a [`task_budget`](Self::task_budget).
+    pub fn recharge(mut self, policy: Recharge) -> Self {
+        self.recharge = Some(policy);
+        self
+    }
+
+    /// Asks `handler` about every task that has spent its budget and gets no more from the pool. It is called on the exhausted task, and should be quick; for answers
+    /// that take time see [`Nursery::treasury`](crate::Nursery::treasury).
+    pub fn on_exhausted(mut self, handler: impl Fn(&Exhausted) -> Answer + Send + Sync + 'static) -> Self {
+        self.on_exhausted = Some(Arc::new(handler));
+        self
+    }
+
+    /// The account of a nursery that `strand` opens with these options inside `outer`. None: nothing is limited.
+    pub(crate) fn account(
+        &self,
+        strand: &Strand,
+        outer: Option<ScopeRef>,
+        shared: &'static Shared,
+    ) -> Option<Arc<Account>> {
+        let says_something = self.budget.is_some()
+            || self.task_budget.is_some()
+            || self.recharge.is_some()
+            || self.on_exhausted.is_some();
+        let owned =
+            outer.filter(|outer| outer.is_owned_by(strand.seat)).and_then(|outer| outer.shared_account().cloned());
+        let profile = shared.grant.filter(|_| outer.is_none());
+        if !says_something {
+            match owned {
+                Some(account) => return Some(account), // the same task's nurseries: one account for both
+                None if !strand.meter.is_metered() && profile.is_none() => return None,
+                None => {}
+            }
+        }
+        let usual = shared.grant.map_or(CHILD_BUDGET, |grant| grant.child);
+        let terms = Terms {
+            child: self.task_budget,
+            usual_child: usual,
+            recharge: self.recharge.unwrap_or(match self.task_budget {
+                Some(_) => Recharge::Never,
+                None => Recharge::FromPool,
+            }),
+            handler: self.on_exhausted.clone(),
+            period: self.period,
+        };
+        let source = match owned {
+            Some(account) => Source::Account(account),
+            None if strand.meter.is_metered() => Source::Meter,
+            None => Source::Root(profile.map_or(Budget::UNLIMITED, |grant| grant.pool)),
+        };
+        Some(Account::open(terms, self.budget, source, strand))
+    }
+}
+
+impl fmt::Debug for NurseryOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NurseryOptions")
+            .field("name", &self.name)
+            .field("on_failure", &self.on_failure)
+            .field("deadline", &self.deadline)
+            .field("grace", &self.grace)
+            .field("spawn_limit", &self.spawn_limit)
+            .field("budget", &self.budget)
+            .field("task_budget", &self.task_budget)
+            .field("period", &self.period)
+            .field("recharge", &self.recharge)
+            .finish_non_exhaustive()
+    }
+}
