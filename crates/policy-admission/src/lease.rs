@@ -43,10 +43,16 @@ impl<T: Terms> Lease<T> {
         self.node.label.as_ref()
     }
 
-    /// Whether it still holds. One load and one comparison.
+    /// Whether it still holds; if not, that is a refusal, and the log gets it. One load and one comparison.
     #[inline]
     pub fn check(&self) -> Result<(), CapError> {
         self.node.check()
+    }
+
+    /// Whether it still holds, for who only wants to know.
+    #[inline]
+    pub fn is_alive(&self) -> bool {
+        self.node.is_alive()
     }
 }
 

@@ -15,6 +15,7 @@ fn the_log_tells_who_got_what_from_whom_in_order() {
     lease.acquire_tasks(1).unwrap_err();
     guest.delegate().unwrap_err();
     tenant.revoke();
+    assert!(!lease.is_alive() && !guest.is_alive() && root.is_alive()); // to look is no use
     lease.check().unwrap_err();
     ledger.revoke(guest.id()).unwrap_err();
     ledger.refuse(CapError::NoBudgetCapability, Some(&Arc::from("plugin-8")));

@@ -218,7 +218,7 @@ fn run(tasks: u64, budget: Budget, steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn counters_follow_the_model_and_return_to_zero(tasks in amount(), budget in budget(), steps in steps()) {

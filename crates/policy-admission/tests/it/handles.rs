@@ -77,11 +77,8 @@ fn a_holder_can_revoke_by_name_what_it_derived_and_nothing_else() {
     let ledger = Ledger::new();
     let root = ledger.grant(tasks(10));
     let (mine, other) = (root.attenuate(open(5)).unwrap(), root.attenuate(open(5)).unwrap());
-    let (below, deeper) = {
-        let below = mine.attenuate(open(5)).unwrap();
-        let deeper = below.delegate().unwrap();
-        (below, deeper)
-    };
+    let below = mine.attenuate(open(5)).unwrap();
+    let deeper = below.delegate().unwrap();
     let not_mine = |id| Err(CapError::NotDerived { id, from: mine.id() });
     assert_eq!(mine.revoke_derived(other.id()), not_mine(other.id()));
     assert_eq!(mine.revoke_derived(root.id()), not_mine(root.id()));
@@ -90,8 +87,10 @@ fn a_holder_can_revoke_by_name_what_it_derived_and_nothing_else() {
     assert_eq!(mine.revoke_derived(deeper.id()), Err(CapError::Stale { id: deeper.id() }));
     assert_eq!((below.check(), deeper.check().is_err()), (Ok(()), true));
     // One that is revoked itself revokes nothing any more, also where its slot has a new occupant.
+    drop((deeper, below));
     mine.revoke();
     let next = root.attenuate(open(1)).unwrap();
+    assert_eq!(next.id().to_bits() as u32, mine.id().to_bits() as u32);
     let below_next = next.delegate().unwrap();
     assert!(mine.revoke_derived(below_next.id()).is_err());
     assert_eq!(below_next.check(), Ok(()));

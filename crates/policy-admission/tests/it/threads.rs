@@ -54,7 +54,9 @@ fn threads_that_take_and_give_never_exceed_any_limit() {
                 let mut dice = Dice(seed);
                 let mut mine: Vec<(usize, u64)> = Vec::new();
                 let give = |(at, got)| {
-                    chain(at).for_each(|node| drop(held[node].fetch_sub(got, SeqCst)));
+                    for node in chain(at) {
+                        held[node].fetch_sub(got, SeqCst);
+                    }
                     leases[at].release_tasks(got);
                 };
                 for _ in 0..20_000 {
