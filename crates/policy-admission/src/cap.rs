@@ -1,0 +1,241 @@
+//! The handle of a capability.
+//!
+//! # Invariant
+//! A [`Cap`] comes from a ledger or from another `Cap`, and then its terms are within that one's. There is no other way to make one, and none
+//! to copy one.
+//!
+//! # Why it holds
+//! Its field is private, it is neither `Clone` nor `Default`, and the crate forbids `unsafe`. Only `Ledger::grant` and [`Cap::derive`] call
+//! `Cap::new`, and `derive` meets the terms. Checked by the examples below, which must not compile, and by
+//! `no_sequence_of_derivations_and_revocations_widens_authority`.
+
+use std::{fmt, sync::Arc};
+
+use vocab::{Budget, Component};
+
+use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Terms, node::Node};
+
+/// Whether anything may be derived from a capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Delegation {
+    /// Its holder may attenuate and delegate it.
+    Allowed,
+    /// Its holder may use it, and revoke it. Nothing may be derived from it.
+    Final,
+}
+
+/// Terms, with whom they are for and whether they may be passed on. A wish: it grants nothing.
+///
+/// ```
+/// use policy_admission::{CapSpawn, Delegation, Grant, Ledger};
+///
+/// let root = Ledger::new().grant(CapSpawn::new());
+/// let team = Grant::new(CapSpawn::new().max_tasks(100)).label("team").delegation(Delegation::Allowed);
+/// let team = root.attenuate(team)?;
+/// let member = team.attenuate(CapSpawn::new().max_tasks(10))?; // without a word, it cannot be passed on
+/// assert!(member.attenuate(CapSpawn::new()).is_err());
+/// # Ok::<(), policy_admission::CapError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Grant<T: Terms> {
+    pub(crate) terms: T,
+    pub(crate) delegation: Option<Delegation>,
+    pub(crate) label: Option<Arc<str>>,
+}
+
+impl<T: Terms> Grant<T> {
+    /// These terms.
+    pub const fn new(terms: T) -> Self {
+        Self { terms, delegation: None, label: None }
+    }
+
+    /// Whether it may be passed on. Unsaid, a capability granted by a ledger may, and a derived one may not.
+    #[must_use]
+    pub fn delegation(mut self, delegation: Delegation) -> Self {
+        self.delegation = Some(delegation);
+        self
+    }
+
+    /// How many bytes of a label are kept: the log remembers labels that tenants chose, and has to stay small.
+    pub const LABEL_BYTES_MAX: usize = 128;
+
+    /// For whom: the log shows it. Unsaid, a derived capability has the label of the one above.
+    #[must_use]
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        let label = label.as_ref();
+        self.label = Some(label[..label.floor_char_boundary(Self::LABEL_BYTES_MAX)].into());
+        self
+    }
+}
+
+impl<T: Terms> From<T> for Grant<T> {
+    fn from(terms: T) -> Self {
+        Self::new(terms)
+    }
+}
+
+/// Authority that cannot be forged, only narrowed.
+///
+/// Dropping it ends it, if nothing was derived from it and the runtime has no lease of it; else with the last of those. What was derived from
+/// it goes on: only [`revoke`](Cap::revoke) takes that back.
+///
+/// It cannot be made from terms,
+/// ```compile_fail,E0308
+/// use policy_admission::{Cap, CapSpawn};
+/// let forged: Cap<CapSpawn> = CapSpawn::new();
+/// ```
+/// nor converted from them,
+/// ```compile_fail,E0277
+/// use policy_admission::{Cap, CapSpawn};
+/// let forged: Cap<CapSpawn> = CapSpawn::new().into();
+/// ```
+/// nor written down,
+/// ```compile_fail,E0451
+/// use policy_admission::{Cap, CapSpawn};
+/// let forged: Cap<CapSpawn> = Cap { node: todo!() };
+/// ```
+/// nor constructed,
+/// ```compile_fail,E0624
+/// use policy_admission::{Cap, CapSpawn};
+/// let forged = Cap::<CapSpawn>::new(todo!());
+/// ```
+/// nor taken from a default,
+/// ```compile_fail,E0277
+/// use policy_admission::{Cap, CapSpawn};
+/// fn default<T: Default>() -> T { T::default() }
+/// let forged = default::<Cap<CapSpawn>>();
+/// ```
+/// nor cloned,
+/// ```compile_fail,E0277
+/// use policy_admission::{Cap, CapSpawn, Ledger};
+/// fn copy<T: Clone>(one: &T) -> T { one.clone() }
+/// let root = Ledger::new().grant(CapSpawn::new());
+/// let forged = copy(&root);
+/// ```
+/// nor widened to another kind,
+/// ```compile_fail,E0308
+/// use policy_admission::{Cap, CapBudget, CapSpawn, Ledger};
+/// let spawn: Cap<CapSpawn> = Ledger::new().grant(CapSpawn::new());
+/// let budget: Cap<CapBudget> = spawn;
+/// ```
+/// and where one is needed, terms are none.
+/// ```compile_fail,E0308
+/// use policy_admission::{CapSpawn, Ledger};
+/// let lease = Ledger::new().lease(&CapSpawn::new());
+/// ```
+/// Its holder cannot count its use down.
+/// ```compile_fail,E0599
+/// use policy_admission::{CapSpawn, Ledger};
+/// let root = Ledger::new().grant(CapSpawn::new().max_tasks(1));
+/// root.release_tasks(1);
+/// ```
+#[must_use = "a capability that is dropped is gone"]
+pub struct Cap<T: Terms> {
+    node: Arc<Node<T>>,
+}
+
+impl<T: Terms> Cap<T> {
+    pub(crate) fn new(node: Node<T>) -> Self {
+        Self { node: Arc::new(node) }
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node<T>> {
+        &self.node
+    }
+
+    /// Its name.
+    pub fn id(&self) -> CapId {
+        self.node.id
+    }
+
+    /// What it allows.
+    pub fn terms(&self) -> &T {
+        &self.node.terms
+    }
+
+    /// Whether anything may be derived from it.
+    pub fn delegation(&self) -> Delegation {
+        self.node.delegation
+    }
+
+    /// For whom it is, if that was said.
+    pub fn label(&self) -> Option<&Arc<str>> {
+        self.node.label.as_ref()
+    }
+
+    /// Whether it still holds; if not, that is a refusal, and the log gets it. One load and one comparison.
+    #[inline]
+    pub fn check(&self) -> Result<(), CapError> {
+        self.node.check()
+    }
+
+    /// Whether it still holds, for who only wants to know.
+    #[inline]
+    pub fn is_alive(&self) -> bool {
+        self.node.is_alive()
+    }
+
+    /// Derives one that allows what both this one and the grant allow, hence never more than this one.
+    ///
+    /// Its use counts here too: the limits of this one bind the sum of everything derived from it.
+    ///
+    /// Refused if this one was revoked, or is [`Delegation::Final`]. That holds for the narrowest wish too: a holder who may not pass on
+    /// authority may not pass on a part of it. The runtime passes a task's capabilities to its children without deriving.
+    pub fn attenuate(&self, grant: impl Into<Grant<T>>) -> Result<Cap<T>, CapError> {
+        self.derive(grant.into(), AuditEvent::Attenuated)
+    }
+
+    /// Derives one with the same terms, to give away and to revoke later. Refused as in [`attenuate`](Self::attenuate).
+    pub fn delegate(&self) -> Result<Cap<T>, CapError> {
+        self.derive(Grant::new(self.node.terms), AuditEvent::Delegated)
+    }
+
+    fn derive(&self, grant: Grant<T>, event: AuditEvent) -> Result<Cap<T>, CapError> {
+        let Node { id, terms, delegation, label, ledger, .. } = &*self.node;
+        self.check()?;
+        if *delegation == Delegation::Final {
+            return Err(self.node.refuse(CapError::NotDelegatable { id: *id }));
+        }
+        let label = grant.label.or_else(|| label.clone());
+        let delegation = grant.delegation.unwrap_or(Delegation::Final);
+        let node = ledger.enter(Some(&self.node), terms.meet(&grant.terms), delegation, label, event);
+        // The first look saves the lock; this one is under it.
+        node.map(Cap::new).ok_or_else(|| self.node.refuse(CapError::Revoked { id: *id }))
+    }
+
+    /// Ends it and everything derived from it, at once: how many capabilities that were. Of one that ended before, 0.
+    ///
+    /// What runs by it goes on to its end and is counted until then; nothing new starts.
+    pub fn revoke(&self) -> usize {
+        self.node.ledger.revoke_own(&self.node)
+    }
+
+    /// Ends the capability of that name, which was derived from this one, and everything derived from it.
+    pub fn revoke_derived(&self, id: CapId) -> Result<usize, CapError> {
+        self.node.ledger.revoke_below(Some(self.node.id), id)
+    }
+}
+
+impl Cap<CapSpawn> {
+    /// How many tasks run by it and by everything derived from it. Without a limit nobody counts, and this is 0.
+    pub fn tasks_in_use(&self) -> u64 {
+        self.node.in_use(0)
+    }
+}
+
+impl Cap<CapBudget> {
+    /// How much can still be drawn, by the limits of this one and of those above.
+    pub fn left(&self) -> Budget {
+        let mut left = Budget::ZERO;
+        for (which, component) in Component::ALL.into_iter().enumerate() {
+            left.set(component, self.node.left(which));
+        }
+        left
+    }
+}
+
+impl<T: Terms> fmt::Debug for Cap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cap({}, {:?})", self.node.id, self.node.terms)
+    }
+}

@@ -1,0 +1,55 @@
+//! May it run: capabilities, profiles, and a log of who was refused.
+//!
+//! Room: policy. Knows budgets and names; knows nothing of tasks, workers or clocks.
+//!
+//! *Terms* ([`CapSpawn`], [`CapBudget`], [`CapChannel`], [`CapExecutor`]) say what is allowed and allow nothing. A [`Ledger`] turns terms
+//! into a [`Cap`], which cannot be forged or copied; from a `Cap` others are derived, never wider. The runtime counts use through a
+//! [`Lease`]; limits bind the sum of everything derived. Revoking reaches everything derived, at once.
+//!
+//! ```
+//! use policy_admission::{CapError, CapSpawn, Delegation, Grant, Ledger};
+//! use vocab::Budget;
+//!
+//! let ledger = Ledger::new(); // the runtime's
+//! let root = ledger.grant(CapSpawn::new().max_tasks(1000));
+//!
+//! // A tenant that cannot hurt the others, and may have tenants of its own.
+//! let terms = CapSpawn::new().max_tasks(100).task_budget(Budget::ops(1_000_000).memory(64 << 20));
+//! let tenant = root.attenuate(Grant::new(terms).label("plugin-7").delegation(Delegation::Allowed))?;
+//! let guest = tenant.attenuate(CapSpawn::new().max_tasks(5_000))?; // the wish is larger than what there is
+//! assert_eq!(guest.terms().get_max_tasks(), 100);
+//!
+//! // The runtime starts tasks: the guest's are the tenant's too.
+//! let lease = ledger.lease(&guest)?;
+//! assert_eq!(lease.acquire_tasks(60)?, 60);
+//! assert_eq!(ledger.lease(&tenant)?.acquire_tasks(60)?, 40);
+//! assert_eq!(lease.acquire_tasks(1), Err(CapError::TaskLimitExceeded { limit: 100, in_use: 100 }));
+//!
+//! // Enough.
+//! assert_eq!(tenant.revoke(), 2);
+//! assert_eq!(lease.check(), Err(CapError::Revoked { id: guest.id() }));
+//! lease.release_tasks(60); // what runs, ends, and is counted until then
+//! assert_eq!(root.tasks_in_use(), 40);
+//! # Ok::<(), CapError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod arena;
+mod audit;
+mod cap;
+mod error;
+mod id;
+mod lease;
+mod ledger;
+mod node;
+mod profile;
+mod terms;
+
+pub use audit::{AuditEvent, AuditRecord, AuditTotals};
+pub use cap::{Cap, Delegation, Grant};
+pub use error::{CapError, CapErrorKind, ChannelLimit, ExecutorLimit};
+pub use id::CapId;
+pub use lease::{ChannelPermit, ExecutorPermit, Lease};
+pub use ledger::Ledger;
+pub use profile::{BudgetRule, Capabilities, ParseProfileError, Profile, Recharge, Scheduler, Sovereign};
+pub use terms::{CapBudget, CapChannel, CapExecutor, CapSpawn, Kind, Terms};

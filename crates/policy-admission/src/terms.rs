@@ -1,0 +1,309 @@
+//! What a capability allows, as plain values.
+//!
+//! # Invariant
+//! Terms grant nothing: anybody may write any. Only a [`Ledger`](crate::Ledger) turns the first into a capability, and every later
+//! one is a [`meet`](Terms::meet), which is within both of what it was made from.
+
+use std::{fmt, sync::atomic::AtomicU64};
+
+use vocab::{Budget, Component, UNLIMITED};
+
+/// The four kinds of capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// See [`CapSpawn`].
+    Spawn,
+    /// See [`CapBudget`].
+    Budget,
+    /// See [`CapChannel`].
+    Channel,
+    /// See [`CapExecutor`].
+    Executor,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Spawn => "CapSpawn",
+            Kind::Budget => "CapBudget",
+            Kind::Channel => "CapChannel",
+            Kind::Executor => "CapExecutor",
+        })
+    }
+}
+
+/// What the four kinds of terms have in common. Sealed: the runtime asks for these four and no others.
+pub trait Terms: sealed::Counted + Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// Which of the four it is.
+    const KIND: Kind;
+
+    /// Of every limit the narrower.
+    #[must_use]
+    fn meet(&self, other: &Self) -> Self;
+
+    /// Whether it allows nothing that `other` does not.
+    fn is_within(&self, other: &Self) -> bool {
+        self.meet(other) == *self
+    }
+}
+
+pub(crate) mod sealed {
+    use super::AtomicU64;
+
+    /// How use is counted: so many counters, each with a limit. One without a limit is not counted.
+    pub trait Counted {
+        type Counters: AsRef<[AtomicU64]> + Default + Send + Sync + 'static;
+        fn limit(&self, which: usize) -> u64;
+    }
+}
+
+/// May start tasks: so many at a time, each with at most such a budget.
+///
+/// ```
+/// use policy_admission::{CapSpawn, Terms};
+/// use vocab::Budget;
+///
+/// let terms = CapSpawn::new().max_tasks(100).task_budget(Budget::ops(1_000_000).memory(64 << 20));
+/// assert!(terms.is_within(&CapSpawn::new()));
+/// // A request above the limit is clamped, not refused.
+/// assert_eq!(terms.clamp(Budget::ops(u64::MAX)), Budget::ops(1_000_000));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapSpawn {
+    max_tasks: u64,
+    task_budget: Budget,
+}
+
+/// May recharge budgets: so much in all, until it is put back.
+///
+/// ```
+/// use policy_admission::CapBudget;
+/// use vocab::Budget;
+///
+/// assert_eq!(CapBudget::new().limit(Budget::ops(5)).get_limit(), Budget::ops(5));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapBudget {
+    limit: Budget,
+}
+
+/// May open channels: so many at a time, each holding so many messages.
+///
+/// ```
+/// use policy_admission::CapChannel;
+///
+/// let terms = CapChannel::new().max_channels(8).max_buffer(1024);
+/// assert_eq!((terms.get_max_channels(), terms.get_max_buffer()), (8, 1024));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapChannel {
+    max_channels: u64,
+    max_buffer: u64,
+}
+
+/// May start executors: so many workers, and threads for calls that block, at a time.
+///
+/// ```
+/// use policy_admission::CapExecutor;
+///
+/// let terms = CapExecutor::new().max_workers(2).max_blocking_threads(16);
+/// assert_eq!((terms.get_max_workers(), terms.get_max_blocking_threads()), (2, 16));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapExecutor {
+    max_workers: usize,
+    max_blocking_threads: usize,
+}
+
+impl CapSpawn {
+    /// Without any limit.
+    pub const fn new() -> Self {
+        Self { max_tasks: UNLIMITED, task_budget: Budget::UNLIMITED }
+    }
+
+    /// At most so many tasks at a time.
+    #[must_use]
+    pub const fn max_tasks(mut self, tasks: u64) -> Self {
+        self.max_tasks = tasks;
+        self
+    }
+
+    /// At most such a budget for each.
+    #[must_use]
+    pub const fn task_budget(mut self, budget: Budget) -> Self {
+        self.task_budget = budget;
+        self
+    }
+
+    /// How many tasks at a time.
+    pub const fn get_max_tasks(&self) -> u64 {
+        self.max_tasks
+    }
+
+    /// The largest budget of a task.
+    pub const fn get_task_budget(&self) -> Budget {
+        self.task_budget
+    }
+
+    /// The budget that a task gets whose spawner asks for `requested`.
+    #[must_use]
+    pub fn clamp(&self, requested: Budget) -> Budget {
+        self.task_budget.min(&requested)
+    }
+}
+
+impl CapBudget {
+    /// Without any limit.
+    pub const fn new() -> Self {
+        Self { limit: Budget::UNLIMITED }
+    }
+
+    /// So much in all.
+    #[must_use]
+    pub const fn limit(mut self, limit: Budget) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// How much in all.
+    pub const fn get_limit(&self) -> Budget {
+        self.limit
+    }
+}
+
+impl CapChannel {
+    /// Without any limit.
+    pub const fn new() -> Self {
+        Self { max_channels: UNLIMITED, max_buffer: UNLIMITED }
+    }
+
+    /// At most so many channels at a time.
+    #[must_use]
+    pub const fn max_channels(mut self, channels: u64) -> Self {
+        self.max_channels = channels;
+        self
+    }
+
+    /// At most so many messages waiting in each.
+    #[must_use]
+    pub const fn max_buffer(mut self, messages: u64) -> Self {
+        self.max_buffer = messages;
+        self
+    }
+
+    /// How many channels at a time.
+    pub const fn get_max_channels(&self) -> u64 {
+        self.max_channels
+    }
+
+    /// How many messages in each.
+    pub const fn get_max_buffer(&self) -> u64 {
+        self.max_buffer
+    }
+}
+
+impl CapExecutor {
+    /// Without any limit.
+    pub const fn new() -> Self {
+        Self { max_workers: usize::MAX, max_blocking_threads: usize::MAX }
+    }
+
+    /// At most so many workers.
+    #[must_use]
+    pub const fn max_workers(mut self, workers: usize) -> Self {
+        self.max_workers = workers;
+        self
+    }
+
+    /// At most so many threads for calls that block.
+    #[must_use]
+    pub const fn max_blocking_threads(mut self, threads: usize) -> Self {
+        self.max_blocking_threads = threads;
+        self
+    }
+
+    /// How many workers.
+    pub const fn get_max_workers(&self) -> usize {
+        self.max_workers
+    }
+
+    /// How many threads for calls that block.
+    pub const fn get_max_blocking_threads(&self) -> usize {
+        self.max_blocking_threads
+    }
+}
+
+/// The default is [`new`](CapSpawn::new): no limit. It is a wish; what it meets has the limits.
+macro_rules! default_is_new {
+    ($($terms:ident)*) => {$(
+        impl Default for $terms {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    )*};
+}
+default_is_new!(CapSpawn CapBudget CapChannel CapExecutor);
+
+impl Terms for CapSpawn {
+    const KIND: Kind = Kind::Spawn;
+    fn meet(&self, other: &Self) -> Self {
+        Self { max_tasks: self.max_tasks.min(other.max_tasks), task_budget: self.task_budget.min(&other.task_budget) }
+    }
+}
+
+impl Terms for CapBudget {
+    const KIND: Kind = Kind::Budget;
+    fn meet(&self, other: &Self) -> Self {
+        Self { limit: self.limit.min(&other.limit) }
+    }
+}
+
+impl Terms for CapChannel {
+    const KIND: Kind = Kind::Channel;
+    fn meet(&self, other: &Self) -> Self {
+        Self {
+            max_channels: self.max_channels.min(other.max_channels),
+            max_buffer: self.max_buffer.min(other.max_buffer),
+        }
+    }
+}
+
+impl Terms for CapExecutor {
+    const KIND: Kind = Kind::Executor;
+    fn meet(&self, other: &Self) -> Self {
+        Self {
+            max_workers: self.max_workers.min(other.max_workers),
+            max_blocking_threads: self.max_blocking_threads.min(other.max_blocking_threads),
+        }
+    }
+}
+
+impl sealed::Counted for CapSpawn {
+    type Counters = [AtomicU64; 1];
+    fn limit(&self, _tasks: usize) -> u64 {
+        self.max_tasks
+    }
+}
+
+impl sealed::Counted for CapBudget {
+    type Counters = [AtomicU64; 5];
+    fn limit(&self, which: usize) -> u64 {
+        self.limit[Component::ALL[which]]
+    }
+}
+
+impl sealed::Counted for CapChannel {
+    type Counters = [AtomicU64; 1];
+    fn limit(&self, _channels: usize) -> u64 {
+        self.max_channels
+    }
+}
+
+impl sealed::Counted for CapExecutor {
+    type Counters = [AtomicU64; 2];
+    fn limit(&self, which: usize) -> u64 {
+        let limit = [self.max_workers, self.max_blocking_threads][which];
+        if limit == usize::MAX { UNLIMITED } else { limit as u64 }
+    }
+}

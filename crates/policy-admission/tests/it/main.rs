@@ -1,0 +1,9 @@
+//! Nobody gets more than was granted.
+
+mod audit;
+mod authority_model;
+mod counting_model;
+mod errors;
+mod handles;
+mod threads;
+mod uses;

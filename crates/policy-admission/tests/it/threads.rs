@@ -1,0 +1,215 @@
+//! Many threads at once. What they hold is counted a second time here, added after taking and subtracted before giving back, so it
+//! is never more than what is really out.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering::*},
+    },
+    thread,
+};
+
+use policy_admission::{Cap, CapBudget, CapError, CapSpawn, Delegation, Grant, Lease, Ledger};
+use vocab::Budget;
+
+const THREADS: u64 = 4;
+
+/// Numbers that look random; the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % sides
+    }
+}
+
+fn open(max: u64) -> Grant<CapSpawn> {
+    Grant::new(CapSpawn::new().max_tasks(max)).delegation(Delegation::Allowed)
+}
+
+#[test]
+fn threads_that_take_and_give_never_exceed_any_limit() {
+    // One root, two in the middle, four leaves; each level could take more than the one above allows.
+    const PARENT: [Option<usize>; 7] = [None, Some(0), Some(0), Some(1), Some(1), Some(2), Some(2)];
+    const LIMIT: [u64; 7] = [7, 5, 5, 3, 4, 3, 4];
+    let ledger = Ledger::new();
+    let mut caps: Vec<Cap<CapSpawn>> = Vec::new();
+    for (parent, limit) in PARENT.into_iter().zip(LIMIT) {
+        let cap = match parent {
+            Some(parent) => caps[parent].attenuate(open(limit)).unwrap(),
+            None => ledger.grant(open(limit)),
+        };
+        caps.push(cap);
+    }
+    let leases: Vec<_> = caps.iter().map(|cap| ledger.lease(cap).unwrap()).collect();
+    let held: [AtomicU64; 7] = Default::default();
+    let chain = |at| std::iter::successors(Some(at), |&at: &usize| PARENT[at]);
+    let granted = AtomicU64::new(0);
+
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let (leases, held, granted) = (&leases, &held, &granted);
+            scope.spawn(move || {
+                let mut dice = Dice(seed);
+                let mut mine: Vec<(usize, u64)> = Vec::new();
+                let give = |(at, got)| {
+                    for node in chain(at) {
+                        held[node].fetch_sub(got, SeqCst);
+                    }
+                    leases[at].release_tasks(got);
+                };
+                for _ in 0..20_000 {
+                    let at = dice.roll(7) as usize;
+                    let want = 1 + dice.roll(4);
+                    match leases[at].acquire_tasks(want) {
+                        Ok(got) => {
+                            assert!((1..=want).contains(&got));
+                            granted.fetch_add(got, Relaxed);
+                            mine.push((at, got));
+                            for node in chain(at) {
+                                let out = held[node].fetch_add(got, SeqCst) + got;
+                                assert!(out <= LIMIT[node], "{out} of {} at {node}, seed {seed}", LIMIT[node]);
+                            }
+                        }
+                        Err(CapError::TaskLimitExceeded { limit, in_use }) => assert_eq!(limit, in_use),
+                        Err(other) => panic!("{other}, seed {seed}"),
+                    }
+                    if mine.len() > 1 || dice.roll(2) == 0 {
+                        mine.drain(..).for_each(give);
+                    }
+                }
+                mine.drain(..).for_each(give);
+            });
+        }
+    });
+    assert!(granted.into_inner() > 1_000, "hardly anything was granted");
+    for (lease, limit) in leases.iter().zip(LIMIT) {
+        assert_eq!((lease.tasks_in_use(), lease.tasks_left()), (0, limit));
+    }
+    assert_eq!(leases[0].acquire_tasks(100), Ok(7));
+}
+
+#[test]
+fn no_budget_is_made_or_lost_by_threads_that_draw_and_put_back() {
+    let ledger = Ledger::new();
+    let limit = Budget::ops(100_000).memory(50_000).syscalls(9);
+    let root = ledger.grant(CapBudget::new().limit(limit));
+    let caps: Vec<_> = (0..THREADS).map(|_| root.attenuate(CapBudget::new().limit(limit)).unwrap()).collect();
+    let spent: Vec<Budget> = thread::scope(|scope| {
+        let spenders: Vec<_> = caps
+            .iter()
+            .zip(0..)
+            .map(|(cap, seed)| {
+                let lease = ledger.lease(cap).unwrap();
+                scope.spawn(move || {
+                    let mut dice = Dice(seed);
+                    let mut spent = Budget::ZERO;
+                    for _ in 0..5_000 {
+                        let want = Budget::ops(dice.roll(40)).memory(dice.roll(40)).syscalls(dice.roll(3));
+                        let Ok(drawn) = lease.draw(want) else { continue };
+                        let part = drawn.min(&Budget::ops(dice.roll(40)).memory(dice.roll(10)).syscalls(dice.roll(2)));
+                        lease.put_back(drawn.saturating_sub(&part));
+                        spent.recharge(&part);
+                    }
+                    spent
+                })
+            })
+            .collect();
+        spenders.into_iter().map(|spender| spender.join().unwrap()).collect()
+    });
+    let mut total = root.left();
+    spent.iter().for_each(|spent| total.recharge(spent));
+    assert_eq!(total, limit);
+    assert_eq!(root.left().syscalls, 0); // they did fight for it
+}
+
+#[test]
+fn a_use_that_starts_after_a_revocation_is_refused_on_every_thread() {
+    for round in 0..50 {
+        let ledger = Ledger::new();
+        let root = ledger.grant(open(100));
+        let middle = root.attenuate(open(50)).unwrap();
+        let leaves: Vec<_> = (0..THREADS).map(|_| middle.attenuate(open(50)).unwrap()).collect();
+        let revoked = AtomicBool::new(false);
+        let started = Barrier::new(THREADS as usize + 1);
+        thread::scope(|scope| {
+            for leaf in &leaves {
+                let lease: Lease<CapSpawn> = ledger.lease(leaf).unwrap();
+                let (revoked, started) = (&revoked, &started);
+                scope.spawn(move || {
+                    let mut uses = 0;
+                    loop {
+                        let too_late = revoked.load(SeqCst);
+                        match lease.acquire_tasks(1) {
+                            Ok(permits) => {
+                                assert!(!too_late, "a revoked capability was used, round {round}");
+                                lease.release_tasks(permits);
+                            }
+                            Err(error) => {
+                                assert_eq!(error, CapError::Revoked { id: lease.id() });
+                                break;
+                            }
+                        }
+                        uses += 1;
+                        if uses == 10 {
+                            started.wait(); // so that the revocation falls among uses
+                        }
+                    }
+                });
+            }
+            started.wait();
+            assert_eq!(middle.revoke(), 1 + THREADS as usize);
+            revoked.store(true, SeqCst);
+        });
+        assert_eq!((root.tasks_in_use(), middle.tasks_in_use()), (0, 0));
+        assert_eq!(root.check(), Ok(()));
+    }
+}
+
+#[test]
+fn what_is_derived_while_its_parent_is_revoked_does_not_escape() {
+    for round in 0..200 {
+        let ledger = Ledger::with_audit(4);
+        let root = ledger.grant(open(100));
+        let start = Barrier::new(3);
+        let derived: Vec<_> = thread::scope(|scope| {
+            let derive = || {
+                start.wait();
+                let mut derived = Vec::new();
+                while let Ok(cap) = root.attenuate(open(3)) {
+                    derived.extend(cap.delegate());
+                    derived.push(cap);
+                }
+                derived
+            };
+            let threads = [scope.spawn(derive), scope.spawn(derive)];
+            start.wait();
+            thread::yield_now();
+            root.revoke();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let escaped = derived.iter().filter(|cap| cap.check().is_ok()).count();
+        assert_eq!((escaped, ledger.live()), (0, 0), "round {round}, of {}", derived.len());
+    }
+}
+
+#[test]
+fn threads_that_derive_and_drop_leave_only_the_root() {
+    let ledger = Ledger::with_audit(4);
+    let root = ledger.grant(open(100));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..5_000 {
+                    let child = root.attenuate(open(5)).unwrap();
+                    let grandchild = child.delegate().unwrap();
+                    drop(child);
+                    assert_eq!(grandchild.check(), Ok(()));
+                }
+            });
+        }
+    });
+    assert_eq!(ledger.live(), 1);
+    assert!(ledger.slots() <= 1 + 2 * THREADS as usize, "{}", ledger.slots());
+}
