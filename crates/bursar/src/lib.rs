@@ -345,6 +345,16 @@ pub use sched_tasks::{
 #[doc(inline)]
 pub use sched_tasks::{Elapsed, Sleep, Unblock, block_on, sleep_async, timeout, unblock, unblock_async};
 
+// ---- budgets ----
+#[doc(inline)]
+pub use bursar_macros::budgeted;
+
+/// What `#[budgeted]` writes into functions. Not for people: it changes without notice.
+#[doc(hidden)]
+pub mod __budget {
+    pub use sched_tasks::Fuel;
+}
+
 // ---- storage of a task ----
 #[doc(inline)]
 pub use sched_tasks::{FiberLocal, fiber_local};
