@@ -104,3 +104,122 @@ fn unless_told(attributes: &mut Vec<Attribute>, budget: impl FnOnce() -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn outcome(mut item: Item) -> std::result::Result<String, Vec<String>> {
+        let weaver = Weaver { fuel: parse_quote!(Fuel), interval: None };
+        match budget(&mut item, &weaver) {
+            Ok(()) => Ok(item.into_token_stream().to_string()),
+            Err(errors) => Err(errors.into_iter().map(|error| error.to_string()).collect()),
+        }
+    }
+
+    #[test]
+    fn what_has_no_budget_is_refused_by_name() {
+        for (item, refusal) in [
+            (
+                parse_quote!(
+                    const fn f() {}
+                ),
+                CONST,
+            ),
+            (
+                parse_quote!(
+                    extern "C" fn f() {}
+                ),
+                FOREIGN,
+            ),
+            (
+                parse_quote!(
+                    extern "C" fn f() {}
+                ),
+                FOREIGN,
+            ),
+            (
+                parse_quote!(
+                    extern "system" fn f() {}
+                ),
+                FOREIGN,
+            ),
+            (
+                parse_quote!(
+                    struct S;
+                ),
+                NOT_A_FUNCTION,
+            ),
+            (
+                parse_quote!(
+                    mod elsewhere;
+                ),
+                ELSEWHERE,
+            ),
+            (
+                parse_quote!(
+                    fn f();
+                ),
+                NO_BODY,
+            ),
+            (
+                parse_quote!(
+                    mod m {
+                        mod elsewhere;
+                    }
+                ),
+                ELSEWHERE,
+            ),
+            (
+                parse_quote!(
+                    trait T {
+                        const fn f() {}
+                    }
+                ),
+                CONST,
+            ),
+        ] {
+            assert_eq!(outcome(item), Err(vec![refusal.to_owned()]));
+        }
+    }
+
+    #[test]
+    fn all_refusals_are_told_at_once() {
+        let item = parse_quote!(impl S {
+            const fn a() {}
+            fn b() {}
+            extern "C" fn c() {}
+        });
+        assert_eq!(outcome(item), Err(vec![CONST.to_owned(), FOREIGN.to_owned()]));
+    }
+
+    #[test]
+    fn what_is_exempt_loses_the_mark_and_nothing_else() {
+        let item = parse_quote!(
+            mod m {
+                #[inline]
+                #[bursar::budgeted(skip)]
+                const fn f() {}
+            }
+        );
+        let plain: Item = parse_quote!(
+            mod m {
+                #[inline]
+                const fn f() {}
+            }
+        );
+        assert_eq!(outcome(item), Ok(plain.into_token_stream().to_string()));
+    }
+
+    #[test]
+    fn an_attribute_of_its_own_is_left_for_later() {
+        let item: Item = parse_quote!(impl S {
+            #[budgeted(interval = 3)]
+            fn f() {}
+        });
+        assert_eq!(outcome(item.clone()), Ok(item.into_token_stream().to_string()));
+    }
+}

@@ -100,14 +100,113 @@ fn interval() -> u32 {
 /// Charges the running task. May stop it: for a while or, by unwinding, for ever.
 #[inline]
 fn spend(_ops: u32) {
+    #[cfg(test)]
+    tests::spent(_ops);
     strand::with(Strand::checkpoint);
 }
 
 /// Charges the running task, without stopping it.
 #[inline]
-fn note(_ops: u32) {}
+fn note(_ops: u32) {
+    #[cfg(test)]
+    tests::noted(_ops);
+}
 
 #[inline(always)]
 fn alarmed() -> bool {
     ALARM.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::RefCell,
+        panic::{catch_unwind, resume_unwind},
+    };
+
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    enum Told {
+        Spent(u32),
+        Noted(u32),
+    }
+    use Told::{Noted, Spent};
+
+    thread_local! {
+        static TOLD: RefCell<Vec<Told>> = const { RefCell::new(Vec::new()) };
+        /// A check that is told so much unwinds.
+        static FATAL: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn spent(ops: u32) {
+        TOLD.with_borrow_mut(|told| told.push(Spent(ops)));
+        if FATAL.get() == Some(ops) {
+            resume_unwind(Box::new("stopped"));
+        }
+    }
+
+    pub(super) fn noted(ops: u32) {
+        TOLD.with_borrow_mut(|told| told.push(Noted(ops)));
+    }
+
+    fn iterate(interval: u32, iterations: u32) {
+        let mut fuel = Fuel::enter_every(interval);
+        for _ in 0..iterations {
+            fuel.tick();
+        }
+    }
+
+    #[test]
+    fn a_check_comes_every_interval_and_the_rest_is_noted_at_the_end() {
+        iterate(4, 10);
+        assert_eq!(TOLD.take(), [Spent(1), Spent(4), Spent(4), Noted(2)]);
+        iterate(4, 8);
+        assert_eq!(TOLD.take(), [Spent(1), Spent(4), Spent(4)], "nothing is left to note");
+    }
+
+    #[test]
+    fn an_unwinding_check_is_not_told_twice() {
+        FATAL.set(Some(4));
+        assert!(catch_unwind(|| iterate(4, 10)).is_err());
+        assert_eq!(TOLD.take(), [Spent(1), Spent(4)]);
+    }
+
+    #[test]
+    fn an_unwinding_entry_is_told_once() {
+        FATAL.set(Some(1));
+        assert!(catch_unwind(|| iterate(4, 10)).is_err());
+        assert_eq!(TOLD.take(), [Spent(1)]);
+    }
+
+    #[test]
+    fn an_alarm_makes_the_next_iteration_check() {
+        let mut fuel = Fuel::enter();
+        fuel.tick();
+        fuel.tick();
+        assert_eq!(TOLD.take(), [Spent(1)]);
+        ALARM.set(true);
+        fuel.tick();
+        ALARM.set(false);
+        assert_eq!(TOLD.take(), [Spent(3)]);
+        fuel.tick();
+        drop(fuel);
+        assert_eq!(TOLD.take(), [Noted(1)]);
+    }
+
+    #[test]
+    fn an_await_checks_and_costs_nothing_itself() {
+        let mut fuel = Fuel::enter();
+        fuel.tick();
+        assert_eq!(Fuel::awaiting("the future", &mut fuel), "the future");
+        fuel.at_await();
+        drop(fuel);
+        assert_eq!(TOLD.take(), [Spent(1), Spent(1), Spent(0)]);
+    }
+
+    #[test]
+    fn an_interval_of_nothing_is_one() {
+        iterate(0, 2);
+        assert_eq!(TOLD.take(), [Spent(1), Spent(1), Spent(1)]);
+    }
 }

@@ -248,6 +248,7 @@ fn constants_are_left_alone() {
 }
 
 #[budgeted(crate = super::ledger)]
+#[allow(clippy::never_loop)]
 fn unwinds() -> Infallible {
     loop {
         std::panic::resume_unwind(Box::new(()));

@@ -18,7 +18,7 @@ twins! {
             if steps == limit {
                 return None;
             }
-            n = if n % 2 == 0 { n / 2 } else { n.checked_mul(3)?.checked_add(1)? };
+            n = if n & 1 == 0 { n / 2 } else { n.checked_mul(3)?.checked_add(1)? };
             steps += 1;
         }
         Some(steps)

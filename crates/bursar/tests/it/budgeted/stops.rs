@@ -1,6 +1,7 @@
 //! What has no checkpoint of its own can be cancelled.
 
 use std::{
+    future::ready,
     hint::black_box,
     sync::{
         Arc,
@@ -10,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bursar::{Runtime, TaskError, budgeted, channel, nursery};
+use bursar::{Runtime, TaskError, block_on, budgeted, channel, nursery};
 
 /// Far longer than a cancellation takes, so that a loop that does not heed it fails the test and does not hang it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -53,6 +54,11 @@ fn endless_calls(signs: &Signs) {
 fn endless_closure(signs: &Signs) {
     let turn_for_ever = || while !signs.turn() {};
     black_box(turn_for_ever)();
+}
+
+#[budgeted(interval = 4_294_967_295)] // so that only awaits check
+async fn endless_awaits(signs: &Signs) {
+    while !ready(signs.turn()).await {}
 }
 
 /// A task runs `endless`; another, on another worker, cancels both.
@@ -100,4 +106,9 @@ fn endless_calls_are_cancelled() {
 #[test]
 fn a_closure_that_loops_is_cancelled() {
     is_stopped(endless_closure);
+}
+
+#[test]
+fn endless_awaits_are_cancelled_though_none_is_pending() {
+    is_stopped(|signs| block_on(endless_awaits(signs)));
 }
