@@ -1,5 +1,6 @@
 //! The workloads, one a file: ours first, the peers below it, then the bars.
 
+mod budgeted;
 mod fib;
 mod park_fibers;
 mod park_futures;
@@ -42,6 +43,7 @@ pub const ALL: &[Workload] = &[
     Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
     Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
     Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
+    Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
 ];
 
 /// The workload of that name.
@@ -79,7 +81,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale"
+             stream park-fibers park-futures steal scale budgeted"
         );
     }
 }

@@ -21,6 +21,7 @@
 //! | call code that blocks a thread | [`unblock`] |
 //! | use futures, yours or other people's | [`Nursery::spawn_async`], [`block_on`] |
 //! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
+//! | stop a loop that has no checkpoint | [`budgeted`] |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
 //!
 //! # Guide
@@ -307,7 +308,7 @@
 //! ## Limits and guarantees
 //!
 //! - **A started fiber never changes threads.** `Rc`, thread-locals and guards on its stack stay valid while it waits. Unstarted tasks and futures do move.
-//! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint.
+//! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint. [`budgeted`] writes them.
 //! - **Nobody starves** of those that are ready: a task that yields goes to the back, and every worker regularly looks at its oldest task and at the shared queue.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
 //! - **An idle runtime sleeps.** No thread polls.
@@ -351,6 +352,16 @@ pub use sched_tasks::{
 // ---- futures, and what blocks a thread ----
 #[doc(inline)]
 pub use sched_tasks::{Elapsed, Sleep, Unblock, block_on, sleep_async, timeout, unblock, unblock_async};
+
+// ---- budgets ----
+#[doc(inline)]
+pub use bursar_macros::budgeted;
+
+/// What `#[budgeted]` writes into functions. Not for people: it changes without notice.
+#[doc(hidden)]
+pub mod __budget {
+    pub use sched_tasks::Fuel;
+}
 
 // ---- storage of a task ----
 #[doc(inline)]

@@ -7,6 +7,7 @@ pub mod decide;
 mod drive;
 mod error;
 mod free;
+mod fuel;
 mod gate;
 mod line;
 mod local;
@@ -39,6 +40,8 @@ pub use drive::{
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};
+#[doc(hidden)]
+pub use fuel::Fuel;
 pub use local::FiberLocal;
 pub use options::{NurseryOptions, OnFailure};
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};

@@ -8,7 +8,7 @@ use super::{File, Problem};
 
 /// Floors of the house, lowest first. A crate depends only on floors below its own.
 const FLOORS: &[&[&str]] = &[
-    &["vocab"],
+    &["vocab", "bursar-macros"],
     &["mech-fiber", "mech-sync", "policy-cpu"],
     &["policy-admission"],
     &["sched-tasks"],

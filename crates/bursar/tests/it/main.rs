@@ -1,5 +1,7 @@
 //! What is written about the crate outside of it is what is in it.
 
+mod budgeted;
+
 use std::{fs, path::Path};
 
 fn read(path: &str) -> String {
