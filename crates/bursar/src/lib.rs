@@ -332,7 +332,7 @@ pub use sched_tasks::{BuildError, Reason, RunError, TaskError};
 #[doc(inline)]
 pub use mech_fiber::{GuardKind, SlabStats, StackError};
 #[doc(inline)]
-pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, VictimStrategy, WorkerStats};
+pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, Stuck, VictimStrategy, WorkerStats};
 
 // ---- channels ----
 #[doc(inline)]
