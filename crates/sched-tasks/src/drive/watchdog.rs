@@ -78,8 +78,8 @@ impl fmt::Display for Stuck {
         write!(
             f,
             "task {task} (spawned at {spawned_at}) has held worker {worker} for {seconds:.1} s without a checkpoint, \
-             and {held_up} started tasks behind it; call `bursar::checkpoint()` in its loop, or `bursar::unblock` if it \
-             blocks the thread"
+             and {held_up} started tasks behind it; call `bursar::checkpoint()` in its loop, mark the function \
+             `#[bursar::budgeted]`, or use `bursar::unblock` if it blocks the thread"
         )
     }
 }

@@ -22,4 +22,5 @@ mod support;
 mod unblock;
 mod unwinding;
 mod wakers;
+mod watchdog;
 mod workers;
