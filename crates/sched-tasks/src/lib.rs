@@ -6,6 +6,7 @@ pub mod decide;
 mod drive;
 mod error;
 mod free;
+pub mod fs;
 mod line;
 mod local;
 pub mod net;

@@ -7,6 +7,7 @@ mod channels_model;
 mod channels_stress;
 mod destructors;
 mod errors;
+mod fs;
 mod futures_core;
 mod http;
 mod interop;
