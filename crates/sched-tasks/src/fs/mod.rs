@@ -1,7 +1,7 @@
 //! Files that block only the task.
 //!
 //! Named and used like [`std::fs`]. The system has no files that do not block, so every call runs on a thread kept for that, as by
-//! [`unblock`](crate::unblock); on a plain thread it is a plain call. Going there and back takes some microseconds: read and write much at a time, or put a
+//! [`unblock`]; on a plain thread it is a plain call. Going there and back takes some microseconds: read and write much at a time, or put a
 //! [`BufReader`](std::io::BufReader) or [`BufWriter`](std::io::BufWriter) around a [`File`].
 //!
 //! # Invariant
