@@ -17,7 +17,7 @@
 //! | to | use |
 //! |---|---|
 //! | run something on all CPUs | [`run`], [`nursery`], [`Nursery::spawn`], [`join`] |
-//! | wait without blocking a thread | [`channel`], [`select!`], [`sleep`], [`sync`], [`net`] |
+//! | wait without blocking a thread | [`channel`], [`select!`], [`sleep`], [`sync`], [`net`], [`fs`] |
 //! | call code that blocks a thread | [`unblock`] |
 //! | use futures, yours or other people's | [`Nursery::spawn_async`], [`block_on`] |
 //! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
@@ -128,8 +128,9 @@
 //! # Ok::<(), TaskError>(())
 //! ```
 //!
-//! What the standard library or C blocks, blocks the worker: file I/O, `std::thread::sleep`, a held `std::sync::Mutex`. Wrap the slow ones in [`unblock`], which
-//! runs them on a thread kept for that while only the task waits.
+//! What the standard library or C blocks, blocks the worker: `std::fs`, `std::thread::sleep`, a held `std::sync::Mutex`. Wrap the slow ones in [`unblock`], which
+//! runs them on a thread kept for that while only the task waits; [`fs`] does so for files. A task that holds its worker for a second without a checkpoint is named
+//! on standard error, with the line that spawned it: see [`Builder::watchdog`].
 //!
 //! A value per task, as `thread_local!` is one per thread, is declared with [`fiber_local!`].
 //!
@@ -308,7 +309,8 @@
 //! ## Limits and guarantees
 //!
 //! - **A started fiber never changes threads.** `Rc`, thread-locals and guards on its stack stay valid while it waits. Unstarted tasks and futures do move.
-//! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint. [`budgeted`] writes them.
+//! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint. [`budgeted`] writes them. The [watchdog](Builder::watchdog) names it,
+//!   and other workers take what it keeps from starting; started fibers of that worker wait.
 //! - **Nobody starves** of those that are ready: a task that yields goes to the back, and every worker regularly looks at its oldest task and at the shared queue.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
 //! - **An idle runtime sleeps.** No thread polls.
@@ -340,7 +342,7 @@ pub use sched_tasks::{BuildError, Reason, RunError, TaskError};
 #[doc(inline)]
 pub use mech_fiber::{GuardKind, SlabStats, StackError};
 #[doc(inline)]
-pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, VictimStrategy, WorkerStats};
+pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, Stuck, VictimStrategy, WorkerStats};
 
 // ---- channels ----
 #[doc(inline)]
@@ -367,6 +369,7 @@ pub mod __budget {
 #[doc(inline)]
 pub use sched_tasks::{FiberLocal, fiber_local};
 
+pub mod fs;
 pub mod net;
 pub mod prelude;
 pub mod sync;

@@ -149,6 +149,22 @@ impl Home {
         !self.inbox.load(Relaxed).is_null()
     }
 
+    /// How many seats are waiting to be taken in, counted up to `at_most`. For onlookers: meanwhile the thread may take them.
+    pub fn arrivals_len(&self, at_most: usize) -> usize {
+        let mut newest = self.inbox.load(Acquire);
+        let mut count = 0;
+        // SAFETY: the inbox links `&'static Seat`s, which are never freed. One that is taken in meanwhile leads elsewhere or nowhere: then the count
+        // is wrong, but bounded.
+        while let Some(seat) = unsafe { newest.as_ref() } {
+            if count == at_most {
+                break;
+            }
+            newest = seat.next.load(Relaxed);
+            count += 1;
+        }
+        count
+    }
+
     /// Takes in what has arrived, oldest first.
     pub fn arrivals(&self) -> Arrivals {
         let mut newest = self.inbox.swap(ptr::null_mut(), Acquire);

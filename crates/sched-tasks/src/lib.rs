@@ -7,6 +7,7 @@ pub mod decide;
 mod drive;
 mod error;
 mod free;
+pub mod fs;
 mod fuel;
 mod gate;
 mod line;
@@ -37,6 +38,7 @@ pub use drive::{
     runtime::{Builder, Runtime},
     stats::{Stats, WorkerStats},
     unblock::{Unblock, unblock, unblock_async},
+    watchdog::Stuck,
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};

@@ -29,6 +29,7 @@ use crate::{
     places,
     raw::{
         current,
+        nameplate::Name,
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
@@ -46,6 +47,8 @@ pub(crate) struct Strand {
     enlisted: Cell<Option<u32>>,
     /// What runs here.
     pub(crate) running: Cell<Option<Running>>,
+    /// What the worker's nameplate says while it runs.
+    pub(crate) name: Cell<Name>,
     /// How many shields are up.
     pub(crate) shields: Cell<u32>,
     /// A panic or a cancellation is on its way up.
@@ -90,6 +93,7 @@ impl Strand {
             base: Cell::new(None),
             enlisted: Cell::new(None),
             running: Cell::new(None),
+            name: Cell::new(Name::NOBODY),
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             panicked_at: RefCell::default(),
@@ -171,6 +175,7 @@ impl Strand {
             return self.suspend_unwinding(worker, successor);
         }
         mech_fiber::suspend(successor);
+        worker.goes_on(self.name.get());
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
@@ -181,6 +186,7 @@ impl Strand {
             return self.suspend_unwinding(worker, successor);
         }
         mech_fiber::suspend(successor);
+        worker.goes_on(self.name.get());
     }
 
     #[cold]
@@ -190,6 +196,7 @@ impl Strand {
         let stopped = &worker.stopped_unwinding;
         stopped.set(stopped.get() + u32::from(unwinding));
         mech_fiber::suspend(successor);
+        worker.goes_on(self.name.get());
         stopped.set(stopped.get() - u32::from(unwinding));
     }
 
@@ -242,6 +249,9 @@ impl Strand {
     fn occupy(&self, running: Running, scope: ScopeRef) {
         if let Some(worker) = &self.worker {
             worker.report_others_than(scope);
+            let name = running.task().name();
+            self.name.set(name);
+            worker.goes_on(name);
         }
         self.scope.set(Some(scope));
         self.base.set(Some(scope));
@@ -338,9 +348,12 @@ impl Strand {
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
-    /// Leaves the task by unwinding if it was cancelled.
+    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by.
     #[inline]
     pub(crate) fn checkpoint(&self) {
+        if let Some(worker) = &self.worker {
+            worker.watch.answer();
+        }
         if self.is_cancelled() {
             self.unwind();
         }

@@ -11,6 +11,7 @@ use std::{
 
 use mech_sync::{TIMEOUT, Ticket};
 
+use super::shared::Shared;
 use crate::{error::Reason, nursery::NurseryCore, strand};
 
 /// What happens when the time comes.
@@ -21,6 +22,8 @@ pub(crate) enum Alarm {
     Deadline { nursery: Weak<NurseryCore>, after: Duration },
     /// A cancelled nursery had its grace.
     Interrupt(Weak<NurseryCore>),
+    /// The watchdog looks round.
+    Look(&'static Shared),
 }
 
 /// Names an alarm, to clear it.
@@ -138,6 +141,7 @@ impl Alarm {
                     nursery.interrupt();
                 }
             }
+            Alarm::Look(shared) => shared.watchdog.look(shared),
         }
     }
 }

@@ -8,4 +8,5 @@ mod search;
 pub(crate) mod shared;
 pub(crate) mod stats;
 pub(crate) mod unblock;
+pub(crate) mod watchdog;
 pub(crate) mod worker;

@@ -4,13 +4,14 @@ use std::{
     panic::Location,
     rc::Rc,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{
             AtomicBool,
             Ordering::{Relaxed, Release},
         },
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use mech_fiber::{Slab, SlabOptions};
@@ -21,6 +22,7 @@ use super::{
     shared::{Shared, WorkerSlot},
     stats::{Counters, Stats},
     unblock::Pool,
+    watchdog::{Hook, Stuck, Watchdog, Watched},
     worker::Worker,
 };
 use crate::{
@@ -61,6 +63,8 @@ pub struct Builder {
     name: String,
     no_stealing: Vec<usize>,
     blocking_threads: usize,
+    watchdog: Option<Duration>,
+    on_stuck: Hook,
 }
 
 impl Default for Builder {
@@ -76,6 +80,8 @@ impl Default for Builder {
             name: "bursar".into(),
             no_stealing: Vec::new(),
             blocking_threads: 512,
+            watchdog: Some(Duration::from_secs(1)),
+            on_stuck: Hook::default(),
         }
     }
 }
@@ -140,6 +146,45 @@ impl Builder {
         self
     }
 
+    /// How long a task may hold its worker without a checkpoint before it counts as stuck, at least 4 ms. Default: one second.
+    ///
+    /// A stuck task is counted ([`WorkerStats::stuck`](crate::WorkerStats::stuck)), remembered ([`Runtime::stuck`]) and told of
+    /// ([`Builder::on_stuck`]), and other workers take what its worker has not started. It is not stopped: there is no preemption. Watching costs
+    /// a task two words of memory traffic when it begins or goes on, and an idle runtime nothing.
+    ///
+    /// ```
+    /// use std::{sync::mpsc, time::Duration};
+    /// use bursar::Runtime;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let runtime = Runtime::builder()
+    ///     .watchdog(Duration::from_millis(20))
+    ///     .on_stuck(move |stuck| _ = tell.send(stuck.clone()))
+    ///     .build()?;
+    /// let stuck = runtime.run(move || told.recv().unwrap())?; // blocks the thread, not only the task
+    /// assert!(stuck.for_at_least >= Duration::from_millis(20));
+    /// assert_eq!(stuck.spawned_at.file(), file!());
+    /// assert_eq!(runtime.stats().total().stuck, 1);
+    /// # Ok::<(), bursar::RunError>(())
+    /// ```
+    pub fn watchdog(mut self, limit: Duration) -> Self {
+        self.watchdog = Some(limit);
+        self
+    }
+
+    /// Nobody watches for stuck tasks.
+    pub fn no_watchdog(mut self) -> Self {
+        self.watchdog = None;
+        self
+    }
+
+    /// Whom to tell of a stuck task, instead of standard error: once, and again whenever the time it holds its worker has doubled. Called on the thread that
+    /// also keeps the time for `sleep` and deadlines, so it should be quick.
+    pub fn on_stuck(mut self, hook: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
+        self.on_stuck = Hook(Arc::new(hook));
+        self
+    }
+
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self
@@ -157,12 +202,15 @@ impl Builder {
         panics::install_hook();
         mech_fiber::set_unwinding_test(|| strand::with(Strand::is_unwinding));
         let deques: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
-        let slots = deques.iter().enumerate().map(|(index, deque)| WorkerSlot {
+        let yielded: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
+        let slots = deques.iter().zip(&yielded).enumerate().map(|(index, (deque, yielded))| WorkerSlot {
             home: places::take_home(),
             stealer: deque.stealer(),
+            yielded: yielded.stealer(),
             may_steal: AtomicBool::new(!self.no_stealing.contains(&index)),
             fails_next: AtomicBool::new(false),
             counters: Counters::default(),
+            watch: Watched::default(),
         });
         let shared: &'static Shared = Box::leak(Box::new(Shared {
             urgent: Injector::default(),
@@ -171,6 +219,7 @@ impl Builder {
             idle: Idle::new(),
             clock: Clock::default(),
             pool: Pool::new(self.blocking_threads),
+            watchdog: Watchdog::new(self.watchdog, self.on_stuck, workers),
             workers: slots.collect(),
             strategy: self.strategy,
             seed: self.seed,
@@ -181,12 +230,12 @@ impl Builder {
             process: std::process::id(),
         }));
         let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers) };
-        for (index, deque) in deques.into_iter().enumerate() {
+        for (index, (deque, yielded)) in deques.into_iter().zip(yielded).enumerate() {
             let started = std::thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
                 if let Err(error) = mech_fiber::prepare_thread() {
                     eprintln!("bursar: worker {index} cannot recover from stack overflows: {error}");
                 }
-                Rc::new(Worker::new(index, shared, deque)).main();
+                Rc::new(Worker::new(index, shared, deque, yielded)).main();
             });
             match started {
                 Ok(thread) => runtime.threads.push(thread),
@@ -237,6 +286,18 @@ impl Runtime {
     /// What the workers have done so far.
     pub fn stats(&self) -> Stats {
         Stats { workers: self.shared.workers.iter().map(|worker| worker.counters.read()).collect() }
+    }
+
+    /// The tasks that lately held a worker for too long without a checkpoint, oldest first: the last 64, those that still do among them. See
+    /// [`Builder::watchdog`].
+    pub fn stuck(&self) -> Vec<Stuck> {
+        self.shared.watchdog.stuck()
+    }
+
+    /// How often the watchdog has looked round, to see that it rests when there is nothing to watch.
+    #[doc(hidden)]
+    pub fn watchdog_looks(&self) -> u64 {
+        self.shared.watchdog.looks.load(Relaxed)
     }
 
     /// What the stacks are up to.

@@ -43,6 +43,7 @@ impl Worker {
             if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping()
             {
                 stats::add(&self.slot().counters.parks, 1);
+                self.watch.rest();
                 self.home.sleep(None);
                 stats::add(&self.slot().counters.wakes, 1);
             }

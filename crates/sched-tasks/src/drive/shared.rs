@@ -8,7 +8,12 @@ use std::sync::atomic::{
 use mech_sync::{Home, Idle, Injector, Stealer};
 use vocab::{Priority, TaskId};
 
-use super::{clock::Clock, stats::Counters, unblock::Pool};
+use super::{
+    clock::Clock,
+    stats::Counters,
+    unblock::Pool,
+    watchdog::{Watchdog, Watched},
+};
 use crate::{
     budget::Grant,
     decide::VictimStrategy,
@@ -26,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) idle: Idle,
     pub(crate) clock: Clock,
     pub(crate) pool: Pool,
+    pub(crate) watchdog: Watchdog,
     pub(crate) workers: Box<[WorkerSlot]>,
     pub(crate) strategy: VictimStrategy,
     pub(crate) seed: u64,
@@ -41,10 +47,13 @@ pub(crate) struct Shared {
 pub(crate) struct WorkerSlot {
     pub(crate) home: &'static Home,
     pub(crate) stealer: Stealer<Runnable>,
+    /// Futures that yielded; only the watchdog takes them from here.
+    pub(crate) yielded: Stealer<Runnable>,
     pub(crate) may_steal: AtomicBool,
     /// A test asked this worker to fail.
     pub(crate) fails_next: AtomicBool,
     pub(crate) counters: Counters,
+    pub(crate) watch: Watched,
 }
 
 impl Shared {

@@ -14,6 +14,8 @@ pub(crate) struct Counters {
     pub(crate) switches: AtomicU64,
     pub(crate) overflows: AtomicU64,
     pub(crate) restarts: AtomicU64,
+    /// The watchdog's.
+    pub(crate) stuck: AtomicU64,
 }
 
 /// Adds to a counter that only the caller writes.
@@ -42,6 +44,8 @@ pub struct WorkerStats {
     pub overflows: u64,
     /// Times it was restarted after a panic of its own.
     pub restarts: u64,
+    /// Times a task held it for too long without a checkpoint; see [`Builder::watchdog`](crate::Builder::watchdog).
+    pub stuck: u64,
 }
 
 impl Counters {
@@ -55,6 +59,7 @@ impl Counters {
             switches: self.switches.load(Relaxed),
             overflows: self.overflows.load(Relaxed),
             restarts: self.restarts.load(Relaxed),
+            stuck: self.stuck.load(Relaxed),
         }
     }
 }
@@ -78,6 +83,7 @@ impl Stats {
             switches: sum.switches + one.switches,
             overflows: sum.overflows + one.overflows,
             restarts: sum.restarts + one.restarts,
+            stuck: sum.stuck + one.stuck,
         })
     }
 }

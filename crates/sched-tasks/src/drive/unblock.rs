@@ -142,6 +142,10 @@ impl Pool {
     }
 }
 
+/// Every closure that is to run on another thread begins here, files among them: the one place to charge the task for it.
+#[inline]
+fn charge() {}
+
 /// Runs a closure that blocks its thread, such as file I/O or a call into C, on a thread of its own, while only the caller's task waits.
 ///
 /// The closure may borrow. Therefore the caller does not go on before it has run, even if it is cancelled meanwhile: once begun it is shielded. A
@@ -162,6 +166,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    charge();
     strand::with(|strand| {
         strand.checkpoint();
         let Some(worker) = &strand.worker else {
@@ -190,6 +195,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    charge();
     let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None }));
     let there = meeting.clone();
     here().pool.submit(Box::new(move || {

@@ -27,6 +27,7 @@ use super::{
     dues::Dues,
     shared::{Shared, TaskIds, WorkerSlot},
     stats,
+    watchdog::Watched,
 };
 use crate::{
     decide::{self, Choice, FirstReady},
@@ -36,6 +37,7 @@ use crate::{
         current::{self},
         fibers::Fibers,
         local_queue::LocalQueue,
+        nameplate::Name,
         task::{Runnable, RunnableRef},
     },
     strand::{self, Strand},
@@ -56,11 +58,14 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: &'static Shared,
     pub(crate) home: &'static Home,
+    pub(crate) watch: &'static Watched,
     pub(crate) ids: TaskIds,
     /// Unstarted tasks; others steal from it.
     deque: Deque<Runnable>,
     /// Started tasks that can go on, in the order they became ready.
     ready: LocalQueue<Ready>,
+    /// The futures among them, in the same order. Not in `ready` itself: behind a task that never yields, others must be able to take them.
+    yielded: Deque<Runnable>,
     fibers: Fibers,
     /// Fibers without a task, the warmest last.
     pub(super) idle_fibers: LocalQueue<u32>,
@@ -96,8 +101,8 @@ struct Ready {
 #[derive(Clone, Copy)]
 enum ReadyWhat {
     Fiber(&'static Seat),
-    /// A future; see [`RunnableRef::from_item`].
-    Future(*mut Runnable),
+    /// The oldest of `yielded`, if it is still there.
+    Future,
 }
 
 /// What to do next.
@@ -107,15 +112,17 @@ pub(super) enum Next {
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, shared: &'static Shared, deque: Deque<Runnable>) -> Self {
-        let home = shared.workers[index].home;
+    pub(crate) fn new(index: usize, shared: &'static Shared, deque: Deque<Runnable>, yielded: Deque<Runnable>) -> Self {
+        let WorkerSlot { home, watch, .. } = &shared.workers[index];
         Self {
             index,
             shared,
             home,
+            watch,
             ids: TaskIds::new(),
             deque,
             ready: LocalQueue::new(),
+            yielded,
             fibers: Fibers::new(),
             idle_fibers: LocalQueue::new(),
             max_idle_fibers: MAX_IDLE_FIBERS.min(shared.stacks.stats().max_stacks / (4 * shared.workers.len())),
@@ -174,8 +181,15 @@ impl Worker {
         if self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
-            self.enqueue_behind_all(ReadyWhat::Future(runnable.into_item()));
+            self.yielded.push(runnable.into_item());
+            self.enqueue_behind_all(ReadyWhat::Future);
         }
+    }
+
+    /// Shows who runs now: a task that begins, or one that stopped and goes on.
+    #[inline(always)]
+    pub(crate) fn goes_on(&self, name: Name) {
+        self.watch.show(name, self.ready.len());
     }
 
     /// The next of the worker's random numbers.
@@ -238,14 +252,19 @@ impl Worker {
 
     #[inline]
     fn next_ready(&self) -> Option<Next> {
-        let ready = self.ready.pop_front()?;
-        Some(match ready.what {
-            ReadyWhat::Fiber(seat) => {
-                self.report();
-                Next::Resume(seat)
+        loop {
+            match self.ready.pop_front()?.what {
+                ReadyWhat::Fiber(seat) => {
+                    self.report();
+                    return Some(Next::Resume(seat));
+                }
+                ReadyWhat::Future => {
+                    if let Some(item) = self.yielded.pop_oldest() {
+                        return Some(Next::Start(RunnableRef::from_item(item)));
+                    } // else others took it, while a task kept this worker for itself
+                }
             }
-            ReadyWhat::Future(item) => Next::Start(RunnableRef::from_item(item)),
-        })
+        }
     }
 
     /// Takes in the fibers that other threads woke.
@@ -379,8 +398,13 @@ impl Worker {
             }
             self.attend_burials(trunk);
             match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
-                Some(Next::Start(runnable)) => self.start(runnable, trunk),
-                Some(Next::Resume(seat)) => self.resume(seat.tag(), trunk),
+                Some(next) => {
+                    self.shared.watchdog.attend(self.watch, self.shared);
+                    match next {
+                        Next::Start(runnable) => self.start(runnable, trunk),
+                        Next::Resume(seat) => self.resume(seat.tag(), trunk),
+                    }
+                }
                 None => return,
             }
         }
@@ -436,6 +460,7 @@ impl Worker {
                 }
             }
         });
+        self.watch.clear();
         if let Some(key) = lost {
             self.bury(key, self.fibers.strand(key), trunk);
         }
@@ -456,6 +481,7 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     worker.fibers.introduce(strand.seat.tag(), strand);
     while word == GO_ON {
         while let Some(burial) = { worker.burials.borrow_mut().pop_front() } {
+            strand.name.set(Name::NOBODY);
             burial(strand);
         }
         let mut next = worker.handoff.take().map(Next::Start);

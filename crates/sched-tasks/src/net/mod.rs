@@ -60,6 +60,10 @@ use crate::{
 /// After so many operations that did not wait, others have a turn.
 const TURN: u32 = 64;
 
+/// Every operation on a socket begins here: the one place to charge the task for it.
+#[inline]
+fn charge() {}
+
 /// Tries `operation` until it does not say that it would block; in between waits until it is `ready`, but no longer than `limit`.
 fn try_until<T, F>(
     limit: Option<Duration>,
@@ -69,6 +73,7 @@ fn try_until<T, F>(
 where
     F: Future<Output = io::Result<()>>,
 {
+    charge();
     take_turns();
     let mut deadline = None;
     loop {

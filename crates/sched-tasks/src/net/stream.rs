@@ -10,7 +10,7 @@ use std::{
 
 use async_io::Async;
 
-use super::{resolve, try_until};
+use super::{charge, resolve, try_until};
 use crate::{block_on, timeout};
 
 /// A connection. As [`std::net::TcpStream`], but waiting blocks only the task.
@@ -43,6 +43,7 @@ pub struct TcpStream {
 impl TcpStream {
     /// Connects to `address`, or to the first one it stands for that answers. Names are looked up without blocking a worker.
     pub fn connect(address: impl ToSocketAddrs + Send) -> io::Result<Self> {
+        charge();
         let mut failed = None;
         for address in resolve(address)? {
             match block_on(Async::<std::net::TcpStream>::connect(address)) {
@@ -65,6 +66,7 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn connect_timeout(address: &SocketAddr, limit: Duration) -> io::Result<Self> {
+        charge();
         Ok(Self::from(block_on(timeout(limit, Async::<std::net::TcpStream>::connect(*address)))??))
     }
 
@@ -80,6 +82,7 @@ impl TcpStream {
 
     /// Ends reading, writing or both; also for tasks that wait in one.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        charge();
         self.io.get_ref().shutdown(how)
     }
 
@@ -206,6 +209,7 @@ impl Write for &TcpStream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        charge();
         Ok(()) // nothing is kept back
     }
 }
@@ -230,7 +234,7 @@ impl Write for TcpStream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        (&*self).flush()
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod future;
 pub(crate) mod join;
 pub(crate) mod local_queue;
 pub(crate) mod lock;
+pub(crate) mod nameplate;
 mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;

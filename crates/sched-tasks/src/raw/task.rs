@@ -22,7 +22,7 @@ use std::{
 use mech_sync::{Completion, Finish};
 use vocab::TaskId;
 
-use super::{pool, scope::ScopeRef};
+use super::{nameplate::Name, pool, scope::ScopeRef};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
     nursery::NurseryCore,
@@ -311,6 +311,14 @@ impl TaskRef {
     pub(crate) fn label(&self) -> TaskLabel {
         // SAFETY: a strand has a `TaskRef` only between `begin` and `end`, while the task is live.
         label(unsafe { self.0.as_ref() })
+    }
+
+    /// The same in short, for the worker's nameplate.
+    #[inline(always)]
+    pub(crate) fn name(self) -> Name {
+        // SAFETY: as in `label`.
+        let Identity { id, site, .. } = unsafe { &self.0.as_ref().identity };
+        Name::new(*id, site)
     }
 }
 
