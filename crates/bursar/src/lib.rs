@@ -330,8 +330,8 @@ pub use sched_tasks::{
 // ---- what tasks may spend ----
 #[doc(inline)]
 pub use sched_tasks::{
-    Answer, Budget, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge, Settlement, Treasury, UNLIMITED,
-    budget_left, charge,
+    Answer, Budget, BudgetedAlloc, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge, Settlement, Treasury,
+    UNLIMITED, budget_left, charge,
 };
 
 // ---- what can go wrong ----

@@ -31,13 +31,14 @@ where
 pub fn yield_now() {
     let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
     worker::yield_now(&strand);
+    strand.charge_ops(0); // costs nothing, but memory that was overdrawn is looked at
     strand.checkpoint();
 }
 
-/// Ends the task here if it was cancelled, by unwinding. Long computations call this now and then.
+/// Ends the task here if it was cancelled, by unwinding. Long computations call this now and then. Costs one operation of the task's budget, if it has one.
 #[inline]
 pub fn checkpoint() {
-    strand::with(Strand::checkpoint);
+    crate::charge(1);
 }
 
 /// Whether the nursery around the caller was cancelled: the next checkpoint ends the task, or will when shields and grace are over.

@@ -20,7 +20,12 @@
 
 use std::cell::Cell;
 
-use crate::strand::{self, Strand};
+use vocab::Budget;
+
+use crate::{
+    drive::worker,
+    strand::{self, Strand},
+};
 
 thread_local! {
     /// A loop checks as soon as it has no more than this left: 0 when all is calm, `u32::MAX` if the running task must stop at its very next check.
@@ -93,28 +98,42 @@ impl Drop for Fuel {
 #[cold]
 #[inline(never)]
 fn check(interval: u32, left: u32) {
+    ALARM.set(CALM);
     spend(interval - left);
+    strand::with(worker::yield_now); // the interval is over: others first
+}
+
+/// The running task must stop at its very next check.
+pub(crate) fn sound_alarm() {
+    ALARM.set(u32::MAX);
 }
 
 /// How many iterations go by without a check, unless the function says otherwise.
 #[inline(always)]
 fn interval() -> u32 {
-    1024
+    strand::with(Strand::yield_interval)
 }
 
 /// Charges the running task. May stop it: for a while or, by unwinding, for ever.
 #[inline(never)]
-fn spend(_ops: u32) {
+fn spend(ops: u32) {
     #[cfg(test)]
-    tests::spent(_ops);
-    strand::with(Strand::checkpoint);
+    tests::spent(ops);
+    strand::with(|strand| {
+        strand.charge_ops(ops.into());
+        if strand.meter.is_turn_over() {
+            worker::yield_now(strand); // calls that call themselves are loops, too
+        }
+        strand.checkpoint();
+    });
 }
 
 /// Charges the running task, without stopping it.
 #[inline]
-fn note(_ops: u32) {
+fn note(ops: u32) {
     #[cfg(test)]
-    tests::noted(_ops);
+    tests::noted(ops);
+    strand::with(|strand| strand.meter.pay_what_there_is(&Budget::ops(ops.into())));
 }
 
 /// What is left when a loop must check.

@@ -46,6 +46,7 @@ pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep,
 pub use fuel::Fuel;
 pub use local::FiberLocal;
 pub use options::{NurseryOptions, OnFailure};
+pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};

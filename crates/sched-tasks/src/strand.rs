@@ -75,6 +75,9 @@ const ROOM_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 3 << 10 }
 /// The same to begin an unwinding: an overflow in the middle of one ends the process.
 const UNWIND_ROOM_BYTES: usize = 8 << 10;
 
+/// How many rounds of a loop go by without a check, where no profile says otherwise.
+pub(crate) const DEFAULT_YIELD_INTERVAL: u32 = 1024;
+
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
@@ -398,6 +401,12 @@ impl Strand {
                 random
             }
         }
+    }
+
+    /// How many rounds of a loop go by without a check.
+    #[inline(always)]
+    pub(crate) fn yield_interval(&self) -> u32 {
+        self.worker.as_ref().map_or(DEFAULT_YIELD_INTERVAL, |worker| worker.shared.yield_interval)
     }
 
     /// A number for a task that is spawned here.

@@ -133,23 +133,32 @@ impl Account {
         let wanted = wanted.unwrap_or(Budget::UNLIMITED);
         let given = match &source {
             Source::Root(most) => wanted.min(most),
-            Source::Meter => strand.meter.draw(&wanted),
+            Source::Meter => {
+                strand.draw_all();
+                strand.meter.draw(&wanted)
+            }
             Source::Account(around) => around.draw(&wanted),
         };
-        // Nobody takes all there is at once: a child without a limit of its own draws share after share.
+        // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns are not spent but passed on.
         let share = |component: Component| match given[component] {
-            UNLIMITED => UNLIMITED,
-            given => (given / 10).clamp(1, SHARE[component].max(1)),
+            UNLIMITED => SHARE[component],
+            given => (given / 10).clamp(1, SHARE[component]),
         };
-        let mut shares = child.unwrap_or(usual_child);
+        let limit = child.unwrap_or(usual_child);
+        let mut first = limit;
         for component in Component::ALL {
-            if child.is_none_or(|child| child[component] == UNLIMITED) && shares[component] > 0 {
-                shares.set(component, shares[component].min(share(component)));
-            }
+            let most = match (component, child) {
+                (Component::Spawns, Some(child)) if child.spawns != UNLIMITED || given.spawns == UNLIMITED => {
+                    child.spawns
+                }
+                (_, Some(child)) if child[component] != UNLIMITED => SHARE[component],
+                _ => share(component),
+            };
+            first.set(component, limit[component].min(most));
         }
         let account = Self {
-            limit: child.unwrap_or(usual_child),
-            child: shares,
+            limit,
+            child: first,
             recharge,
             handler,
             period,
@@ -183,14 +192,24 @@ impl Account {
         &self.child
     }
 
-    /// Whether its pool gives more of a component to those who have spent theirs. Never of what they were granted nothing of.
-    pub(super) fn recharges(&self, component: Component) -> bool {
+    /// How much more its pool gives to somebody who has spent what it had. `own`: to a task of this very nursery, which may not have had all of its due.
+    pub(super) fn share_of(&self, exhausted: &Exhausted, own: bool, owner: bool) -> u64 {
+        let Exhausted { component, granted, missing, .. } = *exhausted;
         let by_policy = self.recharge == Recharge::FromPool || self.period.is_some();
-        match self.limit[component] {
-            0 => false,
-            UNLIMITED => true,
-            _ => by_policy,
-        }
+        let most = match self.limit[component] {
+            _ if owner => UNLIMITED, // what is in the pool was its own
+            0 => 0,                  // who was granted nothing of it gets no more
+            UNLIMITED => UNLIMITED,
+            _ if by_policy => UNLIMITED,
+            limit if own => limit.saturating_sub(granted),
+            _ => 0,
+        };
+        self.child[component].max(missing).min(most)
+    }
+
+    /// What a task of this nursery that was granted so much may yet draw.
+    pub(crate) fn undrawn(&self, granted: &Budget) -> Budget {
+        self.limit.saturating_sub(granted)
     }
 
     pub(super) fn handler(&self) -> Option<&Handler> {

@@ -115,8 +115,8 @@ impl Strand {
         while let Some(scope) = level
             && let Some(account) = scope.account()
         {
-            // The owner of a nursery spends of its pool what it likes: it was its own.
-            match self.ask_one(account, exhausted, scope.is_owned_by(self.seat)) {
+            let share = account.share_of(exhausted, level == innermost, scope.is_owned_by(self.seat));
+            match self.ask_one(account, exhausted, share) {
                 Reply::Given(amount) => {
                     pass_down(innermost, scope, &amount);
                     return Reply::Given(amount);
@@ -128,9 +128,9 @@ impl Strand {
         Reply::Refused
     }
 
-    fn ask_one(&self, account: &Account, exhausted: &Exhausted, owns: bool) -> Reply {
-        if owns || account.recharges(exhausted.component) {
-            match self.ask_pool(account, exhausted) {
+    fn ask_one(&self, account: &Account, exhausted: &Exhausted, share: u64) -> Reply {
+        if share >= exhausted.missing {
+            match self.ask_pool(account, exhausted, share) {
                 Reply::NotMe => {}
                 reply => return reply,
             }
@@ -152,9 +152,9 @@ impl Strand {
     }
 
     /// Draws another share from the pool, if need be when others have settled or a new period begins.
-    fn ask_pool(&self, account: &Account, exhausted: &Exhausted) -> Reply {
+    fn ask_pool(&self, account: &Account, exhausted: &Exhausted, amount: u64) -> Reply {
         let mut share = Budget::ZERO;
-        share.set(exhausted.component, account.child()[exhausted.component].max(exhausted.missing));
+        share.set(exhausted.component, amount);
         loop {
             let ticket = self.ticket();
             match account.draw_or_wait(exhausted, &share, ticket) {

@@ -25,7 +25,12 @@ pub(crate) struct Meter {
     /// Bytes allocated beyond what was left: an allocation cannot wait or unwind, so it is found at the next check.
     overdraft: Cell<u64>,
     metered: Cell<bool>,
+    /// Calls until others are to have a turn.
+    calls_left: Cell<u32>,
 }
+
+/// So many calls of budgeted functions make a turn.
+const TURN_CALLS: u32 = 1024;
 
 /// A meter that was put aside: while its task owns an open nursery, or a future waits.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +58,7 @@ impl Meter {
             granted: Cell::new(Budget::UNLIMITED),
             overdraft: Cell::new(0),
             metered: Cell::new(false),
+            calls_left: Cell::new(TURN_CALLS),
         }
     }
 
@@ -146,11 +152,11 @@ impl Meter {
         drawn
     }
 
-    /// The common charges: so many of three components. False if there is too little of one: then nothing was taken.
+    /// The common charge: operations. False if there are too few, or memory is overdrawn: then nothing was taken.
     #[inline(always)]
     pub(crate) fn pay_ops(&self, ops: u64) -> bool {
         let left = self.ops.get();
-        let enough = left >= ops;
+        let enough = left >= ops && self.overdraft.get() == 0;
         if enough {
             self.ops.set(left - ops);
         }
@@ -161,12 +167,20 @@ impl Meter {
     #[inline(always)]
     pub(crate) fn pay_channel_op(&self) -> bool {
         let (ops, channel_ops) = (self.ops.get(), self.channel_ops.get());
-        let enough = ops != 0 && channel_ops != 0;
+        let enough = ops != 0 && channel_ops != 0 && self.overdraft.get() == 0;
         if enough {
             self.ops.set(ops - 1);
             self.channel_ops.set(channel_ops - 1);
         }
         enough
+    }
+
+    /// Counts a call; true if the task has had its turn.
+    #[inline(always)]
+    pub(crate) fn is_turn_over(&self) -> bool {
+        let left = self.calls_left.get() - 1;
+        self.calls_left.set(if left == 0 { TURN_CALLS } else { left });
+        left == 0
     }
 
     /// Any cost.

@@ -114,10 +114,34 @@ pub fn charge(ops: u64) {
 
 /// What the running task may still spend. Unlimited if it has no budget.
 pub fn budget_left() -> Budget {
-    strand::with(|strand| if strand.meter.is_metered() { strand.meter.left() } else { Budget::UNLIMITED })
+    strand::with(|strand| {
+        if !strand.meter.is_metered() {
+            return Budget::UNLIMITED;
+        }
+        let mut left = strand.meter.left();
+        left.recharge(&strand.undrawn());
+        left
+    })
 }
 
 impl Strand {
+    /// What the task could draw without asking anybody, besides what is on its meter.
+    fn undrawn(&self) -> Budget {
+        let Some(scope) = self.scope.get() else { return Budget::ZERO };
+        let Some(account) = scope.account() else { return Budget::ZERO };
+        let left = account.pool().left();
+        if scope.is_owned_by(self.seat) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
+    }
+
+    /// Draws all that is the task's due: it is about to pass it on.
+    pub(crate) fn draw_all(&self) {
+        if let Some(scope) = self.scope.get()
+            && let Some(account) = scope.account()
+        {
+            self.meter.recharge(&account.draw(&account.undrawn(&self.meter.granted())));
+        }
+    }
+
     /// A task whose pool was dry when it was to begin asks first.
     #[inline(always)]
     pub(crate) fn start_funded(&self) {
@@ -129,7 +153,7 @@ impl Strand {
     /// Pays for operations.
     #[inline(always)]
     pub(crate) fn charge_ops(&self, ops: u64) {
-        if self.meter.overdraft() != 0 || !self.meter.pay_ops(ops) {
+        if !self.meter.pay_ops(ops) {
             self.pay_slowly(&Budget::ops(ops));
         }
     }

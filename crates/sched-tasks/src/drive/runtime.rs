@@ -226,6 +226,7 @@ impl Builder {
             stack_bytes: self.stack_bytes,
             stacks,
             grant: None,
+            yield_interval: strand::DEFAULT_YIELD_INTERVAL,
             stopping: AtomicBool::new(false),
             process: std::process::id(),
         }));

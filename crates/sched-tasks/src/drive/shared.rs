@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) stacks: &'static mech_fiber::Slab,
     /// What a nursery gets that no task opened, if that is limited.
     pub(crate) grant: Option<Grant>,
+    /// How many rounds of a loop go by without a check.
+    pub(crate) yield_interval: u32,
     pub(crate) stopping: AtomicBool,
     pub(crate) process: u32,
 }

@@ -22,7 +22,7 @@ use std::{
 use crate::{
     drive::{runtime, shared::Shared},
     raw::unblock::run_elsewhere,
-    strand,
+    strand::{self, Strand},
 };
 
 /// How long a thread waits for another job.
@@ -144,7 +144,9 @@ impl Pool {
 
 /// Every closure that is to run on another thread begins here, files among them: the one place to charge the task for it.
 #[inline]
-fn charge() {}
+fn charge() {
+    strand::with(Strand::charge_syscall);
+}
 
 /// Runs a closure that blocks its thread, such as file I/O or a call into C, on a thread of its own, while only the caller's task waits.
 ///

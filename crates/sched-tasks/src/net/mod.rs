@@ -53,6 +53,7 @@ use crate::{
     block_on,
     drive::clock,
     free,
+    strand::{self, Strand},
     time::{Elapsed, timeout},
     unblock,
 };
@@ -62,7 +63,9 @@ const TURN: u32 = 64;
 
 /// Every operation on a socket begins here: the one place to charge the task for it.
 #[inline]
-fn charge() {}
+fn charge() {
+    strand::with(Strand::charge_syscall);
+}
 
 /// Tries `operation` until it does not say that it would block; in between waits until it is `ready`, but no longer than `limit`.
 fn try_until<T, F>(

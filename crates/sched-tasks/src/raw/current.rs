@@ -57,6 +57,13 @@ pub(crate) fn get() -> StrandRef {
     StrandRef(current)
 }
 
+/// The strand of this thread, if it has one. Allocates nothing, so that an allocator may ask.
+#[inline(always)]
+pub(super) fn peek() -> Option<StrandRef> {
+    let current = CURRENT.get();
+    (!current.is_null()).then_some(StrandRef(current))
+}
+
 /// The thread's own strand from now on. A thread that ends and has given it up gets another, which nobody takes back: destructors of
 /// thread-local values may wake others, and even wait.
 #[cold]
