@@ -8,7 +8,7 @@
 //! - *Held ≤ counter*: [`take`](Node::take) adds to the counters from the holder upwards and answers only after the last. Where one gives
 //!   less, the surplus is taken back from those below before going on; so when it answers, each has counted exactly the answer, and when it
 //!   refuses, none has counted anything. [`give`](Node::give) is called by permits that are dropped, for what they
-//!   hold, see `permits.rs`.
+//!   hold, see `permits.rs`, and by [`take_all`](Node::take_all) for what it got and will not hand out.
 //! - Derived terms are within their parent's, so above one without a limit there is none with: the walk ends there, and capabilities
 //!   without limits share no counter that many threads would fight for.
 //!
