@@ -13,7 +13,7 @@ use std::{fmt, sync::Arc};
 
 use vocab::{Budget, Component};
 
-use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Terms, node::Node};
+use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Lease, Terms, node::Node};
 
 /// Whether anything may be derived from a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,8 +76,8 @@ impl<T: Terms> From<T> for Grant<T> {
 
 /// Authority that cannot be forged, only narrowed.
 ///
-/// Dropping it ends it, if nothing was derived from it and the runtime has no lease of it; else with the last of those. What was derived from
-/// it goes on: only [`revoke`](Cap::revoke) takes that back.
+/// Dropping it ends it, if nothing was derived from it and there is no lease or permit of it; else with the last of those. What was derived
+/// from it goes on: only [`revoke`](Cap::revoke) takes that back.
 ///
 /// It cannot be made from terms,
 /// ```compile_fail,E0308
@@ -120,14 +120,9 @@ impl<T: Terms> From<T> for Grant<T> {
 /// ```
 /// and where one is needed, terms are none.
 /// ```compile_fail,E0308
-/// use policy_admission::{CapSpawn, Ledger};
-/// let lease = Ledger::new().lease(&CapSpawn::new());
-/// ```
-/// Its holder cannot count its use down.
-/// ```compile_fail,E0599
-/// use policy_admission::{CapSpawn, Ledger};
-/// let root = Ledger::new().grant(CapSpawn::new().max_tasks(1));
-/// root.release_tasks(1);
+/// use policy_admission::{Cap, CapSpawn};
+/// fn start(_: &Cap<CapSpawn>) {}
+/// start(&CapSpawn::new());
 /// ```
 #[must_use = "a capability that is dropped is gone"]
 pub struct Cap<T: Terms> {
@@ -137,10 +132,6 @@ pub struct Cap<T: Terms> {
 impl<T: Terms> Cap<T> {
     pub(crate) fn new(node: Node<T>) -> Self {
         Self { node: Arc::new(node) }
-    }
-
-    pub(crate) fn node(&self) -> &Arc<Node<T>> {
-        &self.node
     }
 
     /// Its name.
@@ -173,6 +164,27 @@ impl<T: Terms> Cap<T> {
     #[inline]
     pub fn is_alive(&self) -> bool {
         self.node.is_alive()
+    }
+
+    /// A way to use it, also where this handle is not. It keeps the capability, not its life: revoked is revoked, and each use looks.
+    ///
+    /// Anybody who has the capability may have it, since a lease only takes; what it took comes back when permits are dropped.
+    ///
+    /// ```
+    /// use policy_admission::{CapError, CapSpawn, Ledger};
+    ///
+    /// let cap = Ledger::new().grant(CapSpawn::new().max_tasks(2));
+    /// let lease = cap.lease();
+    /// let permits = lease.take_tasks(5)?;
+    /// assert_eq!((permits.count(), cap.tasks_in_use()), (2, 2));
+    /// cap.revoke();
+    /// assert_eq!(lease.take_tasks(1).unwrap_err(), CapError::Revoked { id: cap.id() });
+    /// drop(permits); // what ran has ended
+    /// assert_eq!(cap.tasks_in_use(), 0);
+    /// # Ok::<(), CapError>(())
+    /// ```
+    pub fn lease(&self) -> Lease<T> {
+        Lease::new(self.node.clone())
     }
 
     /// Derives one that allows what both this one and the grant allow, hence never more than this one.

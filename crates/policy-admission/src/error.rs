@@ -78,11 +78,6 @@ pub enum CapError {
         /// By which.
         from: CapId,
     },
-    /// The capability is another ledger's.
-    Foreign {
-        /// Its name there.
-        id: CapId,
-    },
 }
 
 /// Which limit of a `CapChannel`.
@@ -131,13 +126,11 @@ pub enum CapErrorKind {
     Stale,
     /// See [`CapError::NotDerived`].
     NotDerived,
-    /// See [`CapError::Foreign`].
-    Foreign,
 }
 
 impl CapErrorKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [CapErrorKind; 13] = [
+    pub const ALL: [CapErrorKind; 12] = [
         CapErrorKind::NoSpawnCapability,
         CapErrorKind::NoBudgetCapability,
         CapErrorKind::NoChannelCapability,
@@ -150,7 +143,6 @@ impl CapErrorKind {
         CapErrorKind::Revoked,
         CapErrorKind::Stale,
         CapErrorKind::NotDerived,
-        CapErrorKind::Foreign,
     ];
 }
 
@@ -180,7 +172,6 @@ impl CapError {
             CapError::Revoked { .. } => CapErrorKind::Revoked,
             CapError::Stale { .. } => CapErrorKind::Stale,
             CapError::NotDerived { .. } => CapErrorKind::NotDerived,
-            CapError::Foreign { .. } => CapErrorKind::Foreign,
         }
     }
 
@@ -229,8 +220,8 @@ impl fmt::Display for CapError {
             ),
             CapError::BudgetLimitExceeded { component, wanted, limit } => write!(
                 f,
-                "{wanted} of {component} was wanted but all {limit} are drawn; put back what is not spent, or raise the limit of \
-                 the CapBudget"
+                "{wanted} of {component} was wanted but all {limit} are drawn, and none comes back; have a new CapBudget granted, \
+                 or attenuate less: a larger `.limit`"
             ),
             CapError::ExecutorLimitExceeded { what, limit, in_use, wanted } => {
                 let (what, knob) = match what {
@@ -259,9 +250,6 @@ impl fmt::Display for CapError {
                 f,
                 "capability {id} was not derived from {from}, which therefore cannot revoke it; ask its own parent, or the ledger"
             ),
-            CapError::Foreign { id } => {
-                write!(f, "capability {id} is another ledger's; have one granted by the ledger of this runtime")
-            }
         }
     }
 }

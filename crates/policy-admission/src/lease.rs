@@ -1,26 +1,58 @@
-//! How the runtime uses a capability: it counts.
+//! How a capability is used: something is taken of it.
 //!
 //! # Invariant
-//! Whatever is taken here is taken of every capability above too, or not at all; see `node.rs`. A revoked one gives nothing and takes back
-//! everything.
+//! Whatever is taken here is taken of every capability above too, or not at all; see `node.rs`. A revoked one gives nothing. A lease never
+//! gives back: what comes back does so when a permit is dropped, see `permits.rs`; and of a budget nothing comes back.
 
 use std::{fmt, sync::Arc};
 
 use vocab::{Budget, Component};
 
-use crate::{
-    CapBudget, CapChannel, CapError, CapExecutor, CapId, CapSpawn, ChannelLimit, ExecutorLimit, Terms, node::Node,
-};
+use crate::{CapBudget, CapError, CapId, CapSpawn, Terms, node::Node};
 
-const WORKERS: usize = 0;
-const BLOCKING: usize = 1;
-
-/// The runtime's hold on a capability, made by [`Ledger::lease`](crate::Ledger::lease). A clone is the same hold.
+/// The use of a capability without the rest of it, made by [`Cap::lease`](crate::Cap::lease). A clone is the same lease.
 ///
-/// It can use the capability but derive nothing from it, so it does not care for delegation. What was taken and not given back when the last
-/// lease goes stays taken of those above: too few is safe, too many is not.
+/// It takes, and derives nothing, so it does not care for delegation: whoever has it uses what its capability has, counted there, and no
+/// longer than that lives. What it gives is counted until it is dropped, also after a revocation.
+///
+/// A lease cannot be had of terms,
+/// ```compile_fail,E0599
+/// use policy_admission::CapSpawn;
+/// let lease = CapSpawn::new().lease();
+/// ```
+/// nor constructed,
+/// ```compile_fail,E0624
+/// use policy_admission::{CapSpawn, Lease};
+/// let forged = Lease::<CapSpawn>::new(todo!());
+/// ```
+/// nor made into a capability,
+/// ```compile_fail,E0308
+/// use policy_admission::{Cap, CapSpawn, Ledger};
+/// let forged: Cap<CapSpawn> = Ledger::new().grant(CapSpawn::new()).lease();
+/// ```
+/// nor derived from.
+/// ```compile_fail,E0599
+/// use policy_admission::{CapSpawn, Ledger};
+/// let forged = Ledger::new().grant(CapSpawn::new()).lease().attenuate(CapSpawn::new());
+/// ```
+/// Its holder cannot count tasks down,
+/// ```compile_fail,E0599
+/// use policy_admission::{CapSpawn, Ledger};
+/// Ledger::new().grant(CapSpawn::new().max_tasks(1)).lease().release_tasks(1);
+/// ```
+/// nor reach the counters,
+/// ```compile_fail,E0616
+/// use policy_admission::{CapSpawn, Ledger};
+/// Ledger::new().grant(CapSpawn::new().max_tasks(1)).lease().node.give(0, 1);
+/// ```
+/// nor put a budget back.
+/// ```compile_fail,E0599
+/// use policy_admission::{CapBudget, Ledger};
+/// use vocab::Budget;
+/// Ledger::new().grant(CapBudget::new()).lease().put_back(Budget::ops(1));
+/// ```
 pub struct Lease<T: Terms> {
-    node: Arc<Node<T>>,
+    pub(crate) node: Arc<Node<T>>,
 }
 
 impl<T: Terms> Lease<T> {
@@ -69,27 +101,12 @@ impl<T: Terms> fmt::Debug for Lease<T> {
 }
 
 impl Lease<CapSpawn> {
-    /// Takes permits to start tasks: as many as there are, at most `want`, at least one.
-    pub fn acquire_tasks(&self, want: u64) -> Result<u64, CapError> {
-        self.check()?;
-        let full = |full: crate::node::Full| CapError::TaskLimitExceeded { limit: full.limit, in_use: full.in_use };
-        self.node.take(0, want).map_err(|error| self.node.refuse(full(error)))
-    }
-
-    /// Gives permits back, when tasks have ended or will not start.
-    ///
-    /// # Panics
-    /// If more are given back than were acquired.
-    pub fn release_tasks(&self, permits: u64) {
-        self.node.give(0, permits);
-    }
-
     /// How many permits are out, of this one and of everything derived from it. Without a limit nobody counts, and this is 0.
     pub fn tasks_in_use(&self) -> u64 {
         self.node.in_use(0)
     }
 
-    /// How many permits could be acquired now.
+    /// How many permits could be taken now.
     pub fn tasks_left(&self) -> u64 {
         self.node.left(0)
     }
@@ -109,6 +126,22 @@ impl Lease<CapSpawn> {
 
 impl Lease<CapBudget> {
     /// Draws what is left, of each component at most what is wanted. Refused if that is nothing of anything that is wanted.
+    ///
+    /// A capability for budgets is used up, whatever becomes of the budget: what is drawn is spent of it and of those above for good, also
+    /// if a task leaves some of it. A budget is a plain number, and whoever could put one back could put back more than was drawn.
+    ///
+    /// ```
+    /// use policy_admission::{CapBudget, Ledger};
+    /// use vocab::Budget;
+    ///
+    /// let cap = Ledger::new().grant(CapBudget::new().limit(Budget::ops(100)));
+    /// let lease = cap.lease();
+    /// assert_eq!(lease.draw(Budget::ops(70))?, Budget::ops(70));
+    /// assert_eq!(lease.draw(Budget::ops(70))?, Budget::ops(30));
+    /// assert!(lease.draw(Budget::ops(1)).is_err()); // for ever
+    /// # Ok::<(), policy_admission::CapError>(())
+    /// ```
+    #[must_use = "what is drawn and not used is lost"]
     pub fn draw(&self, wanted: Budget) -> Result<Budget, CapError> {
         self.check()?;
         let mut drawn = Budget::ZERO;
@@ -128,16 +161,6 @@ impl Lease<CapBudget> {
         }
     }
 
-    /// Puts back what was drawn and not spent.
-    ///
-    /// # Panics
-    /// If more is put back than was drawn.
-    pub fn put_back(&self, unspent: Budget) {
-        for (which, component) in Component::ALL.into_iter().enumerate() {
-            self.node.give(which, unspent[component]);
-        }
-    }
-
     /// How much can still be drawn.
     pub fn left(&self) -> Budget {
         let mut left = Budget::ZERO;
@@ -145,91 +168,5 @@ impl Lease<CapBudget> {
             left.set(component, self.node.left(which));
         }
         left
-    }
-}
-
-impl Lease<CapChannel> {
-    /// Takes the permit for a channel of so many messages; without bound is `u64::MAX`.
-    pub fn open_channel(&self, capacity: u64) -> Result<ChannelPermit, CapError> {
-        self.check()?;
-        let limit = self.node.terms.get_max_buffer();
-        let outcome = if capacity > limit {
-            Err(CapError::ChannelLimitExceeded { what: ChannelLimit::Buffer, limit, in_use: 0, wanted: capacity })
-        } else {
-            self.node.take_all(0, 1).map_err(|full| CapError::ChannelLimitExceeded {
-                what: ChannelLimit::Channels,
-                limit: full.limit,
-                in_use: full.in_use,
-                wanted: 1,
-            })
-        };
-        match outcome {
-            Ok(()) => Ok(ChannelPermit { lease: self.clone() }),
-            Err(error) => Err(self.node.refuse(error)),
-        }
-    }
-
-    /// How many channels are open by it and by everything derived from it. Without a limit nobody counts, and this is 0.
-    pub fn channels_in_use(&self) -> u64 {
-        self.node.in_use(0)
-    }
-}
-
-impl Lease<CapExecutor> {
-    /// Takes the permit for so many threads: all of them or none.
-    pub fn open_executor(&self, workers: usize, blocking_threads: usize) -> Result<ExecutorPermit, CapError> {
-        self.check()?;
-        let (workers, blocking) = (workers as u64, blocking_threads as u64);
-        let refused = |what, wanted| {
-            move |full: crate::node::Full| {
-                let crate::node::Full { limit, in_use } = full;
-                CapError::ExecutorLimitExceeded { what, limit, in_use, wanted }
-            }
-        };
-        let outcome =
-            self.node.take_all(WORKERS, workers).map_err(refused(ExecutorLimit::Workers, workers)).and_then(|()| {
-                let taken = self.node.take_all(BLOCKING, blocking);
-                taken.map_err(refused(ExecutorLimit::BlockingThreads, blocking)).inspect_err(|_| {
-                    self.node.give(WORKERS, workers);
-                })
-            });
-        match outcome {
-            Ok(()) => Ok(ExecutorPermit { lease: self.clone(), workers, blocking }),
-            Err(error) => Err(self.node.refuse(error)),
-        }
-    }
-
-    /// How many workers and blocking threads there are by it. Without a limit nobody counts, and it is 0.
-    pub fn threads_in_use(&self) -> (u64, u64) {
-        (self.node.in_use(WORKERS), self.node.in_use(BLOCKING))
-    }
-}
-
-/// One open channel is counted as long as this lives.
-#[must_use = "dropping the permit says that the channel is gone"]
-#[derive(Debug)]
-pub struct ChannelPermit {
-    lease: Lease<CapChannel>,
-}
-
-impl Drop for ChannelPermit {
-    fn drop(&mut self) {
-        self.lease.node.give(0, 1);
-    }
-}
-
-/// Threads of one executor are counted as long as this lives.
-#[must_use = "dropping the permit says that the threads are gone"]
-#[derive(Debug)]
-pub struct ExecutorPermit {
-    lease: Lease<CapExecutor>,
-    workers: u64,
-    blocking: u64,
-}
-
-impl Drop for ExecutorPermit {
-    fn drop(&mut self) {
-        self.lease.node.give(WORKERS, self.workers);
-        self.lease.node.give(BLOCKING, self.blocking);
     }
 }

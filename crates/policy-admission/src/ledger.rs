@@ -1,8 +1,8 @@
 //! The source of authority.
 //!
 //! # Invariant
-//! Whoever holds a [`Ledger`] may grant anything, revoke anything and count use; nobody else can begin. A runtime keeps its ledger and hands
-//! out capabilities.
+//! Whoever holds a [`Ledger`] may grant anything of it and revoke anything of it; nobody else can begin. A runtime keeps its ledger and hands
+//! out capabilities; to use those takes no ledger.
 //!
 //! # Locks
 //! The arena's is taken to derive, to revoke and to forget, never to use. The log's is taken inside it, or alone.
@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, Delegation, Grant, Lease, Terms,
+    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, Delegation, Grant, Terms,
     arena::Arena,
     audit::AuditLog,
     node::{Apart, Node},
@@ -28,9 +28,10 @@ use crate::{
 /// let root = ledger.grant(CapSpawn::new());
 /// let tenant = root.attenuate(Grant::new(CapSpawn::new().max_tasks(2)).label("plugin-7"))?;
 ///
-/// let lease = ledger.lease(&tenant)?; // what the runtime counts with
-/// assert_eq!(lease.acquire_tasks(64)?, 2);
-/// assert_eq!(lease.acquire_tasks(1), Err(CapError::TaskLimitExceeded { limit: 2, in_use: 2 }));
+/// let lease = tenant.lease(); // what the runtime counts with
+/// let permits = lease.take_tasks(64)?;
+/// assert_eq!(permits.count(), 2);
+/// assert_eq!(lease.take_tasks(1).unwrap_err(), CapError::TaskLimitExceeded { limit: 2, in_use: 2 });
 ///
 /// ledger.revoke(tenant.id())?;
 /// assert_eq!(tenant.check(), Err(CapError::Revoked { id: tenant.id() }));
@@ -88,20 +89,6 @@ impl Ledger {
         };
         let parent = parent.cloned();
         Some(Node { id, word, terms, delegation, label, parent, ledger: self.clone(), used: Apart::default() })
-    }
-
-    /// A way to count use of `cap`, for the runtime. It keeps the capability, not its life: revoked is revoked.
-    ///
-    /// It takes the ledger because a lease can also give back: a tenant that could do so would count its tasks down while they run.
-    pub fn lease<T: Terms>(&self, cap: &Cap<T>) -> Result<Lease<T>, CapError> {
-        if !Arc::ptr_eq(&self.0, &cap.node().ledger.0) {
-            let error = CapError::Foreign { id: cap.id() };
-            // The name means nothing here, so the log does not show it as one of ours.
-            self.0.log.write(AuditEvent::Refused(error.kind()), Some(T::KIND), None, None, None);
-            return Err(error);
-        }
-        cap.check()?;
-        Ok(Lease::new(cap.node().clone()))
     }
 
     /// Revokes the capability of that name and everything derived from it, at once: how many that were.

@@ -3,8 +3,8 @@
 //! Room: policy. Knows budgets and names; knows nothing of tasks, workers or clocks.
 //!
 //! *Terms* ([`CapSpawn`], [`CapBudget`], [`CapChannel`], [`CapExecutor`]) say what is allowed and allow nothing. A [`Ledger`] turns terms
-//! into a [`Cap`], which cannot be forged or copied; from a `Cap` others are derived, never wider. The runtime counts use through a
-//! [`Lease`]; limits bind the sum of everything derived. Revoking reaches everything derived, at once.
+//! into a [`Cap`], which cannot be forged or copied; from a `Cap` others are derived, never wider. It is used through a [`Lease`], which gives
+//! permits that count as long as they live; limits bind the sum of everything derived. Revoking reaches everything derived, at once.
 //!
 //! ```
 //! use policy_admission::{CapError, CapSpawn, Delegation, Grant, Ledger};
@@ -20,15 +20,16 @@
 //! assert_eq!(guest.terms().get_max_tasks(), 100);
 //!
 //! // The runtime starts tasks: the guest's are the tenant's too.
-//! let lease = ledger.lease(&guest)?;
-//! assert_eq!(lease.acquire_tasks(60)?, 60);
-//! assert_eq!(ledger.lease(&tenant)?.acquire_tasks(60)?, 40);
-//! assert_eq!(lease.acquire_tasks(1), Err(CapError::TaskLimitExceeded { limit: 100, in_use: 100 }));
+//! let lease = guest.lease();
+//! let guests = lease.take_tasks(60)?;
+//! let tenants = tenant.lease().take_tasks(60)?;
+//! assert_eq!((guests.count(), tenants.count()), (60, 40));
+//! assert_eq!(lease.take_tasks(1).unwrap_err(), CapError::TaskLimitExceeded { limit: 100, in_use: 100 });
 //!
 //! // Enough.
 //! assert_eq!(tenant.revoke(), 2);
 //! assert_eq!(lease.check(), Err(CapError::Revoked { id: guest.id() }));
-//! lease.release_tasks(60); // what runs, ends, and is counted until then
+//! drop(guests); // what runs, ends, and is counted until then
 //! assert_eq!(root.tasks_in_use(), 40);
 //! # Ok::<(), CapError>(())
 //! ```
@@ -42,6 +43,7 @@ mod id;
 mod lease;
 mod ledger;
 mod node;
+mod permits;
 mod profile;
 mod terms;
 
@@ -49,7 +51,8 @@ pub use audit::{AuditEvent, AuditRecord, AuditTotals};
 pub use cap::{Cap, Delegation, Grant};
 pub use error::{CapError, CapErrorKind, ChannelLimit, ExecutorLimit};
 pub use id::CapId;
-pub use lease::{ChannelPermit, ExecutorPermit, Lease};
+pub use lease::Lease;
 pub use ledger::Ledger;
+pub use permits::{ChannelPermit, ExecutorPermit, TaskPermits};
 pub use profile::{BudgetRule, Capabilities, ParseProfileError, Profile, Recharge, Scheduler, Sovereign};
 pub use terms::{CapBudget, CapChannel, CapExecutor, CapSpawn, Kind, Terms};

@@ -7,7 +7,8 @@
 //! - *Counter ≤ limit*: a counter grows by one CAS, from a value it had to at most the limit; and limits do not change.
 //! - *Held ≤ counter*: [`take`](Node::take) adds to the counters from the holder upwards and answers only after the last. Where one gives
 //!   less, the surplus is taken back from those below before going on; so when it answers, each has counted exactly the answer, and when it
-//!   refuses, none has counted anything. [`give`](Node::give) is called by holders, for what they hold, after they stopped using it.
+//!   refuses, none has counted anything. [`give`](Node::give) is called by permits that are dropped, for what they
+//!   hold, see `permits.rs`, and by [`take_all`](Node::take_all) for what it got and will not hand out.
 //! - Derived terms are within their parent's, so above one without a limit there is none with: the walk ends there, and capabilities
 //!   without limits share no counter that many threads would fight for.
 //!
@@ -120,6 +121,9 @@ impl<T: Terms> Node<T> {
 
     /// Gives back what [`take`](Self::take) gave; also after a revocation, since what ends, ends later.
     pub(crate) fn give(&self, which: usize, amount: u64) {
+        if amount == 0 {
+            return; // permits that were merged away need no counter's cache line
+        }
         for (_, used, _) in self.limited(which) {
             put_back(used, amount);
         }
@@ -169,5 +173,16 @@ impl<T: Terms> Drop for Node<T> {
         while let Some(mut node) = parent.and_then(Arc::into_inner) {
             parent = node.parent.take();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "2 were given back but only 1 had been taken")]
+    fn giving_back_more_than_was_taken_is_a_bug() {
+        put_back(&AtomicU64::new(1), 2);
     }
 }

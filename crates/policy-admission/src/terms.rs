@@ -74,7 +74,7 @@ pub struct CapSpawn {
     task_budget: Budget,
 }
 
-/// May recharge budgets: so much in all, until it is put back.
+/// May recharge budgets: so much in all. It is used up by drawing, whatever becomes of the budget.
 ///
 /// ```
 /// use policy_admission::CapBudget;

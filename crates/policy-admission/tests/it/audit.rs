@@ -10,9 +10,9 @@ fn the_log_tells_who_got_what_from_whom_in_order() {
     let root = ledger.grant(CapSpawn::new().max_tasks(1));
     let tenant = root.attenuate(Grant::new(CapSpawn::new()).label("plugin-7").delegation(Delegation::Allowed)).unwrap();
     let guest = tenant.delegate().unwrap();
-    let lease = ledger.lease(&guest).unwrap();
-    lease.acquire_tasks(1).unwrap();
-    lease.acquire_tasks(1).unwrap_err();
+    let lease = guest.lease();
+    let _permits = lease.take_tasks(1).unwrap();
+    lease.take_tasks(1).unwrap_err();
     guest.delegate().unwrap_err();
     tenant.revoke();
     assert!(!lease.is_alive() && !guest.is_alive() && root.is_alive()); // to look is no use
@@ -47,9 +47,9 @@ fn a_flood_of_refusals_is_counted_exactly_and_hides_no_grant() {
     let ledger = Ledger::with_audit(8);
     let root = ledger.grant(CapSpawn::new());
     let none = root.attenuate(CapSpawn::new().max_tasks(0)).unwrap();
-    let lease = ledger.lease(&none).unwrap();
+    let lease = none.lease();
     for _ in 0..10_000 {
-        lease.acquire_tasks(1).unwrap_err();
+        lease.take_tasks(1).unwrap_err();
     }
     none.delegate().unwrap_err();
     let totals = ledger.audit_totals();
@@ -66,10 +66,10 @@ fn the_log_never_holds_more_than_its_capacity() {
     for capacity in [0, 1, 2, 3, 10] {
         let ledger = Ledger::with_audit(capacity);
         let root = ledger.grant(CapSpawn::new().max_tasks(0));
-        let lease = ledger.lease(&root).unwrap();
+        let lease = root.lease();
         for _ in 0..20 {
             drop(root.delegate().unwrap());
-            lease.acquire_tasks(1).unwrap_err();
+            lease.take_tasks(1).unwrap_err();
         }
         assert_eq!(ledger.audit().len(), capacity);
         assert_eq!((ledger.audit_totals().delegated, ledger.audit_totals().refusals()), (20, 20), "{capacity}");
@@ -79,11 +79,10 @@ fn the_log_never_holds_more_than_its_capacity() {
 #[test]
 fn a_use_that_succeeds_is_not_written_down() {
     let ledger = Ledger::new();
-    let lease = ledger.lease(&ledger.grant(CapSpawn::new().max_tasks(3))).unwrap();
+    let lease = ledger.grant(CapSpawn::new().max_tasks(3)).lease();
     for _ in 0..100 {
         lease.check().unwrap();
-        let permits = lease.acquire_tasks(3).unwrap();
-        lease.release_tasks(permits);
+        drop(lease.take_tasks(3).unwrap());
     }
     assert_eq!(ledger.audit().len(), 1);
 }
@@ -91,10 +90,10 @@ fn a_use_that_succeeds_is_not_written_down() {
 #[test]
 fn counts_are_exact_when_many_threads_are_refused() {
     let ledger = Ledger::with_audit(16);
-    let lease = ledger.lease(&ledger.grant(CapSpawn::new().max_tasks(0))).unwrap();
+    let lease = ledger.grant(CapSpawn::new().max_tasks(0)).lease();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..5_000).for_each(|_| assert!(lease.acquire_tasks(1).is_err())));
+            scope.spawn(|| (0..5_000).for_each(|_| assert!(lease.take_tasks(1).is_err())));
         }
     });
     assert_eq!(ledger.audit_totals().refused(CapErrorKind::TaskLimitExceeded), 20_000);

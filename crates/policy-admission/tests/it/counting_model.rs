@@ -1,16 +1,19 @@
 //! Counters against a slow model that adds up, for every question, what is held of a capability and of everything below it.
+//!
+//! The model keeps its own numbers of what each value of permits should hold; permits are taken, split, merged and dropped in any order.
 
-use policy_admission::{Cap, CapBudget, CapError, CapSpawn, Delegation, Grant, Lease, Ledger};
+use policy_admission::{Cap, CapBudget, CapError, CapSpawn, Delegation, Grant, Lease, Ledger, TaskPermits};
 use proptest::prelude::*;
 use vocab::{Budget, Component, UNLIMITED};
 
 #[derive(Debug, Clone)]
 enum Step {
     Derive { of: usize, tasks: u64, budget: Budget },
-    Acquire { at: usize, want: u64 },
-    Release { at: usize, at_most: u64 },
+    Take { at: usize, want: u64 },
+    Split { at: usize, which: usize, at_most: u64 },
+    Merge { at: usize, which: usize },
+    Drop { at: usize, which: usize },
     Draw { at: usize, want: Budget },
-    PutBack { at: usize, at_most: Budget },
     Revoke { at: usize },
 }
 
@@ -32,10 +35,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let node = || 0..1000usize;
     let step = prop_oneof![
         3 => (node(), amount(), budget()).prop_map(|(of, tasks, budget)| Step::Derive { of, tasks, budget }),
-        5 => (node(), amount()).prop_map(|(at, want)| Step::Acquire { at, want }),
-        4 => (node(), amount()).prop_map(|(at, at_most)| Step::Release { at, at_most }),
+        6 => (node(), amount()).prop_map(|(at, want)| Step::Take { at, want }),
+        3 => (node(), node(), amount()).prop_map(|(at, which, at_most)| Step::Split { at, which, at_most }),
+        2 => (node(), node()).prop_map(|(at, which)| Step::Merge { at, which }),
+        3 => (node(), node()).prop_map(|(at, which)| Step::Drop { at, which }),
         5 => (node(), budget()).prop_map(|(at, want)| Step::Draw { at, want }),
-        4 => (node(), budget()).prop_map(|(at, at_most)| Step::PutBack { at, at_most }),
         1 => node().prop_map(|at| Step::Revoke { at }),
     ];
     prop::collection::vec(step, 1..80)
@@ -46,13 +50,19 @@ struct Node {
     spawn: (Cap<CapSpawn>, Lease<CapSpawn>),
     budget: (Cap<CapBudget>, Lease<CapBudget>),
     revoked: bool,
-    /// Through this very lease.
-    tasks: u64,
+    /// Taken through this very lease, and how many each should be.
+    permits: Vec<(TaskPermits, u64)>,
+    /// For good.
     drawn: Budget,
 }
 
+impl Node {
+    fn tasks(&self) -> u64 {
+        self.permits.iter().map(|(_, count)| count).sum()
+    }
+}
+
 struct Model {
-    ledger: Ledger,
     nodes: Vec<Node>,
 }
 
@@ -61,15 +71,15 @@ impl Model {
         let ledger = Ledger::with_audit(4);
         let spawn = ledger.grant(CapSpawn::new().max_tasks(tasks));
         let budget = ledger.grant(CapBudget::new().limit(budget));
-        let mut model = Self { ledger, nodes: Vec::new() };
+        let mut model = Self { nodes: Vec::new() };
         model.add(None, spawn, budget);
         model
     }
 
     fn add(&mut self, parent: Option<usize>, spawn: Cap<CapSpawn>, budget: Cap<CapBudget>) {
-        let leases = (self.ledger.lease(&spawn).unwrap(), self.ledger.lease(&budget).unwrap());
+        let leases = (spawn.lease(), budget.lease());
         let (spawn, budget) = ((spawn, leases.0), (budget, leases.1));
-        self.nodes.push(Node { parent, spawn, budget, revoked: false, tasks: 0, drawn: Budget::ZERO });
+        self.nodes.push(Node { parent, spawn, budget, revoked: false, permits: Vec::new(), drawn: Budget::ZERO });
     }
 
     fn chain(&self, at: usize) -> impl Iterator<Item = usize> {
@@ -92,7 +102,7 @@ impl Model {
     fn tasks_left(&self, at: usize) -> u64 {
         let left = |node: usize| {
             let limit = self.nodes[node].spawn.0.terms().get_max_tasks();
-            Self::left(limit, self.within(node).map(|node| node.tasks))
+            Self::left(limit, self.within(node).map(Node::tasks))
         };
         self.chain(at).map(left).min().unwrap()
     }
@@ -105,31 +115,27 @@ impl Model {
         self.chain(at).map(left).min().unwrap()
     }
 
-    fn acquire(&mut self, at: usize, want: u64) {
+    fn take(&mut self, at: usize, want: u64) {
         let left = self.tasks_left(at);
-        let outcome = self.nodes[at].spawn.1.acquire_tasks(want);
+        let outcome = self.nodes[at].spawn.1.take_tasks(want);
         let id = self.nodes[at].spawn.0.id();
         if self.is_revoked(at) {
-            assert_eq!(outcome, Err(CapError::Revoked { id }));
+            assert_eq!(outcome.unwrap_err(), CapError::Revoked { id });
         } else if left == 0 && want > 0 {
             assert!(
                 matches!(outcome, Err(CapError::TaskLimitExceeded { limit, in_use }) if limit == in_use),
                 "{outcome:?}"
             );
         } else {
-            assert_eq!(outcome, Ok(want.min(left)));
-            // What nobody counts need not be given back.
-            self.nodes[at].tasks += if left == UNLIMITED { 0 } else { want.min(left) };
+            self.nodes[at].permits.push((outcome.unwrap(), want.min(left)));
         }
     }
 
     fn draw(&mut self, at: usize, want: Budget) {
         let mut expected = Budget::ZERO;
-        let mut counted = Budget::ZERO;
         for component in Component::ALL {
             let left = self.budget_left(at, component);
             expected.set(component, left.min(want[component]));
-            counted.set(component, if left == UNLIMITED { 0 } else { left.min(want[component]) });
         }
         let outcome = self.nodes[at].budget.1.draw(want);
         if self.is_revoked(at) {
@@ -142,16 +148,19 @@ impl Model {
             );
         } else {
             assert_eq!(outcome, Ok(expected));
-            self.nodes[at].drawn.recharge(&counted);
+            self.nodes[at].drawn.recharge(&expected); // where nobody counts it may be too much for a number; nobody asks
         }
     }
 
     /// No counter is over its limit or off what is held; and of each limit, held and left together are all of it.
     fn check(&self) {
         for (at, node) in self.nodes.iter().enumerate() {
+            for (permits, count) in &node.permits {
+                assert_eq!((permits.count(), permits.lease().id()), (*count, node.spawn.0.id()));
+            }
             let limit = node.spawn.0.terms().get_max_tasks();
             // Without a limit nobody counts; the sum of what is held below may be more than a number holds.
-            let held = if limit == UNLIMITED { 0 } else { self.within(at).map(|node| node.tasks).sum() };
+            let held = if limit == UNLIMITED { 0 } else { self.within(at).map(Node::tasks).sum() };
             assert_eq!(node.spawn.0.tasks_in_use(), held);
             assert!(held <= limit);
             assert_eq!(node.spawn.1.tasks_left(), self.tasks_left(at));
@@ -162,11 +171,10 @@ impl Model {
         }
     }
 
-    fn release_everything(&mut self) {
-        for node in &mut self.nodes {
-            node.spawn.1.release_tasks(std::mem::take(&mut node.tasks));
-            node.budget.1.put_back(std::mem::take(&mut node.drawn));
-        }
+    /// Some permits of a node, taken out; `None` if it has none.
+    fn pick(&mut self, at: usize, which: usize) -> Option<(TaskPermits, u64)> {
+        let permits = &mut self.nodes[at].permits;
+        (!permits.is_empty()).then(|| permits.swap_remove(which % permits.len()))
     }
 }
 
@@ -186,20 +194,22 @@ fn run(tasks: u64, budget: Budget, steps: Vec<Step>) {
                 let derived = (node.spawn.0.attenuate(spawn).unwrap(), node.budget.0.attenuate(budget).unwrap());
                 model.add(Some(of), derived.0, derived.1);
             }
-            Step::Acquire { at, want } => model.acquire(at % count, want),
-            Step::Release { at, at_most } => {
-                let node = &mut model.nodes[at % count];
-                let amount = at_most.min(node.tasks);
-                node.spawn.1.release_tasks(amount);
-                node.tasks -= amount;
+            Step::Take { at, want } => model.take(at % count, want),
+            Step::Split { at, which, at_most } => {
+                let Some((mut permits, all)) = model.pick(at % count, which) else { continue };
+                let amount = at_most.min(all);
+                let part = permits.split(amount);
+                model.nodes[at % count].permits.extend([(permits, all - amount), (part, amount)]);
             }
+            Step::Merge { at, which } => {
+                let Some((other, more)) = model.pick(at % count, which) else { continue };
+                let (mut permits, some) =
+                    model.pick(at % count, which).unwrap_or_else(|| (TaskPermits::empty(other.lease()), 0));
+                permits.merge(other);
+                model.nodes[at % count].permits.push((permits, some.saturating_add(more)));
+            }
+            Step::Drop { at, which } => drop(model.pick(at % count, which)),
             Step::Draw { at, want } => model.draw(at % count, want),
-            Step::PutBack { at, at_most } => {
-                let node = &mut model.nodes[at % count];
-                let amount = at_most.min(&node.drawn);
-                node.budget.1.put_back(amount);
-                node.drawn = node.drawn.saturating_sub(&amount);
-            }
             Step::Revoke { at } => {
                 let node = &mut model.nodes[at % count];
                 node.spawn.0.revoke();
@@ -209,11 +219,10 @@ fn run(tasks: u64, budget: Budget, steps: Vec<Step>) {
         }
         model.check();
     }
-    model.release_everything();
+    model.nodes.iter_mut().for_each(|node| node.permits.clear());
     model.check();
     for node in &model.nodes {
         assert_eq!(node.spawn.0.tasks_in_use(), 0);
-        assert_eq!(node.budget.0.left(), node.budget.0.terms().get_limit());
     }
 }
 

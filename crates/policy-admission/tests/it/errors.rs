@@ -19,7 +19,7 @@ fn every_error() -> Vec<(CapError, &'static [&'static str])> {
         (channel(ChannelLimit::Buffer), &["41", ".max_buffer(5)"]),
         (
             CapError::BudgetLimitExceeded { component: Component::ChannelOps, wanted, limit },
-            &["5 of channel ops", "41", "put back"],
+            &["5 of channel ops", "41", "new CapBudget", ".limit"],
         ),
         (executor(ExecutorLimit::Workers), &["5 workers", "39", "41", ".max_workers(44)"]),
         (executor(ExecutorLimit::BlockingThreads), &["blocking", ".max_blocking_threads(44)"]),
@@ -27,7 +27,6 @@ fn every_error() -> Vec<(CapError, &'static [&'static str])> {
         (CapError::Revoked { id }, &["7v2", "new one"]),
         (CapError::Stale { id }, &["7v2", "live one"]),
         (CapError::NotDerived { id, from }, &["7v2", "0v1", "ask"]),
-        (CapError::Foreign { id }, &["7v2", "ledger of this runtime"]),
     ]
 }
 

@@ -1,7 +1,8 @@
 //! What a holder can do with a handle, and what ends it.
 
 use policy_admission::{
-    Cap, CapBudget, CapChannel, CapError, CapExecutor, CapId, CapSpawn, Delegation, Grant, Lease, Ledger, Terms,
+    Cap, CapBudget, CapChannel, CapError, CapExecutor, CapId, CapSpawn, Delegation, Grant, Lease, Ledger, TaskPermits,
+    Terms,
 };
 use vocab::Budget;
 
@@ -44,8 +45,8 @@ fn nothing_can_be_derived_from_a_final_capability() {
     let refused = CapError::NotDelegatable { id: last.id() };
     assert_eq!(last.delegate().unwrap_err(), refused);
     assert_eq!(last.attenuate(open(1)).unwrap_err(), refused);
-    // The runtime may use it all the same.
-    assert_eq!(ledger.lease(&last).unwrap().acquire_tasks(1), Ok(1));
+    // It may be used all the same.
+    assert_eq!(last.lease().take_tasks(1).unwrap().count(), 1);
     let sealed = ledger.grant(open(1).delegation(Delegation::Final));
     assert!(matches!(sealed.delegate(), Err(CapError::NotDelegatable { .. })));
 }
@@ -58,15 +59,15 @@ fn a_revoked_capability_reaches_everything_derived() {
     let grandchildren: Vec<_> = (0..3).map(|_| child.attenuate(open(2)).unwrap()).collect();
     let leaf = grandchildren[1].delegate().unwrap();
     let sibling = root.delegate().unwrap();
-    let lease = ledger.lease(&leaf).unwrap();
+    let lease = leaf.lease();
 
     assert_eq!(child.revoke(), 5);
     for cap in grandchildren.iter().chain([&child, &leaf]) {
         assert_eq!(cap.check(), Err(CapError::Revoked { id: cap.id() }));
         assert_eq!(cap.delegate().unwrap_err(), CapError::Revoked { id: cap.id() });
-        assert!(ledger.lease(cap).is_err());
+        assert_eq!(cap.lease().take_tasks(1).unwrap_err(), CapError::Revoked { id: cap.id() });
     }
-    assert_eq!(lease.acquire_tasks(1), Err(CapError::Revoked { id: leaf.id() }));
+    assert_eq!(lease.take_tasks(1).unwrap_err(), CapError::Revoked { id: leaf.id() });
     assert_eq!((root.check(), sibling.check()), (Ok(()), Ok(())));
     assert_eq!(child.revoke(), 0); // again changes nothing
     assert_eq!(ledger.live(), 2);
@@ -133,10 +134,9 @@ fn dropping_a_parent_leaves_its_children_and_their_limits() {
     let (a, b) = (root.delegate().unwrap(), root.delegate().unwrap());
     let root_id = root.id();
     drop(root);
-    let (a_lease, b_lease) = (ledger.lease(&a).unwrap(), ledger.lease(&b).unwrap());
-    assert_eq!(a_lease.acquire_tasks(2), Ok(2));
-    assert_eq!(b_lease.acquire_tasks(2), Ok(1));
-    assert_eq!(b_lease.acquire_tasks(1), Err(CapError::TaskLimitExceeded { limit: 3, in_use: 3 }));
+    let permits = [&a, &b].map(|cap| cap.lease().take_tasks(2).unwrap());
+    assert_eq!(permits.each_ref().map(|permits| permits.count()), [2, 1]);
+    assert_eq!(b.lease().take_tasks(1).unwrap_err(), CapError::TaskLimitExceeded { limit: 3, in_use: 3 });
     // It is nobody's, but its name still reaches what was derived from it.
     assert_eq!(ledger.live(), 3);
     assert_eq!(ledger.revoke(root_id), Ok(3));
@@ -168,11 +168,14 @@ fn chain(ledger: &Ledger, depth: usize) -> (Cap<CapSpawn>, Cap<CapSpawn>) {
 fn a_chain_of_any_depth_is_revoked_and_dropped_without_recursion() {
     let ledger = Ledger::new();
     let (root, leaf) = chain(&ledger, 200_000);
-    assert_eq!(ledger.lease(&leaf).unwrap().acquire_tasks(9), Ok(5));
+    let permits = leaf.lease().take_tasks(9).unwrap();
+    assert_eq!((permits.count(), root.tasks_in_use()), (5, 5));
     assert_eq!(root.revoke(), 200_001);
     assert!(leaf.check().is_err());
     assert_eq!(ledger.live(), 0);
     drop(leaf);
+    drop(permits);
+    assert_eq!(root.tasks_in_use(), 0);
 
     let (root, leaf) = chain(&ledger, 200_000);
     drop(root);
@@ -184,29 +187,48 @@ fn a_chain_of_any_depth_is_revoked_and_dropped_without_recursion() {
 fn a_lease_keeps_its_capability_after_the_handle_is_dropped() {
     let ledger = Ledger::new();
     let cap = ledger.grant(tasks(2));
-    let lease = ledger.lease(&cap).unwrap();
+    let lease = cap.lease();
     let id = cap.id();
     drop(cap);
-    assert_eq!(lease.acquire_tasks(1), Ok(1));
+    let permits = lease.take_tasks(1).unwrap();
+    assert_eq!((permits.count(), ledger.live()), (1, 1));
     assert_eq!(ledger.revoke(id), Ok(1));
-    assert!(lease.acquire_tasks(1).is_err());
-    lease.release_tasks(1);
-    drop(lease);
+    assert!(lease.take_tasks(1).is_err());
+    drop((lease, permits));
     assert_eq!(ledger.live(), 0);
 }
 
 #[test]
-fn a_capability_of_another_ledger_is_refused() {
-    let (ours, theirs) = (Ledger::new(), Ledger::new());
-    let cap = theirs.grant(tasks(1));
-    assert_eq!(ours.lease(&cap).unwrap_err(), CapError::Foreign { id: cap.id() });
-    assert_eq!(ours.audit_totals().refusals(), 1);
+fn permits_keep_their_capability_after_handle_and_lease_are_dropped() {
+    let ledger = Ledger::new();
+    let root = ledger.grant(tasks(5));
+    let child = root.attenuate(tasks(2)).unwrap();
+    let permits = child.lease().take_tasks(2).unwrap();
+    drop(child);
+    assert_eq!((ledger.live(), root.tasks_in_use()), (2, 2));
+    assert_eq!(permits.lease().take_tasks(1).unwrap_err(), CapError::TaskLimitExceeded { limit: 2, in_use: 2 });
+    drop(permits);
+    assert_eq!((ledger.live(), root.tasks_in_use()), (1, 0));
+}
+
+#[test]
+fn a_lease_of_a_revoked_capability_is_made_and_gives_nothing() {
+    let ledger = Ledger::new();
+    let cap = ledger.grant(tasks(2));
+    cap.revoke();
+    let lease = cap.lease();
+    assert_eq!((lease.is_alive(), ledger.audit_totals().refusals()), (false, 0)); // to make one is no use
+    let revoked = CapError::Revoked { id: cap.id() };
+    assert_eq!(lease.check(), Err(revoked));
+    assert_eq!(lease.take_tasks(1).unwrap_err(), revoked);
+    assert_eq!(lease.take_tasks(0).unwrap_err(), revoked);
+    assert_eq!(ledger.audit_totals().refusals(), 3);
 }
 
 #[test]
 fn handles_can_be_shared_by_threads() {
     fn shared<T: Send + Sync>() {}
-    shared::<(Cap<CapSpawn>, Cap<CapBudget>, Lease<CapChannel>, Lease<CapExecutor>, Ledger)>();
+    shared::<(Cap<CapSpawn>, Cap<CapBudget>, Lease<CapChannel>, Lease<CapExecutor>, TaskPermits, Ledger)>();
 }
 
 #[test]

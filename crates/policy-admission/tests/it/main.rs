@@ -5,5 +5,6 @@ mod authority_model;
 mod counting_model;
 mod errors;
 mod handles;
+mod permits;
 mod threads;
 mod uses;

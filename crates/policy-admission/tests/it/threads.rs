@@ -3,14 +3,14 @@
 
 use std::{
     sync::{
-        Barrier,
+        Barrier, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     thread,
 };
 
-use policy_admission::{Cap, CapBudget, CapError, CapSpawn, Delegation, Grant, Lease, Ledger};
-use vocab::Budget;
+use policy_admission::{Cap, CapBudget, CapError, CapSpawn, Delegation, Grant, Lease, Ledger, TaskPermits};
+use vocab::{Budget, UNLIMITED};
 
 const THREADS: u64 = 4;
 
@@ -42,7 +42,7 @@ fn threads_that_take_and_give_never_exceed_any_limit() {
         };
         caps.push(cap);
     }
-    let leases: Vec<_> = caps.iter().map(|cap| ledger.lease(cap).unwrap()).collect();
+    let leases: Vec<_> = caps.iter().map(|cap| cap.lease()).collect();
     let held: [AtomicU64; 7] = Default::default();
     let chain = |at| std::iter::successors(Some(at), |&at: &usize| PARENT[at]);
     let granted = AtomicU64::new(0);
@@ -52,21 +52,22 @@ fn threads_that_take_and_give_never_exceed_any_limit() {
             let (leases, held, granted) = (&leases, &held, &granted);
             scope.spawn(move || {
                 let mut dice = Dice(seed);
-                let mut mine: Vec<(usize, u64)> = Vec::new();
-                let give = |(at, got)| {
+                let mut mine: Vec<(usize, TaskPermits)> = Vec::new();
+                let give = |(at, permits): (usize, TaskPermits)| {
                     for node in chain(at) {
-                        held[node].fetch_sub(got, SeqCst);
+                        held[node].fetch_sub(permits.count(), SeqCst);
                     }
-                    leases[at].release_tasks(got);
+                    drop(permits);
                 };
                 for _ in 0..20_000 {
                     let at = dice.roll(7) as usize;
                     let want = 1 + dice.roll(4);
-                    match leases[at].acquire_tasks(want) {
-                        Ok(got) => {
+                    match leases[at].take_tasks(want) {
+                        Ok(permits) => {
+                            let got = permits.count();
                             assert!((1..=want).contains(&got));
                             granted.fetch_add(got, Relaxed);
-                            mine.push((at, got));
+                            mine.push((at, permits));
                             for node in chain(at) {
                                 let out = held[node].fetch_add(got, SeqCst) + got;
                                 assert!(out <= LIMIT[node], "{out} of {} at {node}, seed {seed}", LIMIT[node]);
@@ -87,41 +88,87 @@ fn threads_that_take_and_give_never_exceed_any_limit() {
     for (lease, limit) in leases.iter().zip(LIMIT) {
         assert_eq!((lease.tasks_in_use(), lease.tasks_left()), (0, limit));
     }
-    assert_eq!(leases[0].acquire_tasks(100), Ok(7));
+    assert_eq!(leases[0].take_tasks(100).unwrap().count(), 7);
 }
 
 #[test]
-fn no_budget_is_made_or_lost_by_threads_that_draw_and_put_back() {
+fn threads_that_split_merge_and_drop_permits_give_each_back_once() {
+    const LIMIT: u64 = 50;
     let ledger = Ledger::new();
-    let limit = Budget::ops(100_000).memory(50_000).syscalls(9);
+    let root = ledger.grant(open(LIMIT));
+    let child = root.attenuate(open(UNLIMITED)).unwrap();
+    let lease = child.lease();
+    let held = AtomicU64::new(0);
+    let bowl = Mutex::new(TaskPermits::empty(&lease)); // through which permits change hands
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let (lease, held, bowl) = (&lease, &held, &bowl);
+            scope.spawn(move || {
+                let mut dice = Dice(seed);
+                let mut mine = TaskPermits::empty(lease);
+                let give = |permits: TaskPermits| {
+                    held.fetch_sub(permits.count(), SeqCst);
+                    drop(permits);
+                };
+                for _ in 0..20_000 {
+                    let part = dice.roll(mine.count() + 1);
+                    match dice.roll(4) {
+                        0 => {
+                            let Ok(permits) = lease.take_tasks(1 + dice.roll(20)) else { continue };
+                            let out = held.fetch_add(permits.count(), SeqCst) + permits.count();
+                            assert!(out <= LIMIT, "{out} of {LIMIT}, seed {seed}");
+                            mine.merge(permits);
+                        }
+                        1 => give(mine.split(part)),
+                        2 => bowl.lock().unwrap().merge(mine.split(part)),
+                        _ => {
+                            let mut bowl = bowl.lock().unwrap();
+                            let some = dice.roll(bowl.count() + 1);
+                            mine.merge(bowl.split(some));
+                        }
+                    }
+                }
+                give(mine);
+            });
+        }
+    });
+    let rest = bowl.into_inner().unwrap();
+    assert_eq!((rest.count(), rest.count()), (held.into_inner(), root.tasks_in_use()));
+    drop(rest);
+    assert_eq!((child.tasks_in_use(), root.tasks_in_use()), (0, 0));
+    assert_eq!(lease.take_tasks(100).unwrap().count(), LIMIT);
+}
+
+#[test]
+fn no_budget_is_made_or_lost_by_threads_that_draw() {
+    let ledger = Ledger::new();
+    let limit = Budget::ops(100_000).memory(UNLIMITED - 1).syscalls(9);
     let root = ledger.grant(CapBudget::new().limit(limit));
     let caps: Vec<_> = (0..THREADS).map(|_| root.attenuate(CapBudget::new().limit(limit)).unwrap()).collect();
-    let spent: Vec<Budget> = thread::scope(|scope| {
-        let spenders: Vec<_> = caps
+    let drawn: Vec<Budget> = thread::scope(|scope| {
+        let drawers: Vec<_> = caps
             .iter()
             .zip(0..)
             .map(|(cap, seed)| {
-                let lease = ledger.lease(cap).unwrap();
+                let lease = cap.lease();
                 scope.spawn(move || {
                     let mut dice = Dice(seed);
-                    let mut spent = Budget::ZERO;
+                    let mut all = Budget::ZERO;
                     for _ in 0..5_000 {
                         let want = Budget::ops(dice.roll(40)).memory(dice.roll(40)).syscalls(dice.roll(3));
                         let Ok(drawn) = lease.draw(want) else { continue };
-                        let part = drawn.min(&Budget::ops(dice.roll(40)).memory(dice.roll(10)).syscalls(dice.roll(2)));
-                        lease.put_back(drawn.saturating_sub(&part));
-                        spent.recharge(&part);
+                        all.recharge(&drawn);
                     }
-                    spent
+                    all
                 })
             })
             .collect();
-        spenders.into_iter().map(|spender| spender.join().unwrap()).collect()
+        drawers.into_iter().map(|drawer| drawer.join().unwrap()).collect()
     });
     let mut total = root.left();
-    spent.iter().for_each(|spent| total.recharge(spent));
+    drawn.iter().for_each(|drawn| total.recharge(drawn));
     assert_eq!(total, limit);
-    assert_eq!(root.left().syscalls, 0); // they did fight for it
+    assert_eq!((root.left().ops, root.left().syscalls), (0, 0)); // they did fight for it
 }
 
 #[test]
@@ -135,16 +182,16 @@ fn a_use_that_starts_after_a_revocation_is_refused_on_every_thread() {
         let started = Barrier::new(THREADS as usize + 1);
         thread::scope(|scope| {
             for leaf in &leaves {
-                let lease: Lease<CapSpawn> = ledger.lease(leaf).unwrap();
+                let lease: Lease<CapSpawn> = leaf.lease();
                 let (revoked, started) = (&revoked, &started);
                 scope.spawn(move || {
                     let mut uses = 0;
                     loop {
                         let too_late = revoked.load(SeqCst);
-                        match lease.acquire_tasks(1) {
+                        match lease.take_tasks(1) {
                             Ok(permits) => {
                                 assert!(!too_late, "a revoked capability was used, round {round}");
-                                lease.release_tasks(permits);
+                                drop(permits);
                             }
                             Err(error) => {
                                 assert_eq!(error, CapError::Revoked { id: lease.id() });
