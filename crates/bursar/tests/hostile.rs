@@ -156,7 +156,7 @@ fn a_fork_bomb_of_nested_nurseries_is_stopped() {
             std::panic::resume_unwind(Box::new(error)); // and hands its end on
         }
     }
-    is_contained(Component::Spawns, Budget::ops(10_000_000).memory(64 * MIB).spawns(2_000), bomb);
+    is_contained(Component::Spawns, Budget::ops(100_000_000).memory(256 * MIB).spawns(300), bomb);
 }
 
 #[test]

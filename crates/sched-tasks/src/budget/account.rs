@@ -37,8 +37,8 @@ use crate::{
 /// Most children's budgets that a worker draws at a time.
 const PURSE_CHILDREN: u64 = 16;
 
-/// What somebody draws at a time who has no limit of its own.
-const SHARE: Budget = CHILD_BUDGET.spawns(16);
+/// What somebody draws at a time. Small, so that those who wait do not keep what others need.
+const SHARE: Budget = CHILD_BUDGET.memory(64 << 10).spawns(16);
 
 /// What a nursery has to spend.
 pub(crate) struct Account {
@@ -210,6 +210,17 @@ impl Account {
     /// What a task of this nursery that was granted so much may yet draw.
     pub(crate) fn undrawn(&self, granted: &Budget) -> Budget {
         self.limit.saturating_sub(granted)
+    }
+
+    /// The same, of what has a limit. What has none it may share with others, and draw when it needs it.
+    pub(crate) fn due(&self, granted: &Budget) -> Budget {
+        let mut due = self.undrawn(granted);
+        for component in Component::ALL {
+            if self.limit[component] == UNLIMITED {
+                due.set(component, 0);
+            }
+        }
+        due
     }
 
     pub(super) fn handler(&self) -> Option<&Handler> {

@@ -133,12 +133,12 @@ impl Strand {
         if scope.is_owned_by(self.seat) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
     }
 
-    /// Draws all that is the task's due: it is about to pass it on.
+    /// Draws all that is the task's due: it opens a nursery, and passes it on.
     pub(crate) fn draw_all(&self) {
         if let Some(scope) = self.scope.get()
             && let Some(account) = scope.account()
         {
-            self.meter.recharge(&account.draw(&account.undrawn(&self.meter.granted())));
+            self.meter.recharge(&account.draw(&account.due(&self.meter.granted())));
         }
     }
 
