@@ -12,8 +12,8 @@
 //! order: one of the two sees the other, and sets the alarm. Whoever stops takes the name off the plate or puts another there; and time counts only from look
 //! to look, at most twice the usual, so a process that was halted accuses nobody.
 //!
-//! Unstarted tasks can be stolen anyway, but not by workers that may not steal; and futures that yielded stand in a line that only their worker serves. The
-//! look moves both into the shared queue, where everybody takes. Started fibers cannot move: they are counted.
+//! Unstarted tasks can be stolen anyway, unless those who may steal are stuck themselves; and futures that yielded stand in a line that only their worker serves.
+//! The look moves both into the shared queue, where everybody takes. Started fibers cannot move: they are counted.
 //!
 //! # Rejected
 //! A pointer to the task on the plate: the task may be gone when it is read. A thread of its own: the clock has one, and it sleeps as long.
@@ -322,7 +322,8 @@ impl State {
             Verdict::Stuck { is_new, tell } => (is_new, tell),
         };
         let (task, spawned_at) = named?;
-        self.suspects[index].futures_taken += rescue(shared, index);
+        let taken = rescue(shared, index, |other| self.suspects[other].held < limit);
+        self.suspects[index].futures_taken += taken;
         let fibers = worker.watch.ready.load(Relaxed).saturating_sub(self.suspects[index].futures_taken);
         let held_up = fibers + worker.home.arrivals_len(HELD_UP_MAX);
         let stuck = Stuck { worker: index, task, spawned_at, for_at_least: suspect.held, held_up };
@@ -340,21 +341,18 @@ impl State {
 }
 
 /// Puts what a stuck worker has not started where others take it. Says how many futures it took out of its line.
-fn rescue(shared: &Shared, index: usize) -> usize {
-    let worker = &shared.workers[index];
+fn rescue(shared: &Shared, index: usize, moves: impl Fn(usize) -> bool) -> usize {
     if shared.workers.len() == 1 {
         return 0; // there are no others
     }
-    let anybody_steals =
-        shared.workers.iter().enumerate().any(|(i, other)| i != index && other.may_steal.load(Relaxed));
-    if anybody_steals {
-        if !worker.stealer.is_empty() {
-            shared.idle.published();
-        }
-    } else {
-        share_out(shared, &worker.stealer);
+    let stuck = &shared.workers[index];
+    let may_steal = |other: usize| shared.workers[other].may_steal.load(Relaxed);
+    if !(0..shared.workers.len()).any(|other| other != index && moves(other) && may_steal(other)) {
+        share_out(shared, &stuck.stealer);
+    } else if !stuck.stealer.is_empty() {
+        shared.idle.published();
     }
-    share_out(shared, &worker.yielded)
+    share_out(shared, &stuck.yielded)
 }
 
 /// Moves what is in a deque now into the shared queue.
