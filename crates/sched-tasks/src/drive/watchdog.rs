@@ -107,7 +107,7 @@ impl fmt::Debug for Hook {
 #[repr(align(128))]
 pub(crate) struct Watched {
     plate: Nameplate,
-    /// How many were ready when the running task began or went on.
+    /// How many started tasks are in the worker's line, futures that yielded among them.
     ready: AtomicUsize,
     /// The watchdog's question; a checkpoint takes it back.
     asked: AtomicBool,
@@ -115,10 +115,15 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Who runs now, with how many behind it.
+    /// Who runs now: a task that begins, or one that stopped and goes on.
     #[inline(always)]
-    pub(super) fn show(&self, name: Name, ready: usize) {
+    pub(crate) fn show(&self, name: Name) {
         self.plate.show(name);
+    }
+
+    /// So many are ready on the worker. A yield from one to the next leaves their number as it is, so it need not say.
+    #[inline(always)]
+    pub(super) fn count_ready(&self, ready: usize) {
         self.ready.store(ready, Relaxed);
     }
 
