@@ -178,7 +178,7 @@ impl Strand {
             return self.suspend_unwinding(worker, successor);
         }
         mech_fiber::suspend(successor);
-        worker.goes_on(self.name.get());
+        worker.watch.show(self.name.get());
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
@@ -189,7 +189,7 @@ impl Strand {
             return self.suspend_unwinding(worker, successor);
         }
         mech_fiber::suspend(successor);
-        worker.goes_on(self.name.get());
+        worker.watch.show(self.name.get());
     }
 
     #[cold]
@@ -199,7 +199,7 @@ impl Strand {
         let stopped = &worker.stopped_unwinding;
         stopped.set(stopped.get() + u32::from(unwinding));
         mech_fiber::suspend(successor);
-        worker.goes_on(self.name.get());
+        worker.watch.show(self.name.get());
         stopped.set(stopped.get() - u32::from(unwinding));
     }
 
@@ -254,7 +254,7 @@ impl Strand {
             worker.report_others_than(scope);
             let name = running.task().name();
             self.name.set(name);
-            worker.goes_on(name);
+            worker.watch.show(name);
         }
         self.scope.set(Some(scope));
         self.base.set(Some(scope));

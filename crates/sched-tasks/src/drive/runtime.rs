@@ -150,7 +150,7 @@ impl Builder {
     ///
     /// A stuck task is counted ([`WorkerStats::stuck`](crate::WorkerStats::stuck)), remembered ([`Runtime::stuck`]) and told of
     /// ([`Builder::on_stuck`]), and other workers take what its worker has not started. It is not stopped: there is no preemption. Watching costs
-    /// a task two words of memory traffic when it begins or goes on, and an idle runtime nothing.
+    /// a task two stores when it begins or goes on, and an idle runtime nothing.
     ///
     /// ```
     /// use std::{sync::mpsc, time::Duration};

@@ -12,8 +12,8 @@
 //! order: one of the two sees the other, and sets the alarm. Whoever stops takes the name off the plate or puts another there; and time counts only from look
 //! to look, at most twice the usual, so a process that was halted accuses nobody.
 //!
-//! Unstarted tasks can be stolen anyway, but not by workers that may not steal; and futures that yielded stand in a line that only their worker serves. The
-//! look moves both into the shared queue, where everybody takes. Started fibers cannot move: they are counted.
+//! Unstarted tasks can be stolen anyway, unless those who may steal are stuck themselves; and futures that yielded stand in a line that only their worker serves.
+//! The look moves both into the shared queue, where everybody takes. Started fibers cannot move: they are counted.
 //!
 //! # Rejected
 //! A pointer to the task on the plate: the task may be gone when it is read. A thread of its own: the clock has one, and it sleeps as long.
@@ -107,7 +107,7 @@ impl fmt::Debug for Hook {
 #[repr(align(128))]
 pub(crate) struct Watched {
     plate: Nameplate,
-    /// How many were ready when the running task began or went on.
+    /// How many started tasks are in the worker's line, futures that yielded among them.
     ready: AtomicUsize,
     /// The watchdog's question; a checkpoint takes it back.
     asked: AtomicBool,
@@ -115,10 +115,15 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Who runs now, with how many behind it.
+    /// Who runs now: a task that begins, or one that stopped and goes on.
     #[inline(always)]
-    pub(super) fn show(&self, name: Name, ready: usize) {
+    pub(crate) fn show(&self, name: Name) {
         self.plate.show(name);
+    }
+
+    /// So many are ready on the worker. A yield from one to the next leaves their number as it is, so it need not say.
+    #[inline(always)]
+    pub(super) fn count_ready(&self, ready: usize) {
         self.ready.store(ready, Relaxed);
     }
 
@@ -322,7 +327,8 @@ impl State {
             Verdict::Stuck { is_new, tell } => (is_new, tell),
         };
         let (task, spawned_at) = named?;
-        self.suspects[index].futures_taken += rescue(shared, index);
+        let taken = rescue(shared, index, |other| self.suspects[other].held < limit);
+        self.suspects[index].futures_taken += taken;
         let fibers = worker.watch.ready.load(Relaxed).saturating_sub(self.suspects[index].futures_taken);
         let held_up = fibers + worker.home.arrivals_len(HELD_UP_MAX);
         let stuck = Stuck { worker: index, task, spawned_at, for_at_least: suspect.held, held_up };
@@ -340,21 +346,18 @@ impl State {
 }
 
 /// Puts what a stuck worker has not started where others take it. Says how many futures it took out of its line.
-fn rescue(shared: &Shared, index: usize) -> usize {
-    let worker = &shared.workers[index];
+fn rescue(shared: &Shared, index: usize, moves: impl Fn(usize) -> bool) -> usize {
     if shared.workers.len() == 1 {
         return 0; // there are no others
     }
-    let anybody_steals =
-        shared.workers.iter().enumerate().any(|(i, other)| i != index && other.may_steal.load(Relaxed));
-    if anybody_steals {
-        if !worker.stealer.is_empty() {
-            shared.idle.published();
-        }
-    } else {
-        share_out(shared, &worker.stealer);
+    let stuck = &shared.workers[index];
+    let may_steal = |other: usize| shared.workers[other].may_steal.load(Relaxed);
+    if !(0..shared.workers.len()).any(|other| other != index && moves(other) && may_steal(other)) {
+        share_out(shared, &stuck.stealer);
+    } else if !stuck.stealer.is_empty() {
+        shared.idle.published();
     }
-    share_out(shared, &worker.yielded)
+    share_out(shared, &stuck.yielded)
 }
 
 /// Moves what is in a deque now into the shared queue.

@@ -168,12 +168,14 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
         self.ready.push(Ready { mark: self.deque.passed_mark(), what: ReadyWhat::Fiber(seat) });
+        self.watch.count_ready(self.ready.len());
     }
 
     /// One of our fibers yielded.
     #[inline]
     fn enqueue_behind_all(&self, what: ReadyWhat) {
         self.ready.push(Ready { mark: self.deque.mark(), what });
+        self.watch.count_ready(self.ready.len());
     }
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
@@ -184,12 +186,6 @@ impl Worker {
             self.yielded.push(runnable.into_item());
             self.enqueue_behind_all(ReadyWhat::Future);
         }
-    }
-
-    /// Shows who runs now: a task that begins, or one that stopped and goes on.
-    #[inline(always)]
-    pub(crate) fn goes_on(&self, name: Name) {
-        self.watch.show(name, self.ready.len());
     }
 
     /// The next of the worker's random numbers.
@@ -253,7 +249,9 @@ impl Worker {
     #[inline]
     fn next_ready(&self) -> Option<Next> {
         loop {
-            match self.ready.pop_front()?.what {
+            let ready = self.ready.pop_front()?;
+            self.watch.count_ready(self.ready.len());
+            match ready.what {
                 ReadyWhat::Fiber(seat) => {
                     self.report();
                     return Some(Next::Resume(seat));

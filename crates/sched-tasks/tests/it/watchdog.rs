@@ -56,6 +56,28 @@ fn a_hog_is_named_and_others_finish_what_its_worker_has_not_started() {
 }
 
 #[test]
+fn thieves_that_are_stuck_themselves_are_not_relied_on() {
+    let _watchdog = watch("thieves_that_are_stuck_themselves_are_not_relied_on");
+    let (runtime, told) = watched(Runtime::builder().workers(3));
+    let (go, ran) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let outcome = runtime.nursery(|n| {
+        let (go, ran) = (&go, &ran);
+        n.spawn(|| spin_until(|| ran.load(SeqCst) == 20));
+        n.spawn(move || {
+            spin_until(|| go.load(SeqCst));
+            (0..20).for_each(|_| drop(n.spawn(|| ran.fetch_add(1, SeqCst))));
+            spin_until(|| ran.load(SeqCst) == 20);
+        });
+        let first = told.recv().unwrap().worker;
+        let second = told.iter().map(|stuck| stuck.worker).find(|worker| *worker != first).unwrap();
+        runtime.set_stealing(3 - first - second, false); // the only one that moves
+        go.store(true, SeqCst);
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
 fn a_future_that_yielded_is_saved_from_behind_a_hog() {
     let _watchdog = watch("a_future_that_yielded_is_saved_from_behind_a_hog");
     let (runtime, _told) = watched(Runtime::builder().workers(2));
