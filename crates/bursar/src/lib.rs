@@ -334,6 +334,13 @@ pub use sched_tasks::{
     UNLIMITED, budget_left, charge,
 };
 
+// ---- what tasks may do ----
+#[doc(inline)]
+pub use sched_tasks::{
+    AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
+    CapSpawn, Capabilities, Capability, Delegation, Grant, Ledger, Profile, Sovereign,
+};
+
 // ---- what can go wrong ----
 #[doc(inline)]
 pub use sched_tasks::{BuildError, Reason, RunError, TaskError};
@@ -348,7 +355,8 @@ pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, Stuck, VictimStrateg
 #[doc(inline)]
 pub use sched_tasks::{
     Case, IntoIter, Iter, Receiver, RecvCase, RecvError, RecvFuture, RecvTimeoutError, Select, SendCase, SendError,
-    SendFuture, SendTimeoutError, Sender, TryRecvError, TrySendError, channel, select, unbounded,
+    SendFuture, SendTimeoutError, Sender, TryRecvError, TrySendError, channel, select, try_channel, try_unbounded,
+    unbounded,
 };
 
 // ---- futures, and what blocks a thread ----

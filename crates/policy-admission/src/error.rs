@@ -71,6 +71,8 @@ pub enum CapError {
         /// The name.
         id: CapId,
     },
+    /// The capability comes from another ledger than the one that is asked.
+    Foreign,
     /// The capability to be revoked was not derived from the one that revokes.
     NotDerived {
         /// Which one was to be revoked.
@@ -126,11 +128,13 @@ pub enum CapErrorKind {
     Stale,
     /// See [`CapError::NotDerived`].
     NotDerived,
+    /// See [`CapError::Foreign`].
+    Foreign,
 }
 
 impl CapErrorKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [CapErrorKind; 12] = [
+    pub const ALL: [CapErrorKind; 13] = [
         CapErrorKind::NoSpawnCapability,
         CapErrorKind::NoBudgetCapability,
         CapErrorKind::NoChannelCapability,
@@ -143,6 +147,7 @@ impl CapErrorKind {
         CapErrorKind::Revoked,
         CapErrorKind::Stale,
         CapErrorKind::NotDerived,
+        CapErrorKind::Foreign,
     ];
 }
 
@@ -172,6 +177,7 @@ impl CapError {
             CapError::Revoked { .. } => CapErrorKind::Revoked,
             CapError::Stale { .. } => CapErrorKind::Stale,
             CapError::NotDerived { .. } => CapErrorKind::NotDerived,
+            CapError::Foreign => CapErrorKind::Foreign,
         }
     }
 
@@ -246,6 +252,9 @@ impl fmt::Display for CapError {
             CapError::Stale { id } => {
                 write!(f, "{id} names no capability any more: it was dropped or revoked; use the name of a live one")
             }
+            CapError::Foreign => f.write_str(
+                "the capability comes from another ledger than the runtime's; derive it from one that this ledger granted",
+            ),
             CapError::NotDerived { id, from } => write!(
                 f,
                 "capability {id} was not derived from {from}, which therefore cannot revoke it; ask its own parent, or the ledger"

@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, Delegation, Grant, Terms,
+    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, Delegation, Grant, Lease, Terms,
     arena::Arena,
     audit::AuditLog,
     node::{Apart, Node},
@@ -69,6 +69,11 @@ impl Ledger {
         let delegation = delegation.unwrap_or(Delegation::Allowed);
         let node = self.enter(None, terms, delegation, label, AuditEvent::Granted);
         Cap::new(node.expect("what has no parent needs none alive"))
+    }
+
+    /// Says whether a capability is one of this ledger's: anybody can make a ledger and grant themselves everything, but not from this one.
+    pub fn vouch<T: Terms>(&self, lease: &Lease<T>) -> Result<(), CapError> {
+        if Arc::ptr_eq(&self.0, &lease.node.ledger.0) { Ok(()) } else { Err(self.refuse(CapError::Foreign, None)) }
     }
 
     /// Enters a capability, in the arena and in the log; `None` if its parent was revoked.

@@ -5,6 +5,7 @@
 
 use std::{error::Error, fmt, panic::Location, sync::Arc, time::Duration};
 
+use policy_admission::{CapError, Profile};
 use vocab::{Component, TaskId};
 
 use crate::state::NurseryState;
@@ -57,6 +58,8 @@ pub enum Reason {
         /// How much the operation needed when it was refused.
         wanted: u64,
     },
+    /// A capability is missing, revoked or used up.
+    NotAllowed(CapError),
     /// There is no stack left for what the task needs.
     OutOfStacks {
         /// What was asked for, and the way out.
@@ -179,6 +182,15 @@ impl Reason {
                 Component::ChannelOps => "ChannelBudgetExhausted",
                 Component::Syscalls => "SyscallBudgetExhausted",
             },
+            Reason::NotAllowed(error) => match error {
+                CapError::NoSpawnCapability => "NoSpawnCapability",
+                CapError::NoBudgetCapability => "NoBudgetCapability",
+                CapError::NoChannelCapability => "NoChannelCapability",
+                CapError::TaskLimitExceeded { .. } => "TaskLimitExceeded",
+                CapError::ChannelLimitExceeded { .. } => "ChannelLimitExceeded",
+                CapError::Revoked { .. } => "Revoked",
+                _ => "NotAllowed",
+            },
             Reason::OutOfStacks { .. } => "OutOfStacks",
             Reason::NurseryNotActive { .. } => "NurseryNotActive",
         }
@@ -212,6 +224,7 @@ impl fmt::Display for Reason {
                  `task_budget`, or let it recharge",
                 self.name()
             ),
+            Reason::NotAllowed(error) => write!(f, "{}: {error}", self.name()),
             Reason::OutOfStacks { what } => f.write_str(what),
             Reason::NurseryNotActive { state } => {
                 write!(f, "the nursery is {state} and takes no more tasks; spawn before it is closed")
@@ -353,6 +366,18 @@ pub enum BuildError {
     },
     /// The stacks could not be had as asked for.
     Stacks(Arc<mech_fiber::StackError>),
+    /// The profile has no scheduler.
+    NoScheduler {
+        /// The profile.
+        profile: Profile,
+    },
+    /// The profile wants everything granted by a ledger, and there is none.
+    NoLedger {
+        /// The profile.
+        profile: Profile,
+    },
+    /// A capability is missing, revoked or used up.
+    NotAllowed(CapError),
     /// The system would not start a thread.
     Thread {
         /// Which worker it was for.
@@ -365,6 +390,16 @@ pub enum BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            BuildError::NoScheduler { profile } => {
+                write!(
+                    f,
+                    "the profile {profile} has no scheduler; build with `.profile(Profile::Service)` to have tasks"
+                )
+            }
+            BuildError::NoLedger { profile } => {
+                write!(f, "in the profile {profile} everything is granted by name; build with `.ledger(&ledger)`")
+            }
+            BuildError::NotAllowed(error) => error.fmt(f),
             BuildError::Workers { wanted } => write!(
                 f,
                 "{wanted} workers wanted, but a runtime has 1 to {}; leave `.workers()` out for one per CPU",

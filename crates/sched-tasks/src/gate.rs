@@ -1,20 +1,30 @@
 //! Who may spawn into a nursery, and how many tasks.
 //!
 //! # Invariant
-//! A task is admitted only after everything that counts it was paid: the nursery's own limit, and the spawns of its pool.
+//! A task is admitted only after everything that counts it was paid: the nursery's own limit, a permit of its capability, a spawn of its pool. A permit is
+//! given back only after its task ended.
 //!
 //! # Why it holds
-//! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. What was paid and not
-//! used goes back when the nursery ends.
+//! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. `taken` are all permits the nursery has;
+//! of them `spare` counts those whose task has ended, and only those are reused or given back. What was paid and not used goes back when the nursery ends.
+//!
+//! # Rejected
+//! A permit and a spawn for each task: three contended counters a task. The price of paying ahead is that of many nurseries under one capability each may keep a
+//! sixty-fourth of what is left, and that much earlier another is refused.
 
 use std::sync::atomic::{
     AtomicU64,
-    Ordering::{Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed},
 };
 
+use mech_sync::SpinLock;
+use policy_admission::{CapError, CapSpawn, Lease, TaskPermits};
 use vocab::{Budget, Component, Shortage};
 
-use crate::{budget::Account, error::Reason, nursery::NurseryCore, options::NurseryOptions, strand::Strand};
+use crate::{
+    authority::Authority, budget::Account, drive::shared::Shared, error::Reason, nursery::NurseryCore,
+    options::NurseryOptions, strand::Strand,
+};
 
 /// See the module.
 pub(crate) struct Gate {
@@ -23,50 +33,153 @@ pub(crate) struct Gate {
     spawned: AtomicU64,
     /// How many more the owner may spawn without asking. Only the owner writes it.
     paid: AtomicU64,
+    permits: Option<Permits>,
+    /// Nobody may spawn.
+    closed: Option<CapError>,
+}
+
+/// What the nursery has of its capability.
+struct Permits {
+    lease: Lease<CapSpawn>,
+    taken: SpinLock<TaskPermits>,
+    /// Permits among them whose tasks have ended.
+    spare: AtomicU64,
+    /// So many may stay spare.
+    keep: AtomicU64,
 }
 
 impl Gate {
     /// None if anybody may spawn as many as they like.
-    pub(crate) fn new(options: &NurseryOptions, has_account: bool) -> Option<Self> {
-        let needed = has_account || options.spawn_limit.is_some();
-        needed.then(|| Self { limit: options.spawn_limit, spawned: AtomicU64::new(0), paid: AtomicU64::new(0) })
+    pub(crate) fn new(
+        options: &NurseryOptions,
+        authority: Option<&Authority>,
+        has_account: bool,
+        shared: &'static Shared,
+    ) -> Option<Self> {
+        let lease = authority.and_then(|authority| authority.spawn.as_ref());
+        let (lease, closed) = match shared.honour(lease, CapError::NoSpawnCapability) {
+            Ok(lease) => (lease, None),
+            Err(error) => (None, Some(error)),
+        };
+        if !has_account && options.spawn_limit.is_none() && lease.is_none() && closed.is_none() {
+            return None;
+        }
+        Some(Self {
+            limit: options.spawn_limit,
+            spawned: AtomicU64::new(0),
+            paid: AtomicU64::new(0),
+            permits: lease.map(|lease| Permits {
+                lease: lease.clone(),
+                taken: SpinLock::new(TaskPermits::empty(lease)),
+                spare: AtomicU64::new(0),
+                keep: AtomicU64::new(0),
+            }),
+            closed,
+        })
     }
 
     /// Lets one task in.
     #[inline]
     pub(crate) fn admit(&self, nursery: &NurseryCore, strand: &Strand) -> Result<(), Reason> {
-        let paid = self.paid.load(Relaxed);
+        if let Some(permits) = &self.permits {
+            permits.lease.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
+        }
         let owner = nursery.is_owned_by(strand.seat);
-        if owner && paid > 0 {
-            self.paid.store(paid - 1, Relaxed);
-            return Ok(());
+        if owner {
+            let paid = self.paid.load(Relaxed);
+            if paid > 0 {
+                self.paid.store(paid - 1, Relaxed);
+                return Ok(());
+            }
         }
         self.admit_slowly(nursery, strand, owner)
     }
 
     #[inline(never)]
     fn admit_slowly(&self, nursery: &NurseryCore, strand: &Strand, owner: bool) -> Result<(), Reason> {
+        if let Some(error) = self.closed {
+            return Err(Reason::NotAllowed(error));
+        }
         if let Some(limit) = self.limit
             && self.spawned.fetch_add(1, Relaxed) >= limit
         {
             return Err(Reason::BudgetExhausted { component: Component::Spawns, granted: limit, wanted: 1 });
         }
-        let mut paid = 1;
+        let ahead = owner && self.limit.is_none();
+        let mut admitted = if ahead { MOST_AHEAD } else { 1 };
+        if let Some(permits) = &self.permits {
+            admitted = permits.take(admitted.min(permits.lease.batch())).map_err(Reason::NotAllowed)?;
+        }
         if let Some(account) = nursery.account() {
-            let most = if owner && self.limit.is_none() { account.spawns_in_advance() } else { 1 };
-            paid = strand.buy_spawns(nursery, account, most)?;
+            let most = admitted.min(if ahead { account.spawns_in_advance(MOST_AHEAD) } else { 1 });
+            let bought = strand.buy_spawns(nursery, account, most);
+            if let Some(permits) = &self.permits {
+                permits.ended(admitted - bought.as_ref().unwrap_or(&0));
+            }
+            admitted = bought?;
         }
         if owner {
-            self.paid.store(paid - 1, Relaxed);
+            self.paid.store(admitted - 1, Relaxed);
         }
         Ok(())
     }
 
-    /// The nursery is over.
+    /// Tasks of the nursery ended.
+    #[inline]
+    pub(crate) fn ended(&self, tasks: u32) {
+        if let Some(permits) = &self.permits {
+            permits.ended(tasks.into());
+        }
+    }
+
+    /// The nursery is over. The permits go with the gate.
     pub(crate) fn close(&self, account: Option<&Account>) {
-        let unused = self.paid.swap(0, Release);
+        let unused = self.paid.swap(0, Relaxed);
         if let Some(account) = account.filter(|_| unused > 0) {
             account.refund(&Budget::ZERO.spawns(unused));
+        }
+        if let Some(permits) = &self.permits {
+            let mut taken = permits.taken.lock();
+            let all = taken.count();
+            let all = taken.split(all);
+            drop(taken); // not under the lock: it walks the capabilities above
+            drop(all);
+        }
+    }
+}
+
+/// Most tasks that an owner pays for at once.
+const MOST_AHEAD: u64 = 64;
+
+impl Permits {
+    /// One to `want` permits: spare ones, or new ones.
+    fn take(&self, want: u64) -> Result<u64, CapError> {
+        let spare = self.spare.fetch_update(AcqRel, Acquire, |spare| (spare > 0).then(|| spare - spare.min(want)));
+        if let Ok(spare) = spare {
+            return Ok(spare.min(want));
+        }
+        let more = self.lease.take_tasks(want)?;
+        let count = more.count();
+        self.taken.lock().merge(more);
+        self.keep.store(self.lease.batch() - 1, Relaxed);
+        Ok(count)
+    }
+
+    /// Their tasks ended, or did not start.
+    #[inline]
+    fn ended(&self, tasks: u64) {
+        let spare = self.spare.fetch_add(tasks, AcqRel) + tasks;
+        if spare > self.keep.load(Relaxed) {
+            self.give_back();
+        }
+    }
+
+    #[inline(never)]
+    fn give_back(&self) {
+        let spare = self.spare.swap(0, AcqRel);
+        if spare > 0 {
+            let given = self.taken.lock().split(spare);
+            drop(given);
         }
     }
 }

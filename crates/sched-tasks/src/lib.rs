@@ -1,5 +1,6 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
+mod authority;
 mod block_on;
 mod budget;
 mod channel;
@@ -27,11 +28,14 @@ mod sync;
 mod time;
 mod wait;
 
+pub use authority::{Authority, Capability};
 pub use block_on::block_on;
-pub use budget::{Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, Treasury, budget_left, charge};
+pub use budget::{
+    Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, Treasury, budget_left, charge, recharge,
+};
 pub use channel::{
     IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
-    TryRecvError, TrySendError, channel, unbounded,
+    TryRecvError, TrySendError, channel, try_channel, try_unbounded, unbounded,
 };
 pub use decide::VictimStrategy;
 pub use drive::{
@@ -46,6 +50,10 @@ pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep,
 pub use fuel::Fuel;
 pub use local::FiberLocal;
 pub use options::{NurseryOptions, OnFailure};
+pub use policy_admission::{
+    AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
+    CapSpawn, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
+};
 pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};

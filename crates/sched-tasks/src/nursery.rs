@@ -26,6 +26,7 @@ use mech_sync::{Countdown, Seat, SpinLock};
 use slab::Slab;
 
 use crate::{
+    authority::Authority,
     budget::Account,
     drive::{
         clock::{Alarm, AlarmKey},
@@ -66,6 +67,8 @@ pub(crate) struct NurseryCore {
     /// The nursery around this one, and the place there. It ends later.
     outer: Option<ScopeRef>,
     place: AtomicU32,
+    /// What its tasks may do, if that was said.
+    authority: Option<Arc<Authority>>,
     /// What its tasks may spend, if that is limited. Nurseries that one task opens inside each other may share it.
     account: Option<Arc<Account>>,
     /// Whether and how many tasks may be spawned, if not everybody may.
@@ -99,8 +102,9 @@ impl NurseryCore {
     pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
         let outer = strand.scope.get();
-        let account = options.account(strand, outer, shared);
-        let gate = Gate::new(&options, account.is_some());
+        let authority = options.authority.inside(outer.as_ref().and_then(|outer| outer.authority()));
+        let account = options.account(strand, outer, authority.as_deref(), shared);
+        let gate = Gate::new(&options, authority.as_deref(), account.is_some(), shared);
         let core = Arc::new_cyclic(|this: &Weak<Self>| Self {
             countdown: Countdown::new(),
             started: AtomicU64::new(0),
@@ -112,6 +116,7 @@ impl NurseryCore {
             shielded,
             outer,
             place: AtomicU32::new(0),
+            authority,
             account,
             gate,
             has_alarms: AtomicBool::new(false),
@@ -154,6 +159,11 @@ impl NurseryCore {
             (to != from).then_some(to as u8)
         });
         moved.is_ok()
+    }
+
+    /// What its tasks may do, if that was said.
+    pub(crate) fn authority(&self) -> Option<&Arc<Authority>> {
+        self.authority.as_ref()
     }
 
     /// What its tasks may spend, if that is limited.
@@ -225,6 +235,9 @@ impl NurseryCore {
 
     /// Tells that children ended; the last one wakes the owner. The nursery must not be touched after.
     pub(crate) fn children_ended(&self, children: u32) {
+        if let Some(gate) = &self.gate {
+            gate.ended(children);
+        }
         if let Some(owner) = self.countdown.done(children) {
             strand::wake(owner, 0);
         }

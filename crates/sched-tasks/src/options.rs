@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use vocab::Budget;
 
 use crate::{
+    authority::{Authority, Capability},
     budget::{Account, Answer, CHILD_BUDGET, Exhausted, Handler, Recharge, Source, Terms},
     drive::shared::Shared,
     raw::scope::ScopeRef,
@@ -34,6 +35,7 @@ pub struct NurseryOptions {
     pub(crate) period: Option<Duration>,
     pub(crate) recharge: Option<Recharge>,
     pub(crate) on_exhausted: Option<Handler>,
+    pub(crate) authority: Authority,
 }
 
 impl NurseryOptions {
@@ -118,20 +120,49 @@ impl NurseryOptions {
         self
     }
 
+    /// Gives its tasks a capability: to spawn (`Cap<CapSpawn>`: so many at a time, each with so much to spend), to recharge themselves (`Cap<CapBudget>`), to open
+    /// channels (`Cap<CapChannel>`). What is not given they have from the nursery around it.
+    ///
+    /// ```
+    /// use bursar::{Budget, CapSpawn, Ledger, NurseryOptions, Reason, charge, nursery_with};
+    ///
+    /// let root = Ledger::new().grant(CapSpawn::new());
+    /// let tenant = root.attenuate(CapSpawn::new().max_tasks(2).task_budget(Budget::ops(1_000)))?;
+    /// let options = NurseryOptions::new().name("plugin-7").capability(&tenant);
+    /// let verdict = nursery_with(options, |n| n.spawn(|| loop { charge(1) }).join());
+    /// let error: Result<(), _> = verdict;
+    /// assert!(matches!(error.unwrap_err().reason(), Reason::BudgetExhausted { granted: 1_000, .. }));
+    ///
+    /// tenant.revoke();
+    /// let verdict = nursery_with(NurseryOptions::new().capability(&tenant), |n| n.spawn(|| ()).join());
+    /// assert!(matches!(verdict.unwrap_err().reason(), Reason::NotAllowed(_)));
+    /// # Ok::<(), bursar::CapError>(())
+    /// ```
+    pub fn capability(mut self, capability: &impl Capability) -> Self {
+        capability.lend(&mut self.authority);
+        self
+    }
+
     /// The account of a nursery that `strand` opens with these options inside `outer`. None: nothing is limited.
     pub(crate) fn account(
         &self,
         strand: &Strand,
         outer: Option<ScopeRef>,
+        authority: Option<&Authority>,
         shared: &'static Shared,
     ) -> Option<Arc<Account>> {
-        let says_something = self.budget.is_some()
-            || self.task_budget.is_some()
-            || self.recharge.is_some()
-            || self.on_exhausted.is_some();
+        // A request above what the capability allows is cut down to it.
+        let allowed =
+            authority.and_then(|authority| authority.spawn.as_ref()).map(|lease| lease.terms().get_task_budget());
+        let task_budget = match (self.task_budget, allowed.filter(|allowed| *allowed != Budget::UNLIMITED)) {
+            (Some(wanted), Some(allowed)) => Some(wanted.min(&allowed)),
+            (wanted, allowed) => wanted.or(allowed),
+        };
+        let says_something =
+            self.budget.is_some() || task_budget.is_some() || self.recharge.is_some() || self.on_exhausted.is_some();
         let owned =
             outer.filter(|outer| outer.is_owned_by(strand.seat)).and_then(|outer| outer.shared_account().cloned());
-        let profile = shared.grant.filter(|_| outer.is_none());
+        let profile = shared.profile.filter(|_| outer.is_none());
         if !says_something {
             match owned {
                 Some(account) => return Some(account), // the same task's nurseries: one account for both
@@ -139,11 +170,11 @@ impl NurseryOptions {
                 None => {}
             }
         }
-        let usual = shared.grant.map_or(CHILD_BUDGET, |grant| grant.child);
+        let usual = shared.profile.map_or(CHILD_BUDGET, |profile| profile.child());
         let terms = Terms {
-            child: self.task_budget,
+            child: task_budget,
             usual_child: usual,
-            recharge: self.recharge.unwrap_or(match self.task_budget {
+            recharge: self.recharge.unwrap_or(match task_budget {
                 Some(_) => Recharge::Never,
                 None => Recharge::FromPool,
             }),
@@ -153,7 +184,7 @@ impl NurseryOptions {
         let source = match owned {
             Some(account) => Source::Account(account),
             None if strand.meter.is_metered() => Source::Meter,
-            None => Source::Root(profile.map_or(Budget::UNLIMITED, |grant| grant.pool)),
+            None => Source::Root(profile.map_or(Budget::UNLIMITED, |profile| profile.pool())),
         };
         Some(Account::open(terms, self.budget, source, strand))
     }

@@ -434,6 +434,11 @@ impl<T> Task<'_, T> {
         self.handle.is_done()
     }
 
+    /// Whether it has spent its budget and waits for an answer; see [`Nursery::treasury`].
+    pub fn is_exhausted(&self) -> bool {
+        self.handle.is_exhausted()
+    }
+
     /// Who it is.
     pub fn label(&self) -> TaskLabel {
         self.handle.label()

@@ -27,6 +27,7 @@ fn every_error() -> Vec<(CapError, &'static [&'static str])> {
         (CapError::Revoked { id }, &["7v2", "new one"]),
         (CapError::Stale { id }, &["7v2", "live one"]),
         (CapError::NotDerived { id, from }, &["7v2", "0v1", "ask"]),
+        (CapError::Foreign, &["another ledger", "derive it"]),
     ]
 }
 

@@ -146,3 +146,12 @@ fn an_executor_gets_all_its_threads_or_none() {
     drop((first, second));
     assert_eq!((child.threads_in_use(), root.threads_in_use()), ((0, 0), (0, 0)));
 }
+
+#[test]
+fn a_ledger_vouches_for_its_own_capabilities_only() {
+    let (ours, theirs) = (Ledger::new(), Ledger::new());
+    let derived = ours.grant(CapSpawn::new()).attenuate(CapSpawn::new().max_tasks(1)).unwrap();
+    assert_eq!(ours.vouch(&derived.lease()), Ok(()));
+    assert_eq!(ours.vouch(&theirs.grant(CapSpawn::new()).lease()), Err(CapError::Foreign));
+    assert_eq!(ours.audit_totals().refusals(), 1);
+}

@@ -118,7 +118,7 @@ pub(crate) struct Terms {
 
 /// Where a pool comes from, and goes back to.
 pub(crate) enum Source {
-    /// From outside: nobody's budget becomes less.
+    /// From outside, so much unless somebody says otherwise: nobody's budget becomes less.
     Root(Budget),
     /// The meter of the task that opens the nursery.
     Meter,
@@ -127,17 +127,17 @@ pub(crate) enum Source {
 }
 
 impl Account {
-    /// Opens an account with as much of `wanted` as the source has. A task that has a meter gets a new one, with a share of this pool, until the nursery ends.
+    /// Opens an account with as much of `wanted` as the source has, or all of it. A task that has a meter gets a new one, with a share of this pool, until the nursery ends.
     pub(crate) fn open(terms: Terms, wanted: Option<Budget>, source: Source, strand: &Strand) -> Arc<Self> {
         let Terms { child, usual_child, recharge, handler, period } = terms;
-        let wanted = wanted.unwrap_or(Budget::UNLIMITED);
+        let all = wanted.unwrap_or(Budget::UNLIMITED);
         let given = match &source {
-            Source::Root(most) => wanted.min(most),
+            Source::Root(usual) => wanted.unwrap_or(*usual),
             Source::Meter => {
                 strand.draw_all();
-                strand.meter.draw(&wanted)
+                strand.meter.draw(&all)
             }
-            Source::Account(around) => around.draw(&wanted),
+            Source::Account(around) => around.draw(&all),
         };
         // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns are not spent but passed on.
         let share = |component: Component| match given[component] {
@@ -284,9 +284,8 @@ impl Account {
     }
 
     /// How many spawns an owner may pay for at once. Few when they run out, so that none lie idle when others need them.
-    pub(crate) fn spawns_in_advance(&self) -> u64 {
-        const MOST: u64 = 64;
-        (self.books.lock().pool.left().spawns / MOST).clamp(1, MOST)
+    pub(crate) fn spawns_in_advance(&self, most: u64) -> u64 {
+        (self.books.lock().pool.left().spawns / most).clamp(1, most)
     }
 
     /// Takes back a charge that was not needed.

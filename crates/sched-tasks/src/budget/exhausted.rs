@@ -13,6 +13,7 @@
 //! `pay_slowly` returns only after the charge succeeded. Each nursery from the task's own outwards is asked in turn: its pool, if it recharges by itself; its
 //! handler, who answers at once; its treasurers, who may take their time. See `account.rs` for why the waiting ends.
 
+use policy_admission::CapError;
 use vocab::{Budget, Component, Shortage};
 
 use super::{
@@ -116,6 +117,11 @@ impl Strand {
             && let Some(account) = scope.account()
         {
             let share = account.share_of(exhausted, level == innermost, scope.is_owned_by(self.seat));
+            if level == innermost
+                && let Some(amount) = self.ask_capability(scope, exhausted, share)
+            {
+                return Reply::Given(amount);
+            }
             match self.ask_one(account, exhausted, share) {
                 Reply::Given(amount) => {
                     pass_down(innermost, scope, &amount);
@@ -149,6 +155,41 @@ impl Strand {
             }
         }
         self.ask_treasurer(account, exhausted)
+    }
+
+    /// A task whose pool does not give it what it needs uses the capability to recharge itself, if it has one.
+    fn ask_capability(&self, scope: ScopeRef, exhausted: &Exhausted, share: u64) -> Option<Budget> {
+        let account = scope.account()?;
+        if share >= exhausted.missing && account.pool().left()[exhausted.component] >= exhausted.missing {
+            return None; // the pool comes first
+        }
+        scope.authority()?.budget.as_ref()?;
+        let mut wanted = Budget::ZERO;
+        wanted.set(exhausted.component, account.child()[exhausted.component].max(exhausted.missing));
+        self.draw_by_capability(scope, wanted).ok().filter(|drawn| drawn[exhausted.component] > 0)
+    }
+
+    /// Adds to the meter by the capability of the nursery around.
+    pub(super) fn recharge_by_capability(&self, wanted: Budget) -> Result<Budget, CapError> {
+        let scope = self.scope.get().filter(|_| self.meter.is_metered()).ok_or(CapError::NoBudgetCapability)?;
+        let drawn = self.draw_by_capability(scope, wanted)?;
+        self.meter.recharge(&drawn);
+        Ok(drawn)
+    }
+
+    /// What is drawn by a capability comes from outside: every nursery around has so much more to account for.
+    fn draw_by_capability(&self, scope: ScopeRef, wanted: Budget) -> Result<Budget, CapError> {
+        let lease = scope.authority().and_then(|authority| authority.budget.as_ref());
+        let lease = scope.shared().honour(lease, CapError::NoBudgetCapability)?;
+        let drawn = lease.ok_or(CapError::NoBudgetCapability)?.draw(wanted)?;
+        let mut level = Some(scope);
+        while let Some(scope) = level {
+            if let Some(account) = scope.account().filter(|_| !scope.shares_account()) {
+                account.pass_down(&drawn);
+            }
+            level = scope.outer();
+        }
+        Ok(drawn)
     }
 
     /// Draws another share from the pool, if need be when others have settled or a new period begins.

@@ -28,19 +28,12 @@ pub use self::{
     treasury::Treasury,
 };
 use crate::{
-    error::TaskLabel,
+    error::{Reason, TaskError, TaskLabel},
     strand::{self, Strand},
 };
 
 /// What a child gets, if nobody says otherwise: SPEC-021 §8.2.
 pub const CHILD_BUDGET: Budget = Budget::ops(10_000).memory(1 << 20).channel_ops(100).syscalls(10);
-
-/// What a nursery gets that nobody is around to pay for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Grant {
-    pub(crate) pool: Budget,
-    pub(crate) child: Budget,
-}
 
 /// Whether tasks that have spent their budget get more from their nursery's pool by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -110,6 +103,29 @@ pub fn charge(ops: u64) {
         strand.charge_ops(ops);
         strand.checkpoint();
     });
+}
+
+/// Gives the running task more to spend, by the `CapBudget` of its nursery. Returns how much it got: at most what the capability has left.
+///
+/// Without such a capability it is refused: [`Reason::NotAllowed`](crate::Reason::NotAllowed).
+///
+/// ```
+/// use bursar::{Budget, CapBudget, Ledger, NurseryOptions, budget_left, nursery_with, recharge};
+///
+/// let reserve = Ledger::new().grant(CapBudget::new().limit(Budget::ops(500)));
+/// let options = NurseryOptions::new().task_budget(Budget::ops(100)).capability(&reserve);
+/// nursery_with(options, |n| {
+///     n.spawn(|| {
+///         assert_eq!(recharge(Budget::ops(10_000)).unwrap(), Budget::ops(500));
+///         assert_eq!(budget_left().ops, 600);
+///     })
+///     .join()
+/// })?;
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+pub fn recharge(amount: Budget) -> Result<Budget, TaskError> {
+    strand::with(|strand| strand.recharge_by_capability(amount))
+        .map_err(|error| TaskError::new(Reason::NotAllowed(error), strand::current().label()))
 }
 
 /// What the running task may still spend. Unlimited if it has no budget.

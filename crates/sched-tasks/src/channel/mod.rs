@@ -32,7 +32,9 @@ pub use self::{
     error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError},
     future::{RecvFuture, SendFuture},
 };
-use crate::{drive::clock, strand};
+use policy_admission::ChannelPermit;
+
+use crate::{authority, drive::clock, error::TaskError, strand};
 
 /// A channel that holds up to `capacity` values. With capacity 0 a sender waits for a receiver to take its value.
 ///
@@ -62,8 +64,18 @@ use crate::{drive::clock, strand};
 /// assert_eq!(sum, 45);
 /// # Ok::<(), bursar::TaskError>(())
 /// ```
+///
+/// # Panics
+/// Not as such; but a task whose nursery may not open another channel, or not one so large, ends here with [`Reason::NotAllowed`](crate::Reason::NotAllowed). See
+/// [`try_channel`].
 pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    ends(Core::bounded(capacity))
+    try_channel(capacity).unwrap_or_else(|error| strand::current().rethrow(Box::new(error)))
+}
+
+/// A channel as by [`channel`], if the capabilities of the caller's nursery allow it.
+pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>), TaskError> {
+    let permit = strand::with(|strand| authority::permit_channel(strand, capacity as u64))?;
+    Ok(ends(Core::bounded(capacity), permit))
 }
 
 /// A channel that takes as many values as there is memory for: sending never waits.
@@ -78,11 +90,18 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// # Ok::<(), bursar::SendError<i32>>(())
 /// ```
 pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
-    ends(Core::unbounded())
+    try_unbounded().unwrap_or_else(|error| strand::current().rethrow(Box::new(error)))
 }
 
-fn ends<T>(core: Core<T>) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1) });
+/// A channel as by [`unbounded`], if the capabilities of the caller's nursery allow it.
+pub fn try_unbounded<T: Send>() -> Result<(Sender<T>, Receiver<T>), TaskError> {
+    let permit = strand::with(|strand| authority::permit_channel(strand, u64::MAX))?;
+    Ok(ends(Core::unbounded(), permit))
+}
+
+fn ends<T>(core: Core<T>, permit: Option<ChannelPermit>) -> (Sender<T>, Receiver<T>) {
+    let (senders, receivers) = (AtomicUsize::new(1), AtomicUsize::new(1));
+    let shared = Arc::new(Shared { core, senders, receivers, _permit: permit });
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
@@ -90,6 +109,8 @@ struct Shared<T> {
     core: Core<T>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
+    /// It is counted as open until both ends are gone.
+    _permit: Option<ChannelPermit>,
 }
 
 /// The end of a channel that values go into. Made by [`channel`] and [`unbounded`].

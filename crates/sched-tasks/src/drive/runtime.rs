@@ -16,6 +16,8 @@ use std::{
 
 use mech_fiber::{Slab, SlabOptions};
 use mech_sync::{Deque, Idle, Injector};
+use policy_admission::{Cap, CapError, CapExecutor, Capabilities, ExecutorPermit, Lease, Ledger, Profile, Scheduler};
+use vocab::Budget;
 
 use super::{
     clock::Clock,
@@ -50,6 +52,8 @@ use crate::{
 pub struct Runtime {
     shared: &'static Shared,
     threads: Vec<JoinHandle<()>>,
+    /// The threads are counted until they have ended.
+    _permit: Option<ExecutorPermit>,
 }
 
 /// Chooses what a [`Runtime`] is like.
@@ -63,6 +67,9 @@ pub struct Builder {
     name: String,
     no_stealing: Vec<usize>,
     blocking_threads: usize,
+    profile: Option<Profile>,
+    ledger: Option<Ledger>,
+    executor: Option<Lease<CapExecutor>>,
     watchdog: Option<Duration>,
     on_stuck: Hook,
 }
@@ -80,6 +87,9 @@ impl Default for Builder {
             name: "bursar".into(),
             no_stealing: Vec::new(),
             blocking_threads: 512,
+            profile: None,
+            ledger: None,
+            executor: None,
             watchdog: Some(Duration::from_secs(1)),
             on_stuck: Hook::default(),
         }
@@ -185,6 +195,55 @@ impl Builder {
         self
     }
 
+    /// How much the runtime insists on. Without a profile nothing is limited until a nursery says so.
+    ///
+    /// With one, the outermost nursery has the profile's pool, and its tasks get their share of it; [`Runtime::run`] gives its task the whole.
+    ///
+    /// ```
+    /// use bursar::{Profile, Runtime, budget_left};
+    ///
+    /// let runtime = Runtime::builder().workers(1).profile(Profile::Service).build()?;
+    /// assert_eq!(runtime.run(|| budget_left().ops)?, 100_000);
+    /// # Ok::<(), bursar::RunError>(())
+    /// ```
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Only capabilities that this ledger granted, or that were derived from those, are honoured.
+    pub fn ledger(mut self, ledger: &Ledger) -> Self {
+        self.ledger = Some(ledger.clone());
+        self
+    }
+
+    /// The threads are started by this capability, and counted as its while the runtime lives.
+    pub fn executor(mut self, capability: &Cap<CapExecutor>) -> Self {
+        self.executor = Some(capability.lease());
+        self
+    }
+
+    /// The permit for the threads, where one is needed.
+    fn permit(&self, workers: usize) -> Result<Option<ExecutorPermit>, BuildError> {
+        if let Some(profile) = self.profile {
+            if profile.scheduler() == Scheduler::None {
+                return Err(BuildError::NoScheduler { profile });
+            }
+            if profile.capabilities() == Capabilities::Explicit && self.ledger.is_none() {
+                return Err(BuildError::NoLedger { profile });
+            }
+            if profile.capabilities() == Capabilities::Explicit && self.executor.is_none() {
+                let missing = CapError::NoExecutorCapability;
+                let refused = self.ledger.as_ref().map_or(missing, |ledger| ledger.refuse(missing, None));
+                return Err(BuildError::NotAllowed(refused));
+            }
+        }
+        let Some(lease) = &self.executor else { return Ok(None) };
+        let vouched = self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.vouch(lease));
+        let permit = vouched.and_then(|()| lease.open_executor(workers, self.blocking_threads));
+        permit.map(Some).map_err(BuildError::NotAllowed)
+    }
+
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self
@@ -193,6 +252,7 @@ impl Builder {
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(BuildError::Workers { wanted: workers });
         }
+        let permit = self.permit(workers)?;
         let stacks = Slab::reserve(SlabOptions {
             stack_bytes: self.stack_bytes,
             max_stacks: self.max_fibers,
@@ -225,12 +285,16 @@ impl Builder {
             seed: self.seed,
             stack_bytes: self.stack_bytes,
             stacks,
-            grant: None,
-            yield_interval: strand::DEFAULT_YIELD_INTERVAL,
+            profile: self.profile,
+            ledger: self.ledger,
+            yield_interval: self
+                .profile
+                .and_then(|profile| profile.yield_interval())
+                .map_or(strand::DEFAULT_YIELD_INTERVAL, u32::from),
             stopping: AtomicBool::new(false),
             process: std::process::id(),
         }));
-        let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers) };
+        let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), _permit: permit };
         for (index, (deque, yielded)) in deques.into_iter().zip(yielded).enumerate() {
             let started = std::thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
                 if let Err(error) = mech_fiber::prepare_thread() {
@@ -265,9 +329,33 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
+        let options = match self.shared.profile {
+            // The root is the program: it gets all there is, and its children their shares of that.
+            Some(profile) => {
+                NurseryOptions::new().task_budget(profile.pool()).budget(one_spawn_more(profile.pool())).spawn_limit(1)
+            }
+            None => NurseryOptions::new(),
+        };
+        self.run_at(Location::caller(), options, root)
+    }
+
+    /// The same in a nursery that is like `options` say.
+    #[track_caller]
+    pub fn run_with<F, T>(&self, options: NurseryOptions, root: F) -> Result<T, RunError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        self.run_at(Location::caller(), options, root)
+    }
+
+    fn run_at<F, T>(&self, site: &'static Location<'static>, options: NurseryOptions, root: F) -> Result<T, RunError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
         self.shared.check_process()?;
-        let site = Location::caller();
-        let outcome = scope::open(self.shared, NurseryOptions::new(), |nursery| nursery.spawn_at(site, root).join());
+        let outcome = scope::open(self.shared, options, |nursery| nursery.spawn_at(site, root).join());
         outcome.map_err(RunError::Task)
     }
 
@@ -276,7 +364,15 @@ impl Runtime {
     where
         F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
     {
-        scope::open(self.shared, NurseryOptions::new(), body)
+        self.nursery_with(NurseryOptions::new(), body)
+    }
+
+    /// The same, as `options` say.
+    pub fn nursery_with<'env, F, T>(&self, options: NurseryOptions, body: F) -> Result<T, TaskError>
+    where
+        F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
+    {
+        scope::open(self.shared, options, body)
     }
 
     /// How many workers it has.
@@ -352,6 +448,11 @@ impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime").field("workers", &self.workers()).finish_non_exhaustive()
     }
+}
+
+/// For the root itself.
+fn one_spawn_more(budget: Budget) -> Budget {
+    budget.spawns(budget.spawns.saturating_add(1))
 }
 
 /// The runtime everybody shares, made on first use and never dropped.

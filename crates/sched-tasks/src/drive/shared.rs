@@ -6,6 +6,7 @@ use std::sync::atomic::{
 };
 
 use mech_sync::{Home, Idle, Injector, Stealer};
+use policy_admission::{Ledger, Profile};
 use vocab::{Priority, TaskId};
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     watchdog::{Watchdog, Watched},
 };
 use crate::{
-    budget::Grant,
     decide::VictimStrategy,
     error::RunError,
     raw::task::{Runnable, RunnableRef},
@@ -37,8 +37,10 @@ pub(crate) struct Shared {
     pub(crate) seed: u64,
     pub(crate) stack_bytes: usize,
     pub(crate) stacks: &'static mech_fiber::Slab,
-    /// What a nursery gets that no task opened, if that is limited.
-    pub(crate) grant: Option<Grant>,
+    /// How much it insists on, if anything.
+    pub(crate) profile: Option<Profile>,
+    /// Where authority comes from, if only from there.
+    pub(crate) ledger: Option<Ledger>,
     /// How many rounds of a loop go by without a check.
     pub(crate) yield_interval: u32,
     pub(crate) stopping: AtomicBool,

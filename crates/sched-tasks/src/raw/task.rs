@@ -413,6 +413,19 @@ impl<T> Handle<T> {
         label(&self.front().header)
     }
 
+    /// Whether it has spent its budget, and waits for more.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        let header = &self.front().header;
+        let mut level = Some(header.scope);
+        while let Some(scope) = level.filter(|_| !self.is_done()) {
+            if scope.account().is_some_and(|account| account.is_exhausted(header.identity.id)) {
+                return true;
+            }
+            level = scope.outer();
+        }
+        false
+    }
+
     /// Waits for the result. A cancelled caller unwinds, unless the result came first.
     #[inline]
     pub(crate) fn join(mut self) -> Result<T, TaskError> {

@@ -286,7 +286,7 @@ fn an_exhausted_task_waits_for_its_treasurer() {
         assert_eq!(exhausted.task.id, task.label().id);
         assert_eq!(treasury.answer(exhausted.task.id, Answer::Ignore), Some(Budget::ZERO));
         assert_eq!(treasury.exhausted().len(), 1, "ignored, it still waits");
-        assert!(!task.is_done());
+        assert!(task.is_exhausted() && !task.is_done());
         assert_eq!(treasury.answer(exhausted.task.id, Answer::Recharge(Budget::ops(60))), Some(Budget::ops(60)));
         task.join()?;
         assert_eq!(treasury.answer(exhausted.task.id, Answer::Cancel), None, "it does not wait any more");

@@ -3,6 +3,7 @@
 mod block_on;
 mod budgets;
 mod cancel;
+mod capabilities;
 mod channels;
 mod channels_model;
 mod channels_stress;
