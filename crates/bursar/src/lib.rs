@@ -349,6 +349,10 @@ pub use sched_tasks::{Elapsed, Sleep, Unblock, block_on, sleep_async, timeout, u
 #[doc(inline)]
 pub use sched_tasks::{FiberLocal, fiber_local};
 
+// ---- actors and supervisors ----
+#[doc(inline)]
+pub use sched_tasks::actor;
+
 pub mod net;
 pub mod prelude;
 pub mod sync;
