@@ -84,7 +84,10 @@ impl<M> Address<M> {
     /// struct Square(u64, oneshot::Sender<u64>);
     ///
     /// nursery(|n| {
-    ///     let squares = actor::spawn(n, "squares", actor::from_fn(|Square(x, reply), _| Ok(reply.send(x * x)?)));
+    ///     let squares = actor::spawn(n, "squares", actor::from_fn(|Square(x, reply), _| {
+    ///         let _ = reply.send(x * x); // whoever asked may have lost patience
+    ///         Ok(())
+    ///     }));
     ///     assert_eq!(squares.ask(|reply| Square(12, reply))?, 144);
     ///     Ok(())
     /// })?;

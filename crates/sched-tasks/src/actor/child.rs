@@ -7,7 +7,8 @@ use std::{fmt, panic::Location, sync::Arc, time::Duration};
 
 use super::{
     decide::Restart,
-    handle::{Input, SupervisorHandle},
+    handle::SupervisorHandle,
+    inbox::Input,
     life::{Actor, Context, live},
     mailbox::{CAPACITY, DeadLetter, Hook, Mailbox, Post, Signal},
     supervisor::Supervisor,

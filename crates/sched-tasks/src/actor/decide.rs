@@ -8,7 +8,7 @@
 //! # Why it holds
 //! Every restart is noted in the [`History`] with its time, before it is allowed. What is older than the window is forgotten, and nothing else is.
 //!
-//! Checked against a slow reference by `decisions_are_those_of_the_slow_reference` in `tests/it/supervisors.rs`.
+//! Checked against a slow reference by `decisions_are_those_of_the_slow_reference` in `tests/it/supervisors_model.rs`.
 
 use std::{
     collections::VecDeque,

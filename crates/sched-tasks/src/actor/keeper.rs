@@ -15,7 +15,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Instant,
 };
 
@@ -24,16 +24,18 @@ use super::{
     child::{Child, Incarnation, Kind},
     decide::{self, Decision, Ending, History, Restart, Rules, Sibling},
     error::{RestartsExceeded, SupervisorError},
-    handle::{ChildEvent, Inbox, Input, Kid, Reply, Request, Shared, retire_life},
+    inbox::{ChildEvent, Inbox, Input, Reply, Request},
     mailbox::{Signal, StopMode},
     now,
+    run::{Link, Run},
     state::{ChildState, Happening},
+    table::{Kid, Shared, begin_table, end_table, retire_life},
 };
 use crate::{
     channel::{Receiver, RecvTimeoutError},
-    error::TaskError,
+    error::{Reason, TaskError},
     nursery::{NurseryOptions, OnFailure},
-    scope::{Canceller, Nursery, nursery_with},
+    scope::{Nursery, nursery_with},
 };
 
 /// Who a supervisor answers to.
@@ -54,7 +56,7 @@ pub(super) fn supervise<'a>(
     begin_table(shared);
     let mut verdict = None;
     let options = NurseryOptions::new().on_failure(OnFailure::WaitAll);
-    let outcome = nursery_with(options, |children| {
+    let _ = nursery_with(options, |children| {
         let keeper = Keeper {
             children,
             shared,
@@ -75,80 +77,8 @@ pub(super) fn supervise<'a>(
         Ok(())
     });
     end_table(shared);
-    // Failures of children are in the nursery's outcome too, but have been dealt with. Without a verdict, it was cancelled.
-    verdict.unwrap_or(outcome)
-}
-
-/// A supervisor begins with the children it was made with. What their earlier incarnations had is kept.
-fn begin_table(shared: &Shared<'_>) {
-    let mut kids = shared.kids();
-    kids.retain(|_, kid| !kid.dynamic);
-    for kid in kids.values_mut() {
-        kid.state = ChildState::Waiting;
-        if kid.life.retired {
-            kid.life = kid.child.recipe.prepare(&kid.child);
-        }
-    }
-}
-
-/// No child is left, however that came: the table says so, what was being handled is lost, and who came later is forgotten.
-fn end_table(shared: &Shared<'_>) {
-    let (mut posts, mut gone) = (Vec::new(), Vec::new());
-    for kid in shared.kids().values_mut() {
-        let had_fiber = kid.state.has_fiber();
-        kid.step(Happening::StopAsked);
-        if had_fiber {
-            kid.step(Happening::Failed);
-        }
-        if let Kind::Actor(post) = &kid.life.kind {
-            posts.push(post.clone());
-        }
-        gone.extend(kid.dynamic.then(|| retire_life(kid)).flatten());
-    }
-    // Not under the lock: a hook may look at us.
-    posts.into_iter().for_each(|post| post.settle(None));
-    gone.into_iter().for_each(Kind::retire);
-}
-
-/// Reaches the nursery of one incarnation, which opens some time after the incarnation was launched.
-#[derive(Default)]
-struct Link(Mutex<LinkState>);
-
-#[derive(Default)]
-struct LinkState {
-    nursery: Option<Canceller>,
-    cancelled: bool,
-}
-
-impl Link {
-    /// The nursery is open. If the cancellation was faster, it comes now.
-    fn publish(&self, nursery: Canceller) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.cancelled {
-            nursery.cancel();
-        }
-        state.nursery = Some(nursery);
-    }
-
-    fn cancel(&self) {
-        let nursery = {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            state.cancelled = true;
-            state.nursery.clone()
-        };
-        if let Some(nursery) = nursery {
-            nursery.cancel();
-        }
-    }
-}
-
-/// The present incarnation of a child.
-struct Run {
-    serial: u64,
-    signal: Arc<Signal>,
-    link: Arc<Link>,
-    /// Whether it was told that it does not come back.
-    for_good: bool,
+    // The nursery's own outcome tells of children that failed, and that has been dealt with. Without a verdict, it was cancelled.
+    verdict.unwrap_or_else(|| Err(TaskError::new(Reason::Cancelled, None)))
 }
 
 /// Somebody who waits for a child.

@@ -40,7 +40,7 @@ use crate::{
 ///     fn handle(&mut self, message: Message, _: &mut Context<Message>) -> Result<(), TaskError> {
 ///         match message {
 ///             Message::Add(n) => self.0 = self.0.checked_add(n).ok_or_else(|| TaskError::msg("too much"))?,
-///             Message::Read(reply) => reply.send(self.0)?,
+///             Message::Read(reply) => drop(reply.send(self.0)), // whoever asked may have lost patience
 ///         }
 ///         Ok(())
 ///     }

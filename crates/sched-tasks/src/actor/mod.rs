@@ -7,8 +7,9 @@
 //! | `decide` | what to do when a child ended: pure |
 //! | `state` | where a child stands, and the one function that moves it |
 //! | `child`, `supervisor` | what is written down before anything starts |
-//! | `keeper` | the loop of a supervisor |
-//! | `handle` | what is seen of it from outside |
+//! | `keeper`, `run` | the loop of a supervisor, and what it holds of a child that runs |
+//! | `table`, `inbox` | its children as all see them, and what reaches it |
+//! | `handle` | what users hold of it |
 //!
 //! An [`Actor`] without a supervisor is [`spawn`]ed into a nursery, and its failure is the nursery's. Under a [`Supervisor`] its failure ends only itself: it is
 //! made anew, and goes on with the messages that wait. What is lost is the message over which it failed, and that is counted.
@@ -20,11 +21,14 @@ mod child;
 pub mod decide;
 mod error;
 mod handle;
+mod inbox;
 mod keeper;
 mod life;
 mod mailbox;
+mod run;
 mod state;
 mod supervisor;
+mod table;
 
 use std::time::{Duration, Instant};
 

@@ -6,8 +6,9 @@ use super::{
     child::{Child, Incarnation, Kind, Life, Recipe},
     decide::{Intensity, Rules, Strategy},
     error::SupervisorError,
-    handle::{LastWill, Shared, SupervisorHandle},
+    handle::SupervisorHandle,
     keeper::{self, Above},
+    table::{LastWill, Shared},
 };
 use crate::{channel::unbounded, scope::Nursery};
 
@@ -30,7 +31,8 @@ use crate::{channel::unbounded, scope::Nursery};
 ///         .max_restarts(3, Duration::from_secs(5))
 ///         .child(Child::actor("divider", || actor::from_fn(|Divide(a, b, reply), _| {
 ///             let quotient = a.checked_div(b).ok_or_else(|| TaskError::msg("division by zero"))?;
-///             Ok(reply.send(quotient)?)
+///             let _ = reply.send(quotient); // whoever asked may have lost patience
+///             Ok(())
 ///         })).mailbox(16))
 ///         .child(Child::task("greeter", || { println!("hello"); Ok(()) }).restart(Restart::Transient))
 ///         .start(n)?;
