@@ -36,17 +36,19 @@ impl<M> Address<M> {
     /// Sends `message` if there is room now.
     ///
     /// ```
-    /// use bursar::{actor::{self, Refusal}, channel, nursery};
+    /// use std::time::Duration;
+    /// use bursar::{actor::{self, Refusal}, nursery, sleep};
     ///
     /// nursery(|n| {
-    ///     let (go, gate) = channel::<()>(0);
-    ///     let slow = actor::spawn_bounded(n, "slow", 1, actor::from_fn(move |_: u32, _| Ok(gate.recv()?)));
+    ///     let slow = actor::spawn_bounded(n, "slow", 1, actor::from_fn(|_: u32, _| {
+    ///         sleep(Duration::from_secs(3600));
+    ///         Ok(())
+    ///     }));
     ///     slow.send(1)?; // it begins with this one
-    ///     slow.send(2)?; // this one waits
-    ///     while slow.try_send(3).is_ok() {}
-    ///     assert_eq!(slow.try_send(3).unwrap_err().why(), Refusal::Full { capacity: 1 });
+    ///     slow.send(2)?; // and this one fills the mailbox
+    ///     let refused = slow.try_send(3).unwrap_err();
+    ///     assert_eq!((refused.why(), refused.into_message()), (Refusal::Full { capacity: 1 }, 3));
     ///     n.dismiss();
-    ///     # drop(go);
     ///     Ok(())
     /// })?;
     /// # Ok::<(), bursar::TaskError>(())

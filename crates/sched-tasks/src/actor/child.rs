@@ -99,6 +99,23 @@ impl<'a> Child<'a> {
     ///
     /// Permanent unless told otherwise. When it is to end it is cancelled at once; with [`shutdown`](Self::shutdown) it has that much time in which only
     /// [`is_cancelled`](crate::is_cancelled) tells it.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// use bursar::{actor::{Child, Restart, Strategy, Supervisor}, nursery, TaskError};
+    ///
+    /// let attempts = AtomicU32::new(0); // borrowed from around the nursery
+    /// nursery(|n| {
+    ///     let fetch = Child::task("fetch", || match attempts.fetch_add(1, Relaxed) {
+    ///         0 | 1 => Err(TaskError::msg("no answer")),
+    ///         _ => Ok(()),
+    ///     });
+    ///     Supervisor::new(Strategy::OneForOne).child(fetch.restart(Restart::Transient)).start(n)?;
+    ///     Ok(()) // nobody holds the supervisor: it ends when the task has done its work
+    /// })?;
+    /// assert_eq!(attempts.into_inner(), 3);
+    /// # Ok::<(), TaskError>(())
+    /// ```
     #[track_caller]
     pub fn task<F>(name: impl Into<Arc<str>>, body: F) -> Self
     where
@@ -120,6 +137,25 @@ impl<'a> Child<'a> {
     /// A supervisor below this one, under its own name. If it gives up, it is a child that failed.
     ///
     /// When it is to end it may take as long as its children do. Started again, it begins with the children it was made with; their addresses stay good.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use bursar::{actor::{Child, RestartsExceeded, Strategy, Supervisor}, nursery, TaskError};
+    ///
+    /// let error = nursery(|n| {
+    ///     let doomed = Child::task("doomed", || Err(TaskError::msg("out of paper")));
+    ///     let printers = Supervisor::new(Strategy::OneForOne).name("printers").child(doomed);
+    ///     Supervisor::new(Strategy::OneForAll)
+    ///         .name("office")
+    ///         .max_restarts(0, Duration::from_secs(1))
+    ///         .child(Child::supervisor(printers))
+    ///         .start(n)?;
+    ///     Ok(())
+    /// })
+    /// .unwrap_err();
+    /// assert_eq!(&*error.downcast_ref::<RestartsExceeded>().unwrap().child, "printers");
+    /// assert!(error.to_string().contains("out of paper"));
+    /// ```
     #[track_caller]
     pub fn supervisor(supervisor: Supervisor<'a>) -> Self {
         Self {

@@ -222,15 +222,16 @@ pub struct RestartsExceeded {
 impl fmt::Display for RestartsExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { supervisor, child, restarts, within, last } = self;
+        let plural = if *restarts == 1 { "" } else { "s" };
         write!(
             f,
-            "supervisor `{supervisor}` gave up on child `{child}` after {restarts} restarts within {within:?}; "
+            "supervisor `{supervisor}` gave up on child `{child}` after {restarts} restart{plural} within {within:?}; mend the \
+             child, or allow more with `max_restarts`; "
         )?;
         match last {
-            Some(last) => write!(f, "its last failure: {last}")?,
-            None => f.write_str("the last time it returned, but it is permanent")?,
+            Some(last) => write!(f, "its last failure: {last}"),
+            None => f.write_str("the last time it returned, but it is permanent"),
         }
-        f.write_str("; mend the child, or allow more with `max_restarts`")
     }
 }
 

@@ -18,6 +18,27 @@ use crate::{channel::Sender, error::TaskError, oneshot};
 /// A supervisor that was started. Cheap to clone.
 ///
 /// Dropping it stops nothing, but a supervisor to which nobody holds a handle ends when its last child has.
+///
+/// ```
+/// use bursar::{actor::{self, Child, ChildState, Strategy, Supervisor}, nursery};
+///
+/// nursery(|n| {
+///     let sup = Supervisor::new(Strategy::OneForOne).name("rooms").start(n)?;
+///     for room in ["blue", "green"] {
+///         sup.start_child(Child::actor(room, || actor::from_fn(|guest: String, ctx| {
+///             println!("{guest} enters {}", ctx.name());
+///             Ok(())
+///         })))?;
+///     }
+///     sup.address::<String>("green")?.send("Ada".into())?;
+///     sup.stop_child("green")?; // after it has handled what it was sent
+///     let green = sup.child("green")?;
+///     assert_eq!((green.state, green.mailbox.unwrap().handled), (ChildState::Stopped, 1));
+///     assert!(sup.address::<String>("red").is_err());
+///     sup.stop()
+/// })?;
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
 pub struct SupervisorHandle<'a> {
     pub(super) shared: Arc<Shared<'a>>,
     pub(super) inbox: Arc<Inbox<'a>>,

@@ -26,6 +26,11 @@ fn on_two_workers<T: Send>(body: impl FnOnce() -> Result<T, TaskError> + Send) -
     Runtime::builder().workers(2).build().unwrap().run(body).unwrap()
 }
 
+fn idle() -> Result<(), TaskError> {
+    sleep(LONG);
+    Ok(())
+}
+
 /// Fails when it is told to, and writes down its starts and ends.
 struct Member<'a> {
     name: &'static str,
@@ -280,7 +285,8 @@ fn one_that_does_not_stop_in_time_is_cancelled() {
                 actor::from_fn(move |(): (), _| {
                     let _ = &mark;
                     sleep(LONG);
-                    Ok(later.store(true, SeqCst))
+                    later.store(true, SeqCst);
+                    Ok(())
                 })
             });
             let sup =
@@ -316,8 +322,8 @@ fn a_task_with_time_to_stop_is_told_first_and_one_without_is_cancelled_at_once()
                     })
                     .shutdown(LONG),
                 )
-                .child(Child::task("rude", || Ok(sleep(LONG))))
-                .child(Child::task("deaf", || Ok(sleep(LONG))).shutdown(Duration::from_millis(5)))
+                .child(Child::task("rude", idle))
+                .child(Child::task("deaf", idle).shutdown(Duration::from_millis(5)))
                 .start(n)?;
             until(|| ["polite", "rude", "deaf"].iter().all(|name| is_running(&sup, name, 0)));
             sup.stop()?;
@@ -441,7 +447,7 @@ fn a_child_that_cannot_start_is_stopped_like_any_other() {
     impl Actor for Stuck {
         type Message = ();
         fn started(&mut self, _: &mut Context<()>) -> Result<(), TaskError> {
-            Ok(sleep(LONG))
+            idle()
         }
         fn handle(&mut self, (): (), _: &mut Context<()>) -> Result<(), TaskError> {
             Ok(())
