@@ -496,3 +496,56 @@ fn ten_thousand_restarts_do_not_grow_memory() {
     })
     .unwrap();
 }
+
+#[test]
+fn a_supervisor_that_was_cancelled_leaves_no_mailbox_open_even_if_it_never_began() {
+    let _watchdog = watch("a_supervisor_that_was_cancelled_leaves_no_mailbox_open_even_if_it_never_began");
+    for begins in [false, true] {
+        let kept = Mutex::new(None);
+        let outcome = on_two_workers(|| {
+            nursery(|n| {
+                if !begins {
+                    n.cancel();
+                }
+                let busy = Child::actor("busy", || {
+                    actor::from_fn(|_: oneshot::Sender<()>, _| {
+                        sleep(LONG);
+                        Ok(())
+                    })
+                });
+                let sup = Supervisor::new(Strategy::OneForOne).child(busy).start(n)?;
+                let busy = sup.address::<oneshot::Sender<()>>("busy")?;
+                let answers = [(); 2].map(|()| {
+                    let (reply, answer) = oneshot::channel();
+                    busy.try_send(reply).ok(); // if it never began, it may be closed already
+                    answer
+                });
+                until(|| !begins || busy.len() == 1);
+                *kept.lock().unwrap() = Some((sup, busy, answers));
+                n.cancel();
+                Ok(())
+            })
+        });
+        assert!(outcome.unwrap_err().is_cancelled());
+        let (sup, busy, answers) = kept.into_inner().unwrap().unwrap();
+        let (reply, _answer) = oneshot::channel();
+        assert!(busy.try_send(reply).unwrap_err().is_gone());
+        answers.into_iter().for_each(|answer| assert!(answer.recv().is_err())); // nobody waits for the dead
+        assert!(sup.wait().unwrap_err().is_cancelled());
+        assert!(!sup.child("busy").unwrap().state.is_alive() || !begins);
+        assert!(matches!(sup.restart_child("busy"), Err(SupervisorError::Over { .. })));
+    }
+}
+
+#[test]
+fn a_child_that_is_stopped_before_it_ran_is_cancelled_when_it_does() {
+    let _watchdog = watch("a_child_that_is_stopped_before_it_ran_is_cancelled_when_it_does");
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let outcome = runtime.run(|| {
+        nursery(|n| {
+            // On one worker the request is in the inbox before the child has a turn.
+            Supervisor::new(Strategy::OneForOne).child(Child::task("late", idle)).start(n)?.stop()
+        })
+    });
+    outcome.unwrap().unwrap();
+}
