@@ -116,7 +116,7 @@ impl<'a> SupervisorHandle<'a> {
         self.ask(|reply| Request::StopChild(name.into(), reply))
     }
 
-    /// Stops the child `name` if it runs, and starts it again; waits until it is ready, or has failed to be. Does not count as a restart that happens too
+    /// Stops the child `name` if it runs, and starts it again; waits until it is ready, has failed to be, or is stopped by another. Does not count as a restart that happens too
     /// often.
     pub fn restart_child(&self, name: &str) -> Result<(), SupervisorError> {
         self.ask(|reply| Request::RestartChild(name.into(), reply))

@@ -346,9 +346,9 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         };
         let Some(run) = self.runs.get_mut(&id) else {
             // It has no fiber. It will be started with the others, or it never is.
+            self.answer(id, Until::Ended);
             if !self.to_start.contains(&id) {
                 self.with(id, |kid| kid.step(Happening::StopAsked));
-                self.answer(id, Until::Ended);
                 if self.finishing.is_none() {
                     self.leave(id);
                 }
@@ -429,8 +429,9 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         self.with(id, |kid| kid.step(Happening::Queued));
     }
 
-    /// A child is gone for good.
-    fn leave(&self, id: u64) {
+    /// A child is gone for good. Whoever waits for it to be ready waits in vain.
+    fn leave(&mut self, id: u64) {
+        self.answer(id, Until::Ready);
         self.retire(id);
         let mut kids = self.shared.kids();
         if kids.get(&id).is_some_and(|kid| kid.dynamic && kid.child.restart == Restart::Temporary) {

@@ -149,6 +149,7 @@ pub(super) struct LastWill<'a>(pub(super) Arc<Shared<'a>>);
 
 impl Drop for LastWill<'_> {
     fn drop(&mut self) {
+        end_table(&self.0);
         self.0.retire();
         self.0.end(Err(TaskError::new(Reason::Cancelled, None))); // unless it said something better
     }

@@ -2,14 +2,21 @@
 
 use std::{
     collections::BTreeSet,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
     time::{Duration, Instant},
 };
 
 use proptest::prelude::*;
-use sched_tasks::actor::{
-    Restart, Strategy as Plan,
-    decide::{Decision, Ending, History, Intensity, Rules, Sibling, decide},
+use sched_tasks::{
+    Runtime, TaskError,
+    actor::{
+        self, Child, Restart, Strategy as Plan, Supervisor,
+        decide::{Decision, Ending, History, Intensity, Rules, Sibling, decide},
+    },
+    nursery, yield_now,
 };
+
+use crate::support::{Dice, for_seeds};
 
 fn siblings() -> impl Strategy<Value = Vec<Sibling>> {
     let restart = prop_oneof![Just(Restart::Permanent), Just(Restart::Transient), Just(Restart::Temporary)];
@@ -114,4 +121,89 @@ fn the_window_slides() {
     assert_eq!(at(11), again); // the first is out of the window
     assert_eq!(at(16), Decision::GiveUp { restarts: 2 });
     assert_eq!(at(17), again);
+}
+
+/// Counts an incarnation while it lives.
+struct Alive<'a>(&'a AtomicU64);
+
+impl<'a> Alive<'a> {
+    fn new(count: &'a AtomicU64) -> Self {
+        assert_eq!(count.fetch_add(1, SeqCst), 0, "two incarnations at a time");
+        Self(count)
+    }
+}
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[test]
+fn one_incarnation_of_a_child_lives_at_a_time_whatever_is_asked_meanwhile() {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    for_seeds("one_incarnation_of_a_child_lives_at_a_time_whatever_is_asked_meanwhile", 0..60, |seed| {
+        let dice = Dice::new(seed);
+        let alive: [AtomicU64; 4] = Default::default();
+        let (dice, alive) = (&dice, &alive);
+        let child = |which: usize| -> Child<'_> {
+            let live = move || {
+                let _alive = Alive::new(&alive[which]);
+                loop {
+                    yield_now();
+                    match dice.roll(40) {
+                        0 => return Err(TaskError::msg("on purpose")),
+                        1 => return Ok(()),
+                        _ => {}
+                    }
+                }
+            };
+            let restart = [Restart::Permanent, Restart::Transient, Restart::Temporary][dice.roll(3) as usize];
+            match dice.roll(2) {
+                0 => Child::task(NAMES[which], live).restart(restart),
+                _ => {
+                    let make = move || {
+                        let alive = Alive::new(&alive[which]);
+                        actor::from_fn(
+                            move |(): (), _| if alive.0.load(SeqCst) == 1 { Ok(()) } else { panic!("alone?") },
+                        )
+                    };
+                    Child::actor(NAMES[which], make).restart(restart).into()
+                }
+            }
+        };
+        let plan = [Plan::OneForOne, Plan::OneForAll, Plan::RestForOne][seed as usize % 3];
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let outcome = runtime.run(|| {
+            nursery(|n| {
+                let many = Duration::from_secs(3600);
+                let sup = Supervisor::new(plan).max_restarts(u32::MAX, many);
+                let sup = (0..3).fold(sup, |sup, which| sup.child(child(which))).start(n)?;
+                nursery(|n| {
+                    for _ in 0..2 {
+                        n.spawn(|| {
+                            for _ in 0..20 {
+                                let which = dice.roll(4) as usize;
+                                // What cannot be done now is refused; that is fine.
+                                let _ = match dice.roll(4) {
+                                    0 => sup.stop_child(NAMES[which]),
+                                    1 => sup.start_child(child(which)),
+                                    2 => sup.restart_child(NAMES[which]),
+                                    _ => sup.child(NAMES[which]).map(drop),
+                                };
+                            }
+                        });
+                    }
+                    Ok(())
+                })?;
+                if dice.roll(2) == 0 {
+                    return sup.stop();
+                }
+                n.dismiss();
+                Ok(())
+            })
+        });
+        outcome.unwrap().unwrap();
+        assert!(alive.iter().all(|count| count.load(SeqCst) == 0));
+    });
 }
