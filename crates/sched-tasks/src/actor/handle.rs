@@ -100,7 +100,9 @@ impl<'a> SupervisorHandle<'a> {
         }
     }
 
-    /// Starts one more child, as the last. Its address can be had as soon as this has returned.
+    /// Starts one more child, as the last; waits until it is ready, has failed to be, or is stopped by another.
+    ///
+    /// A child must not do this while it is itself being started: one is started after the other.
     ///
     /// A child of that name that has ended for good is replaced. One that is [`Temporary`](super::Restart::Temporary) is forgotten when it ends.
     pub fn start_child(&self, child: impl Into<Child<'a>>) -> Result<(), SupervisorError> {
@@ -116,8 +118,8 @@ impl<'a> SupervisorHandle<'a> {
         self.ask(|reply| Request::StopChild(name.into(), reply))
     }
 
-    /// Stops the child `name` if it runs, and starts it again; waits until it is ready, has failed to be, or is stopped by another. Does not count as a restart that happens too
-    /// often.
+    /// Stops the child `name` if it runs, and starts it again; waits until it is ready, has failed to be, or is stopped by another.
+    /// Does not count as a restart that happens too often.
     pub fn restart_child(&self, name: &str) -> Result<(), SupervisorError> {
         self.ask(|reply| Request::RestartChild(name.into(), reply))
     }
@@ -147,7 +149,8 @@ impl<'a> SupervisorHandle<'a> {
 
     /// Stops all children, the last started first, and waits until the supervisor has ended.
     ///
-    /// Actors finish what is in their mailboxes, as far as their time allows; one that fails over it is not started again, and the rest become dead letters. The error is the supervisor's own: if it had given up before, that it did.
+    /// Actors finish what is in their mailboxes, as far as their time allows. One that fails over it is not started again, one that has not started never
+    /// does, and what is left becomes dead letters. The error is the supervisor's own: if it had given up before, that it did.
     /// For a supervisor below another use [`stop_child`](Self::stop_child) of the one above, which would otherwise start it again.
     pub fn stop(&self) -> Result<(), TaskError> {
         self.inbox.put(Input::Request(Request::Stop)); // if it is closed, it is over already

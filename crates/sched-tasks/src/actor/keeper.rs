@@ -182,10 +182,10 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
     fn asked(&mut self, request: Request<'a>) {
         match request {
             Request::Stop => self.finish(Ok(()), StopMode::ForGood),
-            Request::Start(child, reply) => {
-                let outcome = self.add(child);
-                let _ = reply.send(outcome); // whoever asked may be gone; so below
-            }
+            Request::Start(child, reply) => match self.add(child) {
+                Ok(id) => self.replies.push(Waiting { id, until: Until::Ready, reply }),
+                Err(refusal) => drop(reply.send(Err(refusal))), // whoever asked may be gone; so below
+            },
             Request::StopChild(name, reply) => self.for_child(&name, reply, |keeper, id, state, reply| {
                 keeper.to_start.remove(&id);
                 if !state.is_alive() {
@@ -216,7 +216,7 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         }
     }
 
-    fn add(&mut self, child: Child<'a>) -> Result<(), SupervisorError> {
+    fn add(&mut self, child: Child<'a>) -> Result<u64, SupervisorError> {
         if self.finishing.is_some() {
             return Err(self.over());
         }
@@ -233,7 +233,7 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         let id = kids.last_key_value().map_or(0, |(&last, _)| last + 1);
         kids.insert(id, kid);
         self.to_start.insert(id);
-        Ok(())
+        Ok(id)
     }
 
     fn over(&self) -> SupervisorError {

@@ -76,7 +76,7 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Starts the supervisor as a task of `n`. Returns at once; addresses are good before their actors have started.
+    /// Starts the supervisor as a task of `n`. Returns at once: addresses are good before their actors have started, and what is sent meanwhile waits.
     ///
     /// If two children have the same name nothing is started.
     #[track_caller]
@@ -93,6 +93,7 @@ impl<'a> Supervisor<'a> {
         n.task().name(&*self.name).try_spawn_at(Location::caller(), move || {
             let (will, _open) = (will, open); // open even when no handle is left: children report through it
             let outcome = keeper::supervise(self.rules, &shared, &inputs, Above::Nursery(handles));
+            will.0.retire(); // before anybody hears that it is over
             will.0.end(outcome.clone());
             outcome
         });
