@@ -377,6 +377,10 @@ pub mod __budget {
 #[doc(inline)]
 pub use sched_tasks::{FiberLocal, fiber_local};
 
+// ---- actors and supervisors ----
+#[doc(inline)]
+pub use sched_tasks::actor;
+
 pub mod fs;
 pub mod net;
 pub mod prelude;

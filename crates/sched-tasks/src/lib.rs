@@ -1,5 +1,6 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
+pub mod actor;
 mod authority;
 mod block_on;
 mod budget;

@@ -398,6 +398,15 @@ impl<'scope> TaskBuilder<'scope, '_> {
         self.nursery.start(Location::caller(), self.name, self.priority, body)
     }
 
+    /// The same for a caller that is not to be blamed for it.
+    pub(crate) fn try_spawn_at<F, T>(self, site: &'static Location<'static>, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.nursery.start(site, self.name, self.priority, body)
+    }
+
     /// As [`Nursery::spawn_async`].
     #[track_caller]
     pub fn spawn_async<F>(self, future: F) -> Task<'scope, F::Output>

@@ -197,6 +197,12 @@ impl<T> Receiver<T> {
         &self.shared.core
     }
 
+    /// One more sender; if there was none left, one to a closed channel.
+    pub(crate) fn sender(&self) -> Sender<T> {
+        self.shared.senders.fetch_add(1, Relaxed);
+        Sender { shared: self.shared.clone() }
+    }
+
     /// Takes the oldest value, and waits for one if there is none. Fails when the channel is closed and empty.
     ///
     /// A cancelled task unwinds here, but never with a value taken.

@@ -1,5 +1,6 @@
 //! What tasks promise, one sentence a test.
 
+mod actors;
 mod block_on;
 mod budgets;
 mod cancel;
@@ -21,6 +22,8 @@ mod nurseries;
 mod overflow;
 mod select;
 mod stress;
+mod supervisors;
+mod supervisors_model;
 mod support;
 mod unblock;
 mod unwinding;

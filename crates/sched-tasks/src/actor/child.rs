@@ -1,0 +1,276 @@
+//! What a supervisor is told about a child before it starts: a name, what it runs, and the rules for its end.
+//!
+//! A child is a recipe: what it runs can be started any number of times, each time from the beginning. What survives a restart, a mailbox or the inbox of a
+//! supervisor below, is made by [`Recipe::prepare`] once for all incarnations.
+
+use std::{fmt, panic::Location, sync::Arc, time::Duration};
+
+use super::{
+    decide::Restart,
+    handle::SupervisorHandle,
+    inbox::Input,
+    life::{Actor, Context, live},
+    mailbox::{CAPACITY, DeadLetter, Hook, Mailbox, Post, Signal},
+    supervisor::Supervisor,
+};
+use crate::{channel::Receiver, error::TaskError};
+
+/// How long an actor may take to end after it was asked to, before it is cancelled.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One child of a [`Supervisor`]. It may borrow what outlives the nursery in which the supervisor is started.
+pub struct Child<'a> {
+    pub(super) name: Arc<str>,
+    /// Where it was described.
+    pub(super) site: &'static Location<'static>,
+    pub(super) restart: Restart,
+    /// None waits as long as it takes.
+    pub(super) shutdown: Option<Duration>,
+    pub(super) recipe: Arc<dyn Recipe<'a> + 'a>,
+}
+
+impl Clone for Child<'_> {
+    fn clone(&self) -> Self {
+        let Self { name, site, restart, shutdown, recipe } = self;
+        Self { name: name.clone(), site, restart: *restart, shutdown: *shutdown, recipe: recipe.clone() }
+    }
+}
+
+/// What a child runs.
+pub(super) trait Recipe<'a>: Send + Sync {
+    /// Makes what survives restarts.
+    fn prepare(&self, child: &Child<'a>) -> Life<'a>;
+    /// The supervisor it is, if it is one: to look for mistakes before anything starts.
+    fn supervisor(&self) -> Option<&Supervisor<'a>> {
+        None
+    }
+}
+
+/// What an incarnation is given.
+pub(super) struct Incarnation<'i> {
+    pub(super) signal: &'i Signal,
+    pub(super) restarts: u64,
+    /// To be called when it is ready.
+    pub(super) ready: &'i dyn Fn(),
+}
+
+pub(super) type Run<'a> = Arc<dyn Fn(Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
+
+/// What all incarnations of a child share.
+pub(super) struct Life<'a> {
+    pub(super) run: Run<'a>,
+    pub(super) kind: Kind<'a>,
+    /// Whether it is gone for good: a next life needs another of these.
+    pub(super) retired: bool,
+}
+
+/// How a child is talked to.
+#[derive(Clone)]
+pub(super) enum Kind<'a> {
+    Actor(Arc<dyn Post>),
+    Task,
+    Supervisor(SupervisorHandle<'a>, Receiver<Input<'a>>),
+}
+
+impl<'a> Child<'a> {
+    /// An actor, made anew by `make` for every incarnation, on the fiber on which it lives.
+    ///
+    /// Permanent unless told otherwise. When it is to end it has five seconds to finish the message it handles, and if it is to end for good those that wait.
+    #[track_caller]
+    pub fn actor<A, F>(name: impl Into<Arc<str>>, make: F) -> ActorChild<'a, A::Message>
+    where
+        A: Actor + 'a,
+        F: Fn() -> A + Send + Sync + 'a,
+    {
+        let live = move |mailbox: &Arc<Mailbox<A::Message>>, incarnation: Incarnation<'_>| {
+            let mut ctx = Context::new(mailbox.clone(), incarnation.restarts);
+            live(&mut make(), &mut ctx, incarnation.signal, incarnation.ready)
+        };
+        ActorChild {
+            name: name.into(),
+            site: Location::caller(),
+            restart: Restart::default(),
+            shutdown: Some(PATIENCE),
+            recipe: ActorRecipe { live: Arc::new(live), capacity: CAPACITY, hook: None },
+        }
+    }
+
+    /// A fiber that runs `body`, from the beginning in every incarnation.
+    ///
+    /// Permanent unless told otherwise. When it is to end it is cancelled at once; with [`shutdown`](Self::shutdown) it has that much time in which only
+    /// [`is_cancelled`](crate::is_cancelled) tells it.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// use bursar::{actor::{Child, Restart, Strategy, Supervisor}, nursery, TaskError};
+    ///
+    /// let attempts = AtomicU32::new(0); // borrowed from around the nursery
+    /// nursery(|n| {
+    ///     let fetch = Child::task("fetch", || match attempts.fetch_add(1, Relaxed) {
+    ///         0 | 1 => Err(TaskError::msg("no answer")),
+    ///         _ => Ok(()),
+    ///     });
+    ///     Supervisor::new(Strategy::OneForOne).child(fetch.restart(Restart::Transient)).start(n)?;
+    ///     Ok(()) // nobody holds the supervisor: it ends when the task has done its work
+    /// })?;
+    /// assert_eq!(attempts.into_inner(), 3);
+    /// # Ok::<(), TaskError>(())
+    /// ```
+    #[track_caller]
+    pub fn task<F>(name: impl Into<Arc<str>>, body: F) -> Self
+    where
+        F: Fn() -> Result<(), TaskError> + Send + Sync + 'a,
+    {
+        let run: Run<'a> = Arc::new(move |incarnation: Incarnation<'_>| {
+            (incarnation.ready)();
+            body()
+        });
+        Self {
+            name: name.into(),
+            site: Location::caller(),
+            restart: Restart::default(),
+            shutdown: Some(Duration::ZERO),
+            recipe: Arc::new(TaskRecipe(run)),
+        }
+    }
+
+    /// A supervisor below this one, under its own name. If it gives up, it is a child that failed.
+    ///
+    /// When it is to end it may take as long as its children do. Started again, it begins with the children it was made with; their addresses stay good.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use bursar::{actor::{Child, RestartsExceeded, Strategy, Supervisor}, nursery, TaskError};
+    ///
+    /// let error = nursery(|n| {
+    ///     let doomed = Child::task("doomed", || Err(TaskError::msg("out of paper")));
+    ///     let printers = Supervisor::new(Strategy::OneForOne).name("printers").child(doomed);
+    ///     Supervisor::new(Strategy::OneForAll)
+    ///         .name("office")
+    ///         .max_restarts(0, Duration::from_secs(1))
+    ///         .child(Child::supervisor(printers))
+    ///         .start(n)?;
+    ///     Ok(())
+    /// })
+    /// .unwrap_err();
+    /// assert_eq!(&*error.downcast_ref::<RestartsExceeded>().unwrap().child, "printers");
+    /// assert!(error.to_string().contains("out of paper"));
+    /// ```
+    #[track_caller]
+    pub fn supervisor(supervisor: Supervisor<'a>) -> Self {
+        Self {
+            name: supervisor.name.clone(),
+            site: Location::caller(),
+            restart: Restart::default(),
+            shutdown: None,
+            recipe: Arc::new(supervisor),
+        }
+    }
+
+    /// When it is started again.
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// How long it may take to end after it was asked to, before it is cancelled.
+    pub fn shutdown(mut self, time: Duration) -> Self {
+        self.shutdown = Some(time);
+        self
+    }
+
+    /// What to add to a nursery of its own: for a task, polite means to be cancelled with grace.
+    pub(super) fn grace(&self, kind: &Kind<'_>) -> Option<Duration> {
+        self.shutdown.filter(|time| matches!(kind, Kind::Task) && !time.is_zero())
+    }
+}
+
+impl fmt::Debug for Child<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, restart, shutdown, .. } = self;
+        f.debug_struct("Child")
+            .field("name", name)
+            .field("restart", restart)
+            .field("shutdown", shutdown)
+            .finish_non_exhaustive()
+    }
+}
+
+struct TaskRecipe<'a>(Run<'a>);
+
+impl<'a> Recipe<'a> for TaskRecipe<'a> {
+    fn prepare(&self, _: &Child<'a>) -> Life<'a> {
+        Life { run: self.0.clone(), kind: Kind::Task, retired: false }
+    }
+}
+
+type Live<'a, M> = Arc<dyn Fn(&Arc<Mailbox<M>>, Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
+
+struct ActorRecipe<'a, M> {
+    live: Live<'a, M>,
+    capacity: usize,
+    hook: Option<Hook<M>>,
+}
+
+impl<'a, M: Send + 'static> Recipe<'a> for ActorRecipe<'a, M> {
+    fn prepare(&self, child: &Child<'a>) -> Life<'a> {
+        let mailbox = Arc::new(Mailbox::lasting(child.name.clone(), self.capacity, self.hook.clone()));
+        let (live, own) = (self.live.clone(), mailbox.clone());
+        Life { run: Arc::new(move |incarnation| live(&own, incarnation)), kind: Kind::Actor(mailbox), retired: false }
+    }
+}
+
+/// An actor as a child; made by [`Child::actor`]. Knows of its messages, which a [`Child`] does not.
+#[must_use = "nothing starts before the supervisor does"]
+pub struct ActorChild<'a, M> {
+    name: Arc<str>,
+    site: &'static Location<'static>,
+    restart: Restart,
+    shutdown: Option<Duration>,
+    recipe: ActorRecipe<'a, M>,
+}
+
+impl<M> ActorChild<'_, M> {
+    /// When it is started again.
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// How long it may take to end after it was asked to, before it is cancelled.
+    pub fn shutdown(mut self, time: Duration) -> Self {
+        self.shutdown = Some(time);
+        self
+    }
+
+    /// How many messages its mailbox holds before senders wait: 64 unless told otherwise.
+    pub fn mailbox(mut self, capacity: usize) -> Self {
+        self.recipe.capacity = capacity;
+        self
+    }
+
+    /// Told of every message that will not be handled. Called by the supervisor between two other things, so it should be quick.
+    pub fn dead_letters(mut self, hook: impl Fn(DeadLetter<M>) + Send + Sync + 'static) -> Self {
+        self.recipe.hook = Some(Arc::new(hook));
+        self
+    }
+}
+
+impl<'a, M: Send + 'static> From<ActorChild<'a, M>> for Child<'a> {
+    fn from(child: ActorChild<'a, M>) -> Self {
+        let ActorChild { name, site, restart, shutdown, recipe } = child;
+        Self { name, site, restart, shutdown, recipe: Arc::new(recipe) }
+    }
+}
+
+impl<M> fmt::Debug for ActorChild<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, restart, shutdown, recipe, .. } = self;
+        f.debug_struct("ActorChild")
+            .field("name", name)
+            .field("restart", restart)
+            .field("shutdown", shutdown)
+            .field("mailbox", &recipe.capacity)
+            .finish_non_exhaustive()
+    }
+}

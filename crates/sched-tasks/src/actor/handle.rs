@@ -1,0 +1,182 @@
+//! What users hold of a supervisor: its children, their addresses, and a way to ask for changes.
+//!
+//! Looking reads the table and waits for nobody; changes are asked for through the inbox and made by the supervisor, one after the other.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    address::Address,
+    child::{Child, Kind},
+    error::SupervisorError,
+    inbox::{Inbox, Input, Reply, Request},
+    mailbox::MailboxStats,
+    state::ChildState,
+    table::{Kid, Shared},
+};
+use crate::{channel::Sender, error::TaskError, oneshot};
+
+/// A supervisor that was started. Cheap to clone.
+///
+/// Dropping it stops nothing, but a supervisor to which nobody holds a handle ends when its last child has.
+///
+/// ```
+/// use bursar::{actor::{self, Child, ChildState, Strategy, Supervisor}, nursery};
+///
+/// nursery(|n| {
+///     let sup = Supervisor::new(Strategy::OneForOne).name("rooms").start(n)?;
+///     for room in ["blue", "green"] {
+///         sup.start_child(Child::actor(room, || actor::from_fn(|guest: String, ctx| {
+///             println!("{guest} enters {}", ctx.name());
+///             Ok(())
+///         })))?;
+///     }
+///     sup.address::<String>("green")?.send("Ada".into())?;
+///     sup.stop_child("green")?; // after it has handled what it was sent
+///     let green = sup.child("green")?;
+///     assert_eq!((green.state, green.mailbox.unwrap().handled), (ChildState::Stopped, 1));
+///     assert!(sup.address::<String>("red").is_err());
+///     sup.stop()
+/// })?;
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+pub struct SupervisorHandle<'a> {
+    pub(super) shared: Arc<Shared<'a>>,
+    pub(super) inbox: Arc<Inbox<'a>>,
+}
+
+impl<'a> SupervisorHandle<'a> {
+    pub(super) fn new(shared: Arc<Shared<'a>>, inbox: Sender<Input<'a>>) -> Self {
+        Self { shared, inbox: Arc::new(Inbox(inbox)) }
+    }
+}
+
+impl Clone for SupervisorHandle<'_> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), inbox: self.inbox.clone() }
+    }
+}
+
+/// A child as it was when [`SupervisorHandle::children`] looked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ChildInfo {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it stands.
+    pub state: ChildState,
+    /// How often it was started again, for whatever reason.
+    pub restarts: u64,
+    /// How it last failed.
+    pub last_error: Option<TaskError>,
+    /// What happened to its messages, if it is an actor.
+    pub mailbox: Option<MailboxStats>,
+    /// Its children, if it is a supervisor.
+    pub children: Vec<ChildInfo>,
+}
+
+impl<'a> SupervisorHandle<'a> {
+    /// The supervisor's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The address of the actor `name`, which takes messages of type `M`. Good at once and across restarts.
+    ///
+    /// Once an actor was gone for good, [`restart_child`](Self::restart_child) gives it a new mailbox, and with it a new address.
+    pub fn address<M: Send + 'static>(&self, name: &str) -> Result<Address<M>, SupervisorError> {
+        let kind = self.shared.find(name, |_, kid| kid.life.kind.clone())?;
+        let wrong =
+            |takes| SupervisorError::WrongMessage { name: name.into(), wanted: std::any::type_name::<M>(), takes };
+        let Kind::Actor(post) = kind else { return Err(wrong(None)) };
+        let address = post.address_any().downcast().map_err(|_| wrong(Some(post.takes())))?;
+        Ok(*address)
+    }
+
+    /// The supervisor `name` below this one.
+    pub fn supervisor(&self, name: &str) -> Result<SupervisorHandle<'a>, SupervisorError> {
+        match self.shared.find(name, |_, kid| kid.life.kind.clone())? {
+            Kind::Supervisor(handle, _) => Ok(handle),
+            _ => Err(SupervisorError::NotASupervisor { name: name.into() }),
+        }
+    }
+
+    /// Starts one more child, as the last; waits until it is ready, has failed to be, or is stopped by another.
+    ///
+    /// A child must not do this while it is itself being started: one is started after the other.
+    ///
+    /// A child of that name that has ended for good is replaced. One that is [`Temporary`](super::Restart::Temporary) is forgotten when it ends.
+    pub fn start_child(&self, child: impl Into<Child<'a>>) -> Result<(), SupervisorError> {
+        let child = child.into();
+        if let Some(supervisor) = child.recipe.supervisor() {
+            supervisor.check()?;
+        }
+        self.ask(|reply| Request::Start(child, reply))
+    }
+
+    /// Stops the child `name` for good and waits until it has ended. It stays in the list, and [`restart_child`](Self::restart_child) starts it again.
+    pub fn stop_child(&self, name: &str) -> Result<(), SupervisorError> {
+        self.ask(|reply| Request::StopChild(name.into(), reply))
+    }
+
+    /// Stops the child `name` if it runs, and starts it again; waits until it is ready, has failed to be, or is stopped by another.
+    /// Does not count as a restart that happens too often.
+    pub fn restart_child(&self, name: &str) -> Result<(), SupervisorError> {
+        self.ask(|reply| Request::RestartChild(name.into(), reply))
+    }
+
+    /// All children in the order in which they are started.
+    pub fn children(&self) -> Vec<ChildInfo> {
+        let kids = self.shared.kids();
+        let info = |kid: &Kid<'_>| ChildInfo {
+            name: kid.child.name.clone(),
+            state: kid.state,
+            restarts: kid.launches.saturating_sub(1),
+            last_error: kid.last_error.clone(),
+            mailbox: if let Kind::Actor(post) = &kid.life.kind { Some(post.stats()) } else { None },
+            children: if let Kind::Supervisor(below, _) = &kid.life.kind { below.children() } else { Vec::new() },
+        };
+        kids.values().map(info).collect()
+    }
+
+    /// The child `name`.
+    pub fn child(&self, name: &str) -> Result<ChildInfo, SupervisorError> {
+        let unknown = self.shared.find(name, |_, _| ());
+        self.children().into_iter().find(|child| &*child.name == name).ok_or_else(|| match unknown {
+            Err(error) => error,
+            Ok(()) => self.over(), // it was forgotten in between
+        })
+    }
+
+    /// Stops all children, the last started first, and waits until the supervisor has ended.
+    ///
+    /// Actors finish what is in their mailboxes, as far as their time allows. One that fails over it is not started again, one that has not started never
+    /// does, and what is left becomes dead letters. The error is the supervisor's own: if it had given up before, that it did.
+    /// For a supervisor below another use [`stop_child`](Self::stop_child) of the one above, which would otherwise start it again.
+    pub fn stop(&self) -> Result<(), TaskError> {
+        self.inbox.put(Input::Request(Request::Stop)); // if it is closed, it is over already
+        self.wait()
+    }
+
+    /// Waits until the supervisor has ended. Never returns for one that nobody stops and that does not give up.
+    pub fn wait(&self) -> Result<(), TaskError> {
+        self.shared.wait()
+    }
+
+    fn ask(&self, request: impl FnOnce(Reply) -> Request<'a>) -> Result<(), SupervisorError> {
+        let (reply, answer) = oneshot::channel();
+        if !self.inbox.put(Input::Request(request(reply))) {
+            return Err(self.over());
+        }
+        answer.recv().unwrap_or_else(|_| Err(self.over()))
+    }
+
+    fn over(&self) -> SupervisorError {
+        SupervisorError::Over { supervisor: self.shared.name.clone() }
+    }
+}
+
+impl fmt::Debug for SupervisorHandle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SupervisorHandle").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}

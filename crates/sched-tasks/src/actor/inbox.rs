@@ -1,0 +1,55 @@
+//! What reaches a supervisor, and the inbox through which it does.
+//!
+//! # Invariant
+//! Whoever asks gets an answer, also from a supervisor that ends meanwhile.
+//!
+//! # Why it holds
+//! A question carries the place for its answer. A question that is dropped with the inbox of a supervisor that is over drops that place, and that is an answer
+//! too.
+
+use std::sync::Arc;
+
+use super::{child::Child, error::SupervisorError};
+use crate::{channel::Sender, error::TaskError, oneshot};
+
+/// What reaches a supervisor.
+pub(super) enum Input<'a> {
+    /// About a child, if it is still this incarnation of it.
+    Child { id: u64, serial: u64, event: ChildEvent },
+    /// From a [`SupervisorHandle`].
+    Request(Request<'a>),
+    /// Its signal was given, or its last handle dropped: look.
+    Nudge,
+}
+
+/// What a supervisor observes of a child.
+pub(super) enum ChildEvent {
+    /// It is ready.
+    Started,
+    /// It has ended.
+    Ended { outcome: Result<(), TaskError> },
+}
+
+pub(super) type Reply = oneshot::Sender<Result<(), SupervisorError>>;
+
+pub(super) enum Request<'a> {
+    Start(Child<'a>, Reply),
+    StopChild(Arc<str>, Reply),
+    RestartChild(Arc<str>, Reply),
+    Stop,
+}
+
+/// The inbox as all handles share it. When the last of them is dropped, the supervisor is told to look.
+pub(super) struct Inbox<'a>(pub(super) Sender<Input<'a>>);
+
+impl<'a> Inbox<'a> {
+    pub(super) fn put(&self, input: Input<'a>) -> bool {
+        self.0.try_send(input).is_ok()
+    }
+}
+
+impl Drop for Inbox<'_> {
+    fn drop(&mut self) {
+        self.put(Input::Nudge);
+    }
+}

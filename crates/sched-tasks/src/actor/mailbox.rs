@@ -1,0 +1,231 @@
+//! Mailboxes: channels that outlive the actor that reads them.
+//!
+//! # Invariants
+//! A message is handled once, or comes back to its sender, or becomes a dead letter. Only the one that was being handled when an actor failed is lost, and
+//! it is counted. A mailbox whose actor is gone for good is closed and empty.
+//!
+//! # Why they hold
+//! One incarnation at a time reads: the next is launched after the one before has ended. A message leaves the channel only to be handled, and
+//! `handling` is set from then until the handler has returned. Nobody but [`Post::retire`] empties it otherwise: it closes first, and
+//! what a closed channel gave out as sent is found by emptying it.
+
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicU8, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+};
+
+use super::address::Address;
+use crate::{
+    channel::{Receiver, Sender, TryRecvError, channel},
+    error::TaskError,
+    free::shield,
+    select::Select,
+};
+
+/// Messages that fit into a mailbox unless somebody says otherwise.
+pub(super) const CAPACITY: usize = 64;
+
+/// A message that nobody will handle any more.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DeadLetter<M> {
+    /// It was in the mailbox when the actor was gone for good.
+    Unhandled(M),
+    /// The actor ended over it: what was handled halfway is gone.
+    Lost {
+        /// How the actor ended. None if it ended without an error.
+        error: Option<TaskError>,
+    },
+}
+
+/// What happened to the messages of an actor so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MailboxStats {
+    /// Messages that wait.
+    pub waiting: usize,
+    /// Messages that were handled.
+    pub handled: u64,
+    /// Messages that were being handled when the actor failed or was cancelled.
+    pub lost: u64,
+    /// Messages that waited when the actor was gone for good.
+    pub unhandled: u64,
+}
+
+pub(super) type Hook<M> = Arc<dyn Fn(DeadLetter<M>) + Send + Sync>;
+
+pub(super) struct Mailbox<M> {
+    name: Arc<str>,
+    messages: Receiver<M>,
+    /// Keeps the channel open while there is no address: a supervised actor can be asked for one.
+    _open: Option<Sender<M>>,
+    hook: Option<Hook<M>>,
+    handling: AtomicBool,
+    handled: AtomicU64,
+    lost: AtomicU64,
+    unhandled: AtomicU64,
+}
+
+impl<M: Send + 'static> Mailbox<M> {
+    /// A mailbox that stays open until it is retired.
+    pub(super) fn lasting(name: Arc<str>, capacity: usize, hook: Option<Hook<M>>) -> Self {
+        let (sender, messages) = channel(capacity);
+        Self { _open: Some(sender), ..Self::new(name, messages, hook) }
+    }
+
+    /// A mailbox that closes when its last address is dropped.
+    pub(super) fn addressed(name: Arc<str>, capacity: usize) -> (Self, Address<M>) {
+        let (sender, messages) = channel(capacity);
+        (Self::new(name.clone(), messages, None), Address::new(name, sender))
+    }
+
+    fn new(name: Arc<str>, messages: Receiver<M>, hook: Option<Hook<M>>) -> Self {
+        let (handled, lost, unhandled) = Default::default();
+        Self { name, messages, _open: None, hook, handling: AtomicBool::new(false), handled, lost, unhandled }
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(super) fn address(&self) -> Address<M> {
+        Address::new(self.name.clone(), self.messages.sender())
+    }
+
+    /// Waits for the next message. None if the mailbox is closed and empty, or `signal` was given.
+    pub(super) fn next(&self, signal: &Signal) -> Option<M> {
+        loop {
+            if signal.asked().is_some() {
+                return None;
+            }
+            // A select costs several times as much; it is needed only by one that has nothing else to do.
+            match self.messages.try_recv() {
+                Ok(message) => return Some(message),
+                Err(TryRecvError::Closed) => return None,
+                Err(TryRecvError::Empty) => {}
+            }
+            let (mut message, mut bell) = (self.messages.case(), signal.bell.1.case());
+            Select::new().with(&mut message).with(&mut bell).wait();
+            if message.is_done() {
+                return message.take().ok();
+            }
+        }
+    }
+
+    /// Counts what `handle` does with a message. An unwinding leaves it counted as being handled.
+    pub(super) fn handled(&self, handle: impl FnOnce() -> Result<(), TaskError>) -> Result<(), TaskError> {
+        self.handling.store(true, Release);
+        handle()?;
+        self.handled.fetch_add(1, Relaxed);
+        self.handling.store(false, Release);
+        Ok(())
+    }
+
+    fn tell(&self, letter: DeadLetter<M>) {
+        let Some(hook) = &self.hook else { return };
+        // Whoever tells is a supervisor: a hook that panics must not take it along.
+        let _ = catch_unwind(AssertUnwindSafe(|| shield(|| hook(letter))));
+    }
+}
+
+/// What a supervisor does with a mailbox without knowing its messages.
+pub(super) trait Post: Send + Sync {
+    /// Takes no more messages; those that wait can be handled.
+    fn close(&self);
+    /// The actor ended: if it did so over a message, that one is lost.
+    fn settle(&self, error: Option<&TaskError>);
+    /// The actor is gone for good: closes, and what waits becomes dead letters.
+    fn retire(&self);
+    fn stats(&self) -> MailboxStats;
+    /// An `Address<M>`.
+    fn address_any(&self) -> Box<dyn Any>;
+    /// What `M` is called.
+    fn takes(&self) -> &'static str;
+}
+
+impl<M: Send + 'static> Post for Mailbox<M> {
+    fn close(&self) {
+        self.messages.close();
+    }
+
+    fn settle(&self, error: Option<&TaskError>) {
+        if self.handling.swap(false, AcqRel) {
+            self.lost.fetch_add(1, Relaxed);
+            self.tell(DeadLetter::Lost { error: error.cloned() });
+        }
+    }
+
+    fn retire(&self) {
+        self.messages.close();
+        while let Ok(message) = self.messages.try_recv() {
+            self.unhandled.fetch_add(1, Relaxed);
+            self.tell(DeadLetter::Unhandled(message));
+        }
+    }
+
+    fn stats(&self) -> MailboxStats {
+        MailboxStats {
+            waiting: self.messages.len(),
+            handled: self.handled.load(Relaxed),
+            lost: self.lost.load(Relaxed),
+            unhandled: self.unhandled.load(Relaxed),
+        }
+    }
+
+    fn address_any(&self) -> Box<dyn Any> {
+        Box::new(self.address())
+    }
+
+    fn takes(&self) -> &'static str {
+        std::any::type_name::<M>()
+    }
+}
+
+impl<M> fmt::Debug for Mailbox<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox").field("name", &self.name).field("messages", &self.messages).finish_non_exhaustive()
+    }
+}
+
+/// How far a stop goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StopMode {
+    /// It comes back: what waits in its mailbox is for the next incarnation.
+    ToRestart,
+    /// It does not: it may finish what it has.
+    ForGood,
+}
+
+/// Tells one incarnation that it is to stop.
+#[derive(Debug)]
+pub(super) struct Signal {
+    /// 0 if not asked.
+    asked: AtomicU8,
+    bell: (Sender<()>, Receiver<()>),
+}
+
+impl Signal {
+    pub(super) fn new() -> Self {
+        Self { asked: AtomicU8::new(0), bell: channel(1) }
+    }
+
+    pub(super) fn ring(&self, mode: StopMode) {
+        self.asked.store(1 + mode as u8, Release);
+        let _ = self.bell.0.try_send(()); // full: it rings already
+    }
+
+    pub(super) fn asked(&self) -> Option<StopMode> {
+        match self.asked.load(Acquire) {
+            0 => None,
+            1 => Some(StopMode::ToRestart),
+            _ => Some(StopMode::ForGood),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! One incarnation of a child as its supervisor holds it: a way to ask it to stop, and a way to make it.
+//!
+//! # Invariant
+//! A cancellation reaches the incarnation's nursery, also if it comes before that nursery is open.
+//!
+//! # Why it holds
+//! Both leave a mark under one lock: the cancellation that it came, the nursery that it is open. Whoever is second acts.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::mailbox::Signal;
+use crate::scope::Canceller;
+
+/// The present incarnation of a child.
+pub(super) struct Run {
+    pub(super) serial: u64,
+    pub(super) signal: Arc<Signal>,
+    pub(super) link: Arc<Link>,
+    /// Whether it was told that it does not come back.
+    pub(super) for_good: bool,
+}
+
+/// Reaches the nursery of one incarnation, which opens some time after the incarnation was launched.
+#[derive(Default)]
+pub(super) struct Link(Mutex<LinkState>);
+
+#[derive(Default)]
+struct LinkState {
+    nursery: Option<Canceller>,
+    cancelled: bool,
+}
+
+impl Link {
+    /// The nursery is open. If the cancellation was faster, it comes now.
+    pub(super) fn publish(&self, nursery: Canceller) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.cancelled {
+            nursery.cancel();
+        }
+        state.nursery = Some(nursery);
+    }
+
+    pub(super) fn cancel(&self) {
+        let nursery = {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            state.cancelled = true;
+            state.nursery.clone()
+        };
+        if let Some(nursery) = nursery {
+            nursery.cancel();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Supervisors as they are described, before they are started.
+
+use std::{collections::BTreeSet, fmt, panic::Location, sync::Arc, time::Duration};
+
+use super::{
+    child::{Child, Incarnation, Kind, Life, Recipe},
+    decide::{Intensity, Rules, Strategy},
+    error::SupervisorError,
+    handle::SupervisorHandle,
+    keeper::{self, Above},
+    table::{LastWill, Shared},
+};
+use crate::{channel::unbounded, scope::Nursery};
+
+/// Starts children, and starts them again when they fail.
+///
+/// Children are started in the order in which they are written, each when the one before is ready, and stopped in the reverse order. A child that fails does not
+/// disturb its nursery; it is the supervisor that decides. A child that fails too often makes the supervisor stop all the others and fail itself: with
+/// [`RestartsExceeded`](super::RestartsExceeded), by the rule of the supervisor above, or of the nursery in which it was started.
+///
+/// Whatever outlives that nursery can be borrowed by children; messages own what they carry.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::{actor::{self, Child, Restart, Strategy, Supervisor}, nursery, sync::oneshot, TaskError};
+///
+/// struct Divide(u32, u32, oneshot::Sender<u32>);
+///
+/// nursery(|n| {
+///     let sup = Supervisor::new(Strategy::OneForOne)
+///         .max_restarts(3, Duration::from_secs(5))
+///         .child(Child::actor("divider", || actor::from_fn(|Divide(a, b, reply), _| {
+///             let quotient = a.checked_div(b).ok_or_else(|| TaskError::msg("division by zero"))?;
+///             let _ = reply.send(quotient); // whoever asked may have lost patience
+///             Ok(())
+///         })).mailbox(16))
+///         .child(Child::task("greeter", || { println!("hello"); Ok(()) }).restart(Restart::Transient))
+///         .start(n)?;
+///     let divider = sup.address("divider")?; // good across restarts
+///     assert_eq!(divider.ask(|reply| Divide(84, 2, reply))?, 42);
+///     assert!(divider.ask(|reply| Divide(1, 0, reply)).is_err()); // it failed over this one,
+///     assert_eq!(divider.ask(|reply| Divide(9, 3, reply))?, 3); // and was started again
+///     assert_eq!(sup.child("divider")?.restarts, 1);
+///     sup.stop()
+/// })?;
+/// # Ok::<(), TaskError>(())
+/// ```
+#[must_use = "nothing is supervised before `start`"]
+pub struct Supervisor<'a> {
+    pub(super) name: Arc<str>,
+    pub(super) rules: Rules,
+    pub(super) children: Vec<Child<'a>>,
+}
+
+impl<'a> Supervisor<'a> {
+    /// A supervisor without children, which bears with three restarts within five seconds.
+    pub fn new(strategy: Strategy) -> Self {
+        Self { name: "supervisor".into(), rules: Rules { strategy, ..Rules::default() }, children: Vec::new() }
+    }
+
+    /// A name for messages, and for the supervisor above.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Gives up at the first failure after `max_restarts` restarts within a time, all children taken together.
+    pub fn max_restarts(mut self, max_restarts: u32, within: Duration) -> Self {
+        self.rules.intensity = Intensity { max_restarts, within };
+        self
+    }
+
+    /// One more child, started after those before.
+    pub fn child(mut self, child: impl Into<Child<'a>>) -> Self {
+        self.children.push(child.into());
+        self
+    }
+
+    /// Starts the supervisor as a task of `n`. Returns at once: addresses are good before their actors have started, and what is sent meanwhile waits.
+    ///
+    /// If two children have the same name nothing is started.
+    #[track_caller]
+    pub fn start<'scope>(self, n: &'scope Nursery<'scope, '_>) -> Result<SupervisorHandle<'a>, SupervisorError>
+    where
+        'a: 'scope,
+    {
+        self.check()?;
+        let (inbox, inputs) = unbounded();
+        let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
+        let handle = SupervisorHandle::new(shared.clone(), inbox);
+        let (handles, open) = (Arc::downgrade(&handle.inbox), inputs.sender());
+        let will = LastWill(shared.clone());
+        n.task().name(&*self.name).try_spawn_at(Location::caller(), move || {
+            let (will, _open) = (will, open); // open even when no handle is left: children report through it
+            let outcome = keeper::supervise(self.rules, &shared, &inputs, Above::Nursery(handles));
+            will.0.retire(); // before anybody hears that it is over
+            will.0.end(outcome.clone());
+            outcome
+        });
+        Ok(handle)
+    }
+
+    /// Looks for mistakes, also in the supervisors below.
+    pub(super) fn check(&self) -> Result<(), SupervisorError> {
+        let mut names = BTreeSet::new();
+        for child in &self.children {
+            if !names.insert(&child.name) {
+                let (name, supervisor) = (child.name.clone(), self.name.clone());
+                return Err(SupervisorError::DuplicateChild { name, supervisor });
+            }
+            if let Some(below) = child.recipe.supervisor() {
+                below.check()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A supervisor as a child: its inbox and its children's mailboxes survive its restarts.
+impl<'a> Recipe<'a> for Supervisor<'a> {
+    fn prepare(&self, _: &Child<'a>) -> Life<'a> {
+        let (inbox, inputs) = unbounded();
+        let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
+        let handle = SupervisorHandle::new(shared.clone(), inbox);
+        let (rules, own) = (self.rules, inputs.clone());
+        let run =
+            move |incarnation: Incarnation<'_>| keeper::supervise(rules, &shared, &own, Above::Supervisor(incarnation));
+        Life { run: Arc::new(run), kind: Kind::Supervisor(handle, inputs), retired: false }
+    }
+
+    fn supervisor(&self) -> Option<&Supervisor<'a>> {
+        Some(self)
+    }
+}
+
+impl fmt::Debug for Supervisor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, rules, children } = self;
+        f.debug_struct("Supervisor").field("name", name).field("rules", rules).field("children", children).finish()
+    }
+}

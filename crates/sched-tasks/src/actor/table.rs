@@ -1,0 +1,187 @@
+//! The children of a supervisor as everybody sees them.
+//!
+//! # Invariant
+//! Whoever looks sees every child in one state; only the supervisor moves it. When a supervisor is over, no mailbox of its children takes or holds anything.
+//!
+//! # Why it holds
+//! The table is under one lock, which nobody holds while it waits or calls what a user wrote. [`LastWill`] closes everything, however the supervisor ended,
+//! and also if it never began.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex as StdMutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use super::{
+    child::{Child, Kind, Life},
+    error::SupervisorError,
+    state::{ChildState, Happening},
+};
+use crate::{
+    error::{Reason, TaskError},
+    free::shield,
+    sync::{Condvar, Mutex},
+};
+
+/// At most so many names are listed in an error.
+const MAX_KNOWN: usize = 8;
+
+/// A child as everybody sees it.
+pub(super) struct Kid<'a> {
+    pub(super) child: Child<'a>,
+    pub(super) life: Life<'a>,
+    /// Whether it came by `start_child`: then a restart of the supervisor forgets it.
+    pub(super) dynamic: bool,
+    pub(super) state: ChildState,
+    pub(super) launches: u64,
+    pub(super) last_error: Option<TaskError>,
+}
+
+impl<'a> Kid<'a> {
+    pub(super) fn new(child: Child<'a>, dynamic: bool) -> Self {
+        let life = child.recipe.prepare(&child);
+        Self { child, life, dynamic, state: ChildState::Waiting, launches: 0, last_error: None }
+    }
+
+    pub(super) fn step(&mut self, happening: Happening) {
+        self.state = self
+            .state
+            .after(happening)
+            .unwrap_or_else(|illegal| panic!("child `{}` cannot do that: {illegal:?}", self.child.name));
+    }
+}
+
+/// Children by their numbers, which grow in the order in which they are started.
+pub(super) type Kids<'a> = BTreeMap<u64, Kid<'a>>;
+
+/// What a supervisor shares with those who hold a handle.
+pub(super) struct Shared<'a> {
+    pub(super) name: Arc<str>,
+    kids: StdMutex<Kids<'a>>,
+    outcome: Mutex<Option<Result<(), TaskError>>>,
+    over: Condvar,
+    serials: AtomicU64,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(name: Arc<str>, children: &[Child<'a>]) -> Self {
+        let kids = (0..).zip(children.iter().map(|child| Kid::new(child.clone(), false))).collect();
+        Self {
+            name,
+            kids: StdMutex::new(kids),
+            outcome: Mutex::new(None),
+            over: Condvar::new(),
+            serials: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn kids(&self) -> MutexGuard<'_, Kids<'a>> {
+        self.kids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for an incarnation that no other has, also none of an earlier incarnation of this supervisor.
+    pub(super) fn next_serial(&self) -> u64 {
+        self.serials.fetch_add(1, Relaxed)
+    }
+
+    /// The child `name` and its number.
+    pub(super) fn find<R>(&self, name: &str, found: impl FnOnce(u64, &mut Kid<'a>) -> R) -> Result<R, SupervisorError> {
+        let mut kids = self.kids();
+        match kids.iter_mut().find(|(_, kid)| &*kid.child.name == name) {
+            Some((&id, kid)) => Ok(found(id, kid)),
+            None => Err(SupervisorError::UnknownChild {
+                name: name.into(),
+                supervisor: self.name.clone(),
+                known: kids.values().take(MAX_KNOWN).map(|kid| kid.child.name.clone()).collect(),
+            }),
+        }
+    }
+
+    /// No child comes back: closes all that could be waited for.
+    pub(super) fn retire(&self) {
+        let kinds: Vec<_> = {
+            let mut kids = self.kids();
+            kids.values_mut().filter_map(retire_life).collect()
+        };
+        kinds.into_iter().for_each(Kind::retire); // not under the lock: a hook may look at us
+    }
+
+    pub(super) fn end(&self, outcome: Result<(), TaskError>) {
+        shield(|| {
+            let mut place = self.outcome.lock();
+            place.get_or_insert(outcome);
+            self.over.notify_all();
+        });
+    }
+
+    pub(super) fn wait(&self) -> Result<(), TaskError> {
+        let mut outcome = self.outcome.lock();
+        self.over.wait_while(&mut outcome, |outcome| outcome.is_none());
+        outcome.clone().unwrap_or(Ok(()))
+    }
+}
+
+/// Marks a child as gone for good; returns what is to be retired, once.
+pub(super) fn retire_life<'a>(kid: &mut Kid<'a>) -> Option<Kind<'a>> {
+    (!std::mem::replace(&mut kid.life.retired, true)).then(|| kid.life.kind.clone())
+}
+
+impl Kind<'_> {
+    pub(super) fn retire(self) {
+        match self {
+            Kind::Actor(post) => post.retire(),
+            Kind::Task => {}
+            Kind::Supervisor(handle, inbox) => {
+                inbox.close();
+                inbox.try_iter().for_each(drop); // whoever asked is told
+                handle.shared.retire();
+                handle.shared.end(Err(TaskError::new(Reason::Cancelled, None)));
+            }
+        }
+    }
+}
+
+/// Closes and tells everything when a supervisor is over, also if it never began.
+pub(super) struct LastWill<'a>(pub(super) Arc<Shared<'a>>);
+
+impl Drop for LastWill<'_> {
+    fn drop(&mut self) {
+        end_table(&self.0);
+        self.0.retire();
+        self.0.end(Err(TaskError::new(Reason::Cancelled, None))); // unless it said something better
+    }
+}
+
+/// A supervisor begins with the children it was made with. What their earlier incarnations had is kept.
+pub(super) fn begin_table(shared: &Shared<'_>) {
+    let mut kids = shared.kids();
+    kids.retain(|_, kid| !kid.dynamic);
+    for kid in kids.values_mut() {
+        kid.state = ChildState::Waiting;
+        if kid.life.retired {
+            kid.life = kid.child.recipe.prepare(&kid.child);
+        }
+    }
+}
+
+/// No child is left, however that came: the table says so, what was being handled is lost, and who came later is forgotten.
+pub(super) fn end_table(shared: &Shared<'_>) {
+    let (mut posts, mut gone) = (Vec::new(), Vec::new());
+    for kid in shared.kids().values_mut() {
+        let had_fiber = kid.state.has_fiber();
+        kid.step(Happening::StopAsked);
+        if had_fiber {
+            kid.step(Happening::Failed);
+        }
+        if let Kind::Actor(post) = &kid.life.kind {
+            posts.push(post.clone());
+        }
+        gone.extend(kid.dynamic.then(|| retire_life(kid)).flatten());
+    }
+    // Not under the lock: a hook may look at us.
+    posts.into_iter().for_each(|post| post.settle(None));
+    gone.into_iter().for_each(Kind::retire);
+}
