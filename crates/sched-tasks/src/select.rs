@@ -230,6 +230,7 @@ impl<'a> Select<'a> {
     pub fn poll(mut self) -> Option<usize> {
         strand::with(|strand| {
             strand.checkpoint();
+            strand.charge_channel_op();
             self.attempt(strand)
         })
     }
@@ -247,6 +248,7 @@ impl<'a> Select<'a> {
     fn until(mut self, deadline: Option<Instant>) -> Option<usize> {
         strand::with(|strand| {
             strand.checkpoint();
+            strand.charge_channel_op();
             loop {
                 if let Some(done) = self.attempt(strand) {
                     return Some(done);

@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
+use policy_admission::Profile;
+
 use crate::error::TaskError;
 
 /// A message that did not get into a mailbox, and why.
@@ -133,6 +135,11 @@ impl Error for AskError {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SupervisorError {
+    /// The profile of the runtime has no actors.
+    NoActors {
+        /// The profile.
+        profile: Profile,
+    },
     /// Two children would have the same name.
     DuplicateChild {
         /// The name.
@@ -173,6 +180,9 @@ pub enum SupervisorError {
 impl fmt::Display for SupervisorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoActors { profile } => {
+                write!(f, "the profile {profile} has no actors; build the runtime with `.profile(Profile::Cluster)`")
+            }
             Self::DuplicateChild { name, supervisor } => {
                 write!(f, "supervisor `{supervisor}` has a child `{name}` already; give the second another name")
             }

@@ -44,7 +44,7 @@ pub(super) struct Inbox<'a>(pub(super) Sender<Input<'a>>);
 
 impl<'a> Inbox<'a> {
     pub(super) fn put(&self, input: Input<'a>) -> bool {
-        self.0.try_send(input).is_ok()
+        self.0.put(input)
     }
 }
 

@@ -26,6 +26,7 @@ use super::{
     error::{RestartsExceeded, SupervisorError},
     inbox::{ChildEvent, Inbox, Input, Reply, Request},
     mailbox::{Signal, StopMode},
+    means::{Means, Treasurer},
     now,
     run::{Link, Run},
     state::{ChildState, Happening},
@@ -34,8 +35,9 @@ use super::{
 use crate::{
     channel::{Receiver, RecvTimeoutError},
     error::{Reason, TaskError},
-    nursery::{NurseryOptions, OnFailure},
+    options::NurseryOptions,
     scope::{Nursery, nursery_with},
+    select::Select,
 };
 
 /// Who a supervisor answers to.
@@ -49,16 +51,17 @@ pub(super) enum Above<'i, 'a> {
 /// Runs one incarnation of a supervisor: returns when all its children have ended.
 pub(super) fn supervise<'a>(
     rules: Rules,
+    means: &Means,
     shared: &Shared<'a>,
     inbox: &Receiver<Input<'a>>,
     above: Above<'_, 'a>,
 ) -> Result<(), TaskError> {
     begin_table(shared);
     let mut verdict = None;
-    let options = NurseryOptions::new().on_failure(OnFailure::WaitAll);
-    let _ = nursery_with(options, |children| {
+    let _ = nursery_with(means.nursery(), |children| {
         let keeper = Keeper {
             children,
+            treasurer: Treasurer::open(children, means),
             shared,
             inbox,
             above,
@@ -96,6 +99,7 @@ enum Until {
 
 struct Keeper<'k, 'scope, 'env, 'a> {
     children: &'scope Nursery<'scope, 'env>,
+    treasurer: Option<Treasurer<'k>>,
     shared: &'k Shared<'a>,
     inbox: &'k Receiver<Input<'a>>,
     above: Above<'k, 'a>,
@@ -118,6 +122,9 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         loop {
             self.look_up();
             self.advance();
+            if let Some(treasurer) = &self.treasurer {
+                treasurer.attend();
+            }
             if self.finishing.is_some() && self.stopping.is_none() {
                 return self.finishing.take().map_or(Ok(()), |(outcome, _)| outcome);
             }
@@ -158,9 +165,26 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
     }
 
     fn receive(&self) -> Result<Input<'a>, RecvTimeoutError> {
-        match self.stopping {
-            Some((_, Some(until))) => self.inbox.recv_timeout(until.saturating_duration_since(now())),
-            _ => self.inbox.recv().map_err(RecvTimeoutError::from),
+        let patience = self.stopping.and_then(|(_, until)| until).map(|until| until.saturating_duration_since(now()));
+        let Some(treasurer) = &self.treasurer else {
+            return match patience {
+                Some(time) => self.inbox.recv_timeout(time),
+                None => self.inbox.recv().map_err(RecvTimeoutError::from),
+            };
+        };
+        let (mut input, mut bell) = (self.inbox.case(), treasurer.bell.case());
+        let select = Select::new().with(&mut input).with(&mut bell);
+        let ready = match patience {
+            Some(time) => select.wait_timeout(time),
+            None => select.wait(),
+        };
+        match ready {
+            None => Err(RecvTimeoutError::Timeout),
+            Some(0) => input.take().map_err(RecvTimeoutError::from),
+            Some(_) => {
+                let _ = bell.take(); // the treasurer looks anyway
+                Ok(Input::Nudge)
+            }
         }
     }
 
@@ -406,7 +430,9 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         self.starting = Some(id);
 
         let inbox = self.inbox.sender();
-        let say = move |event| drop(inbox.try_send(Input::Child { id, serial, event }));
+        let say = move |event| {
+            inbox.put(Input::Child { id, serial, event });
+        };
         let say_end = say.clone();
         let task = self.children.task().name(&*child.name).try_spawn_at(child.site, move || {
             let ready = || say(ChildEvent::Started);
@@ -415,7 +441,13 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
                 run(Incarnation { signal: &signal, restarts, ready: &ready })
             })
         });
-        self.children.spawn_async(async move { say_end(ChildEvent::Ended { outcome: task.await }) });
+        let watcher = self.children.spawn_async(async move { say_end(ChildEvent::Ended { outcome: task.await }) });
+        // A nursery that may start no more tasks refuses the watcher, too: nobody else would tell.
+        if watcher.is_done()
+            && let Err(refused) = watcher.join()
+        {
+            self.inbox.sender().put(Input::Child { id, serial, event: ChildEvent::Ended { outcome: Err(refused) } });
+        }
     }
 
     // ---- the table ----

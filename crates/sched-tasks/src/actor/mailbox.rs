@@ -164,7 +164,7 @@ impl<M: Send + 'static> Post for Mailbox<M> {
 
     fn retire(&self) {
         self.messages.close();
-        while let Ok(message) = self.messages.try_recv() {
+        while let Ok(message) = self.messages.core().try_recv() {
             self.unhandled.fetch_add(1, Relaxed);
             self.tell(DeadLetter::Unhandled(message));
         }
@@ -218,7 +218,7 @@ impl Signal {
 
     pub(super) fn ring(&self, mode: StopMode) {
         self.asked.store(1 + mode as u8, Release);
-        let _ = self.bell.0.try_send(()); // full: it rings already
+        self.bell.0.put(()); // full: it rings already
     }
 
     pub(super) fn asked(&self) -> Option<StopMode> {

@@ -25,6 +25,7 @@ mod inbox;
 mod keeper;
 mod life;
 mod mailbox;
+mod means;
 mod run;
 mod state;
 mod supervisor;

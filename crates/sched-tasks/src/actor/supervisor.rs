@@ -8,9 +8,16 @@ use super::{
     error::SupervisorError,
     handle::SupervisorHandle,
     keeper::{self, Above},
+    means::Means,
     table::{LastWill, Shared},
 };
-use crate::{channel::unbounded, scope::Nursery};
+use vocab::Budget;
+
+use crate::{
+    budget::{Answer, Exhausted},
+    channel::unbounded,
+    scope::Nursery,
+};
 
 /// Starts children, and starts them again when they fail.
 ///
@@ -49,13 +56,19 @@ use crate::{channel::unbounded, scope::Nursery};
 pub struct Supervisor<'a> {
     pub(super) name: Arc<str>,
     pub(super) rules: Rules,
+    pub(super) means: Means,
     pub(super) children: Vec<Child<'a>>,
 }
 
 impl<'a> Supervisor<'a> {
     /// A supervisor without children, which bears with three restarts within five seconds.
     pub fn new(strategy: Strategy) -> Self {
-        Self { name: "supervisor".into(), rules: Rules { strategy, ..Rules::default() }, children: Vec::new() }
+        Self {
+            name: "supervisor".into(),
+            rules: Rules { strategy, ..Rules::default() },
+            means: Means::default(),
+            children: Vec::new(),
+        }
     }
 
     /// A name for messages, and for the supervisor above.
@@ -67,6 +80,40 @@ impl<'a> Supervisor<'a> {
     /// Gives up at the first failure after `max_restarts` restarts within a time, all children taken together.
     pub fn max_restarts(mut self, max_restarts: u32, within: Duration) -> Self {
         self.rules.intensity = Intensity { max_restarts, within };
+        self
+    }
+
+    /// What all children together may spend: the supervisor's own pool. It comes out of the budget of whoever starts the supervisor, if that has one.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.means.pool = Some(budget);
+        self
+    }
+
+    /// What each child may spend before the supervisor is asked. Then it gets as much again from the supervisor's pool, while there is some, unless
+    /// [`on_exhausted`](Self::on_exhausted) says otherwise. A child that gets nothing fails, and is started again by the usual rules.
+    ///
+    /// ```
+    /// use bursar::{Budget, actor::{Child, Restart, Strategy, Supervisor}, charge, nursery};
+    ///
+    /// nursery(|n| {
+    ///     let worker = Child::task("worker", || { (0..50).for_each(|_| charge(10)); Ok(()) });
+    ///     Supervisor::new(Strategy::OneForOne)
+    ///         .budget(Budget::ops(1_000).spawns(10))
+    ///         .child_budget(Budget::ops(100))
+    ///         .child(worker.restart(Restart::Transient))
+    ///         .start(n)?;
+    ///     Ok(()) // 500 operations: it is recharged, and never fails
+    /// })?;
+    /// # Ok::<(), bursar::TaskError>(())
+    /// ```
+    pub fn child_budget(mut self, budget: Budget) -> Self {
+        self.means.child = Some(budget);
+        self
+    }
+
+    /// How to answer for children, and what they started, that have spent their budget.
+    pub fn on_exhausted(mut self, answer: impl Fn(&Exhausted) -> Answer + Send + Sync + 'static) -> Self {
+        self.means.answer = Some(Arc::new(answer));
         self
     }
 
@@ -85,6 +132,9 @@ impl<'a> Supervisor<'a> {
         'a: 'scope,
     {
         self.check()?;
+        if let Some(profile) = n.core().shared().profile.filter(|profile| !profile.actors()) {
+            return Err(SupervisorError::NoActors { profile });
+        }
         let (inbox, inputs) = unbounded();
         let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
         let handle = SupervisorHandle::new(shared.clone(), inbox);
@@ -92,7 +142,7 @@ impl<'a> Supervisor<'a> {
         let will = LastWill(shared.clone());
         n.task().name(&*self.name).try_spawn_at(Location::caller(), move || {
             let (will, _open) = (will, open); // open even when no handle is left: children report through it
-            let outcome = keeper::supervise(self.rules, &shared, &inputs, Above::Nursery(handles));
+            let outcome = keeper::supervise(self.rules, &self.means, &shared, &inputs, Above::Nursery(handles));
             will.0.retire(); // before anybody hears that it is over
             will.0.end(outcome.clone());
             outcome
@@ -122,9 +172,10 @@ impl<'a> Recipe<'a> for Supervisor<'a> {
         let (inbox, inputs) = unbounded();
         let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
         let handle = SupervisorHandle::new(shared.clone(), inbox);
-        let (rules, own) = (self.rules, inputs.clone());
-        let run =
-            move |incarnation: Incarnation<'_>| keeper::supervise(rules, &shared, &own, Above::Supervisor(incarnation));
+        let (rules, means, own) = (self.rules, self.means.clone(), inputs.clone());
+        let run = move |incarnation: Incarnation<'_>| {
+            keeper::supervise(rules, &means, &shared, &own, Above::Supervisor(incarnation))
+        };
         Life { run: Arc::new(run), kind: Kind::Supervisor(handle, inputs), retired: false }
     }
 
@@ -135,7 +186,11 @@ impl<'a> Recipe<'a> for Supervisor<'a> {
 
 impl fmt::Debug for Supervisor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, rules, children } = self;
-        f.debug_struct("Supervisor").field("name", name).field("rules", rules).field("children", children).finish()
+        let Self { name, rules, children, .. } = self;
+        f.debug_struct("Supervisor")
+            .field("name", name)
+            .field("rules", rules)
+            .field("children", children)
+            .finish_non_exhaustive()
     }
 }

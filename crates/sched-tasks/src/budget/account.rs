@@ -11,7 +11,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{
             AtomicBool,
             Ordering::{Acquire, Relaxed, Release},
@@ -57,6 +57,8 @@ pub(crate) struct Account {
     wanted: AtomicBool,
     /// A holder lost its stack and cannot settle.
     lost: AtomicBool,
+    /// To be rung when somebody asks the treasurer.
+    bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
     books: SpinLock<Books>,
 }
 
@@ -167,6 +169,7 @@ impl Account {
             source,
             wanted: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            bell: OnceLock::new(),
             books: SpinLock::new(Books {
                 pool: Pool::new(given),
                 purses: 0,
@@ -328,6 +331,9 @@ impl Account {
             (books.enlist(ticket, exhausted, true), std::mem::take(&mut books.watchers))
         };
         wake(watchers);
+        if let Some(bell) = self.bell.get() {
+            bell();
+        }
         Some(place)
     }
 
@@ -414,6 +420,10 @@ impl Account {
                 Answer::Cancel => Told::Refused,
                 Answer::Recharge(amount) => {
                     let drawn = books.pool.draw(&amount);
+                    if drawn[books.waiting[place].exhausted.component] == 0 {
+                        books.pool.settle(&Settlement { left: drawn, ..Settlement::default() });
+                        return Some(Budget::ZERO); // nothing that would help
+                    }
                     given = Some(drawn);
                     Told::Recharged(drawn)
                 }
@@ -424,6 +434,18 @@ impl Account {
         };
         wake(vec![woken]);
         Some(given.unwrap_or(Budget::ZERO))
+    }
+
+    /// A treasurer cannot help this one: it asks further out.
+    pub(super) fn let_go(&self, task: TaskId) {
+        let woken =
+            self.books.lock().tell(|waiting| (waiting.asks && waiting.exhausted.task.id == task).then_some(Told::Look));
+        wake(woken);
+    }
+
+    /// What to call when somebody asks; the first to say so counts.
+    pub(super) fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.bell.set(Box::new(bell));
     }
 
     // ---- the end ----

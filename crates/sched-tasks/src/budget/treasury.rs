@@ -86,9 +86,19 @@ impl Treasury {
 
     /// Answers for a task. What it was given may be less than the answer says: no more than the nursery has. None if the task does not wait for an answer.
     ///
-    /// [`Answer::Ignore`] leaves it waiting.
+    /// [`Answer::Ignore`] leaves it waiting, and so does a recharge if the nursery has nothing of what it needs: then it was given nothing.
     pub fn answer(&self, task: TaskId, answer: Answer) -> Option<Budget> {
         self.account().answer(task, answer)
+    }
+
+    /// Leaves a task to those further out: it asks there, or fails.
+    pub fn let_go(&self, task: TaskId) {
+        self.account().let_go(task);
+    }
+
+    /// What to call when somebody asks. One bell a nursery.
+    pub(crate) fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
+        self.account().set_bell(bell);
     }
 
     /// Where the nursery's budget is.

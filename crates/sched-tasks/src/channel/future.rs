@@ -17,7 +17,10 @@ use super::{
     core::Core,
     error::{RecvError, SendError, TryRecvError, TrySendError},
 };
-use crate::places::FutureWait;
+use crate::{
+    places::FutureWait,
+    strand::{self, Strand},
+};
 
 /// A value on its way into a channel; made by [`Sender::send_async`](super::Sender::send_async).
 #[must_use = "a future does nothing until it is awaited"]
@@ -25,6 +28,8 @@ pub struct SendFuture<'a, T> {
     core: &'a Core<T>,
     slot: Option<T>,
     wait: Option<FutureWait>,
+    /// Its task was charged for it.
+    paid: bool,
 }
 
 /// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async).
@@ -32,6 +37,8 @@ pub struct SendFuture<'a, T> {
 pub struct RecvFuture<'a, T> {
     core: &'a Core<T>,
     wait: Option<FutureWait>,
+    /// Its task was charged for it.
+    paid: bool,
 }
 
 // The value is moved, never pinned.
@@ -40,13 +47,13 @@ impl<T> Unpin for RecvFuture<'_, T> {}
 
 impl<'a, T> SendFuture<'a, T> {
     pub(super) fn new(core: &'a Core<T>, value: T) -> Self {
-        Self { core, slot: Some(value), wait: None }
+        Self { core, slot: Some(value), wait: None, paid: false }
     }
 }
 
 impl<'a, T> RecvFuture<'a, T> {
     pub(super) fn new(core: &'a Core<T>) -> Self {
-        Self { core, wait: None }
+        Self { core, wait: None, paid: false }
     }
 }
 
@@ -55,6 +62,9 @@ impl<T> Future for SendFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if !std::mem::replace(&mut this.paid, true) {
+            strand::with(Strand::charge_channel_op);
+        }
         loop {
             if let Some(wait) = &this.wait {
                 if !wait.poll(cx.waker()) {
@@ -97,6 +107,9 @@ impl<T> Future for RecvFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if !std::mem::replace(&mut this.paid, true) {
+            strand::with(Strand::charge_channel_op);
+        }
         loop {
             if let Some(wait) = &this.wait {
                 if !wait.poll(cx.waker()) {

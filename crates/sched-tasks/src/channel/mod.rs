@@ -34,7 +34,12 @@ pub use self::{
 };
 use policy_admission::ChannelPermit;
 
-use crate::{authority, drive::clock, error::TaskError, strand};
+use crate::{
+    authority,
+    drive::clock,
+    error::TaskError,
+    strand::{self, Strand},
+};
 
 /// A channel that holds up to `capacity` values. With capacity 0 a sender waits for a receiver to take its value.
 ///
@@ -155,7 +160,13 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        strand::with(Strand::charge_channel_op);
         self.core().try_send(value)
+    }
+
+    /// As `try_send`, for the runtime's own news: nobody is charged for it.
+    pub(crate) fn put(&self, value: T) -> bool {
+        self.core().try_send(value).is_ok()
     }
 
     /// Sends `value`, and waits up to `time` for room.
@@ -233,6 +244,7 @@ impl<T> Receiver<T> {
     /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        strand::with(Strand::charge_channel_op);
         self.core().try_recv()
     }
 

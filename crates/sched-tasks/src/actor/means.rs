@@ -1,0 +1,89 @@
+//! What the children of a supervisor may spend, and how it answers for those that have spent theirs.
+//!
+//! # Invariant
+//! A child that is exhausted gets more from the supervisor's own pool, or ends and is treated like any child that failed. It never waits for a
+//! supervisor that does not know.
+//!
+//! # Why it holds
+//! A child is on the list of the treasury before the bell is rung, and the supervisor looks at the list after it hears the bell, every time.
+
+use vocab::Budget;
+
+use crate::{
+    budget::Recharge,
+    budget::{Answer, Exhausted, Handler, Treasury},
+    channel::{Receiver, channel},
+    options::{NurseryOptions, OnFailure},
+    scope::Nursery,
+};
+
+/// What a supervisor was told about budgets.
+#[derive(Clone, Default)]
+pub(super) struct Means {
+    pub(super) pool: Option<Budget>,
+    pub(super) child: Option<Budget>,
+    pub(super) answer: Option<Handler>,
+}
+
+impl Means {
+    fn is_limited(&self) -> bool {
+        self.pool.is_some() || self.child.is_some()
+    }
+
+    /// The nursery in which the children live.
+    pub(super) fn nursery(&self) -> NurseryOptions {
+        let mut options = NurseryOptions::new().on_failure(OnFailure::WaitAll);
+        if self.is_limited() {
+            options = options.recharge(Recharge::Never); // the supervisor answers
+        }
+        options.budget = self.pool;
+        options.task_budget = self.child;
+        options
+    }
+}
+
+/// A supervisor at its desk.
+pub(super) struct Treasurer<'m> {
+    treasury: Treasury,
+    /// Somebody asks.
+    pub(super) bell: Receiver<()>,
+    means: &'m Means,
+}
+
+impl<'m> Treasurer<'m> {
+    /// None if nothing is limited.
+    pub(super) fn open(children: &Nursery<'_, '_>, means: &'m Means) -> Option<Self> {
+        if !means.is_limited() {
+            return None;
+        }
+        let (ring, bell) = channel(1);
+        let treasury = children.treasury();
+        treasury.set_bell(move || {
+            ring.put(()); // full: it is ringing already
+        });
+        Some(Self { treasury, bell, means })
+    }
+
+    /// Answers everybody who asks.
+    pub(super) fn attend(&self) {
+        for exhausted in self.treasury.exhausted() {
+            let answer = match &self.means.answer {
+                Some(answer) => answer(&exhausted),
+                None => Answer::Recharge(another_share(&exhausted)),
+            };
+            let given = self.treasury.answer(exhausted.task.id, answer);
+            let recharged = given.is_none_or(|given| given[exhausted.component] > 0); // or it does not wait any more
+            if !recharged && answer != Answer::Cancel {
+                // The pool is dry, or nobody cares: somebody above may, else it fails and may be started again.
+                self.treasury.let_go(exhausted.task.id);
+            }
+        }
+    }
+}
+
+/// As much as it had, and at least what it needs.
+fn another_share(exhausted: &Exhausted) -> Budget {
+    let mut share = Budget::ZERO;
+    share.set(exhausted.component, exhausted.granted.max(exhausted.missing));
+    share
+}
