@@ -334,6 +334,10 @@ pub use mech_fiber::{GuardKind, SlabStats, StackError};
 #[doc(inline)]
 pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, VictimStrategy, WorkerStats};
 
+// ---- determinism ----
+#[doc(inline)]
+pub use sched_tasks::{Decision, Drawn, Event, ParseTraceError, Trace, What, now};
+
 // ---- channels ----
 #[doc(inline)]
 pub use sched_tasks::{

@@ -29,8 +29,11 @@ pub use channel::{
 };
 pub use decide::VictimStrategy;
 pub use drive::{
+    chance::{Decision, Drawn},
+    clock::now,
     runtime::{Builder, Runtime},
     stats::{Stats, WorkerStats},
+    trace::{Event, ParseTraceError, Trace, What},
     unblock::{Unblock, unblock, unblock_async},
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};

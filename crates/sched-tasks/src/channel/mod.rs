@@ -32,7 +32,10 @@ pub use self::{
     error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError},
     future::{RecvFuture, SendFuture},
 };
-use crate::{drive::clock, strand};
+use crate::{
+    drive::clock,
+    strand::{self, Strand},
+};
 
 /// A channel that holds up to `capacity` values. With capacity 0 a sender waits for a receiver to take its value.
 ///
@@ -134,6 +137,7 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        strand::with(Strand::interleave);
         self.core().try_send(value)
     }
 
@@ -206,6 +210,7 @@ impl<T> Receiver<T> {
     /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        strand::with(Strand::interleave);
         self.core().try_recv()
     }
 

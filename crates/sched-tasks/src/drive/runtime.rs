@@ -1,6 +1,7 @@
 //! Making a runtime, and running something on it.
 
 use std::{
+    cell::Cell,
     panic::Location,
     rc::Rc,
     sync::{
@@ -17,9 +18,12 @@ use mech_fiber::{Slab, SlabOptions};
 use mech_sync::{Deque, Idle, Injector};
 
 use super::{
+    chance::{Divergence, Plan},
     clock::Clock,
+    seeded::{self, Options, Seeded},
     shared::{Shared, WorkerSlot},
     stats::{Counters, Stats},
+    trace::Trace,
     unblock::Pool,
     worker::Worker,
 };
@@ -29,6 +33,7 @@ use crate::{
     error::{BuildError, RunError, TaskError},
     nursery::NurseryOptions,
     panics, places,
+    raw::{crew::Crew, task::Runnable},
     scope::{self, Nursery},
     strand::{self, Strand},
 };
@@ -61,6 +66,8 @@ pub struct Builder {
     name: String,
     no_stealing: Vec<usize>,
     blocking_threads: usize,
+    is_seeded: bool,
+    options: Options,
 }
 
 impl Default for Builder {
@@ -76,6 +83,8 @@ impl Default for Builder {
             name: "bursar".into(),
             no_stealing: Vec::new(),
             blocking_threads: 512,
+            is_seeded: false,
+            options: Options::default(),
         }
     }
 }
@@ -140,6 +149,64 @@ impl Builder {
         self
     }
 
+    /// Makes a runtime without threads, for tests. Whatever runs on it runs on the caller's thread, which plays all workers in turn; the seed decides every choice, and
+    /// [`sleep`](crate::sleep) and timeouts take no time. So the same seed gives the same run again, with the same [`Runtime::trace`]. A deadlock is an error.
+    ///
+    /// What it cannot control it leaves out: sockets fail, [`unblock`](crate::unblock) calls its closure, and a task must not wait for another thread, nor for
+    /// another runtime, nor hold a lock of the standard library while it waits.
+    ///
+    /// ```
+    /// use bursar::{Runtime, channel, nursery};
+    ///
+    /// let runtime = Runtime::builder().workers(4).seeded(42).build()?;
+    /// let race = || nursery(|n| {
+    ///     let (tx, rx) = channel(1);
+    ///     for name in ["a", "b", "c"] {
+    ///         let tx = tx.clone();
+    ///         n.spawn(move || tx.send(name));
+    ///     }
+    ///     Ok(rx.recv()?)
+    /// });
+    /// let (first, trace) = (runtime.run(race)?.unwrap(), runtime.trace());
+    /// assert_eq!(runtime.run(race)?.unwrap(), first);
+    /// assert_eq!(runtime.trace().hash(), trace.hash());
+    /// # Ok::<(), bursar::RunError>(())
+    /// ```
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.is_seeded = true;
+        self.options.plan = Plan::Seed(seed);
+        self
+    }
+
+    /// Makes a [seeded](Self::seeded) runtime that repeats a run: the choices, and so the workers, are those of the trace. If the program does something
+    /// else, the run ends with [`RunError::Diverged`]. See [`Trace`] for an example.
+    pub fn replay(mut self, trace: Trace) -> Self {
+        self.is_seeded = true;
+        self.workers = Some(trace.workers);
+        self.options.one_in = trace.one_in;
+        self.options.plan = Plan::Replay { seed: trace.seed, drawn: trace.decisions };
+        self
+    }
+
+    /// In a [seeded](Self::seeded) runtime, a worker is interrupted before one operation in so many (a spawn, a send, a lock…), on average, and the others go on. 0: never.
+    /// Default: 8.
+    pub fn preempt_one_in(mut self, operations: u32) -> Self {
+        self.options.one_in = operations;
+        self
+    }
+
+    /// A [seeded](Self::seeded) run that takes more steps fails. Default: no limit.
+    pub fn max_steps(mut self, steps: u64) -> Self {
+        self.options.steps_max = steps;
+        self
+    }
+
+    /// How many events the [`Trace`] of a [seeded](Self::seeded) run keeps: the last ones. Default: 65,536. Its hash stands for all.
+    pub fn trace_events(mut self, events: usize) -> Self {
+        self.options.events_max = events;
+        self
+    }
+
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self
@@ -169,7 +236,7 @@ impl Builder {
             injected: Injector::default(),
             patient: Injector::default(),
             idle: Idle::new(),
-            clock: Clock::default(),
+            clock: if self.is_seeded { Clock::stepped() } else { Clock::default() },
             pool: Pool::new(self.blocking_threads),
             workers: slots.collect(),
             strategy: self.strategy,
@@ -178,7 +245,13 @@ impl Builder {
             stacks,
             stopping: AtomicBool::new(false),
             process: std::process::id(),
+            spins: workers > 1 && !self.is_seeded,
+            seeded: self.is_seeded.then(|| Box::new(Seeded::new(self.options))),
         }));
+        if let Some(seeded) = &shared.seeded {
+            seeded.set_crew(Some(crew(shared, deques)));
+            return Ok(Runtime { shared, threads: Vec::new() });
+        }
         let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers) };
         for (index, deque) in deques.into_iter().enumerate() {
             let started = std::thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
@@ -214,10 +287,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        self.shared.check_process()?;
-        let site = Location::caller();
-        let outcome = scope::open(self.shared, NurseryOptions::new(), |nursery| nursery.spawn_at(site, root).join());
-        outcome.map_err(RunError::Task)
+        run_on(self.shared, Location::caller(), root)
     }
 
     /// Opens a nursery whose tasks run here. Its body runs on the caller's thread.
@@ -225,7 +295,19 @@ impl Runtime {
     where
         F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
     {
-        scope::open(self.shared, NurseryOptions::new(), body)
+        seeded::run(self.shared, || scope::open(self.shared, NurseryOptions::new(), body))
+    }
+
+    /// What happened in the last run of a [seeded](Builder::seeded) runtime. Empty if there was none, or if it is not seeded.
+    pub fn trace(&self) -> Trace {
+        self.shared.seeded.as_ref().map_or_else(Trace::default, |seeded| seeded.trace())
+    }
+
+    /// The next run of a [seeded](Builder::seeded) runtime begins with this seed. Nothing happens if it is not seeded.
+    pub fn reseed(&self, seed: u64) {
+        if let Some(seeded) = &self.shared.seeded {
+            seeded.change(|options| options.plan = Plan::Seed(seed));
+        }
     }
 
     /// How many workers it has.
@@ -278,6 +360,9 @@ impl Drop for Runtime {
                 eprintln!("bursar: a worker ended by a panic that could not be contained");
             }
         }
+        if let Some(seeded) = &self.shared.seeded {
+            seeded.set_crew(None);
+        }
         self.shared.clock.stop();
         self.shared.pool.stop();
         self.shared.workers.iter().for_each(|worker| places::give_home(worker.home));
@@ -289,6 +374,32 @@ impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime").field("workers", &self.workers()).finish_non_exhaustive()
     }
+}
+
+/// Runs `root` as a task of `shared`.
+pub(crate) fn run_on<F, T>(shared: &'static Shared, site: &'static Location<'static>, root: F) -> Result<T, RunError>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    shared.check_process()?;
+    let body = || scope::open(shared, NurseryOptions::new(), |nursery| nursery.spawn_at(site, root).join());
+    let outcome = seeded::run(shared, body);
+    if let Some(Divergence { at, expected, found }) = shared.seeded.as_ref().and_then(|seeded| seeded.diverged()) {
+        return Err(RunError::Diverged { at, expected: expected.into(), found: found.into() });
+    }
+    outcome.map_err(RunError::Task)
+}
+
+/// The virtual workers of a seeded runtime. They share one thread, and so the count of its unwindings.
+fn crew(shared: &'static Shared, deques: Vec<Deque<Runnable>>) -> Crew {
+    let stopped_unwinding = Rc::<Cell<u32>>::default();
+    let workers = deques.into_iter().enumerate().map(|(index, deque)| {
+        let mut worker = Worker::new(index, shared, deque);
+        worker.stopped_unwinding = stopped_unwinding.clone();
+        Rc::new(worker)
+    });
+    Crew::rest(workers.collect())
 }
 
 /// The runtime everybody shares, made on first use and never dropped.

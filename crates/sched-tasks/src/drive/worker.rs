@@ -26,9 +26,10 @@ use mech_sync::{Deque, Home, Seat, Steal};
 use super::{
     shared::{Shared, TaskIds, WorkerSlot},
     stats,
+    stepwise::Stepwise,
 };
 use crate::{
-    decide::{self, Choice, FirstReady},
+    decide::{self, Choice},
     error::{Reason, about_stacks},
     places,
     raw::{
@@ -46,7 +47,7 @@ const GO_ON: usize = 0;
 const EXIT: usize = 1;
 
 /// What a fiber stops with: nobody to enter, or (plus its key) the fiber to enter next.
-const STOP: usize = 0;
+pub(super) const STOP: usize = 0;
 const HOP: usize = 1;
 
 /// Most idle fibers a worker keeps, for its warm stacks: some 2 MiB.
@@ -58,10 +59,14 @@ pub(crate) struct Worker {
     pub(crate) home: &'static Home,
     pub(crate) ids: TaskIds,
     /// Unstarted tasks; others steal from it.
-    deque: Deque<Runnable>,
+    pub(super) deque: Deque<Runnable>,
+    /// Its choices are made step by step, or logged: then they go the long way.
+    watched: bool,
+    /// In a seeded runtime.
+    pub(super) stepwise: Option<Stepwise>,
     /// Started tasks that can go on, in the order they became ready.
-    ready: LocalQueue<Ready>,
-    fibers: Fibers,
+    pub(super) ready: LocalQueue<Ready>,
+    pub(super) fibers: Fibers,
     /// Fibers without a task, the warmest last.
     pub(super) idle_fibers: LocalQueue<u32>,
     /// So many it keeps: the others give their stacks back, lest a burst keep memory, or stacks from other workers, for ever.
@@ -71,13 +76,13 @@ pub(crate) struct Worker {
     /// What an idle fiber is resumed for.
     handoff: Cell<Option<RunnableRef>>,
     /// A task that a stopping fiber found and had no fiber for.
-    found: Cell<Option<RunnableRef>>,
-    tick: Cell<u32>,
+    pub(super) found: Cell<Option<RunnableRef>>,
+    pub(super) tick: Cell<u32>,
     random: Cell<u64>,
     /// Ended tasks of one nursery that it has not been told of.
     ended: Cell<Option<(ScopeRef, u32)>>,
     /// Fibers that stopped in the middle of an unwinding, in a destructor.
-    pub(crate) stopped_unwinding: Cell<u32>,
+    pub(crate) stopped_unwinding: Rc<Cell<u32>>,
     /// Undertakers of overflowed stacks, see `burial.rs`.
     pub(super) burials: RefCell<VecDeque<Burial>>,
 }
@@ -86,10 +91,10 @@ pub(crate) struct Worker {
 type Burial = Box<dyn FnOnce(&Strand)>;
 
 #[derive(Clone, Copy)]
-struct Ready {
+pub(super) struct Ready {
     /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
     /// deep in its tree, before the worker opens up another branch.
-    mark: isize,
+    pub(super) mark: isize,
     what: ReadyWhat,
 }
 
@@ -113,8 +118,10 @@ impl Worker {
             index,
             shared,
             home,
-            ids: TaskIds::new(),
+            ids: TaskIds::new(shared.seeded.as_deref()),
             deque,
+            watched: shared.seeded.is_some(),
+            stepwise: shared.seeded.as_deref().map(Stepwise::new),
             ready: LocalQueue::new(),
             fibers: Fibers::new(),
             idle_fibers: LocalQueue::new(),
@@ -125,9 +132,14 @@ impl Worker {
             tick: Cell::new(0),
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
             ended: Cell::new(None),
-            stopped_unwinding: Cell::new(0),
+            stopped_unwinding: Rc::default(),
             burials: RefCell::default(),
         }
+    }
+
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
     }
 
     #[inline]
@@ -212,7 +224,7 @@ impl Worker {
 
     /// Tells the nursery whose tasks ended here.
     #[inline(always)]
-    fn report(&self) {
+    pub(super) fn report(&self) {
         if self.ended.get().is_some() {
             self.report_now();
         }
@@ -238,7 +250,12 @@ impl Worker {
     /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
     pub(super) fn next(&self) -> Option<Next> {
-        if let Some(next) = self.next_here() {
+        if self.watched { self.next_watched() } else { self.next_unwatched::<false>() }
+    }
+
+    #[inline]
+    pub(super) fn next_unwatched<const LOG: bool>(&self) -> Option<Next> {
+        if let Some(next) = self.next_here::<LOG>() {
             return Some(next);
         }
         if let Some(stolen) = self.steal() {
@@ -250,7 +267,7 @@ impl Worker {
 
     /// What to run next, of what is here.
     #[inline]
-    fn next_here(&self) -> Option<Next> {
+    fn next_here<const LOG: bool>(&self) -> Option<Next> {
         if self.home.has_arrivals() {
             self.take_in();
         }
@@ -331,6 +348,9 @@ impl Worker {
     /// Robs the others, then looks at what has low priority.
     fn steal(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
+        if self.stepwise.is_some() {
+            return self.steal_step();
+        }
         if workers.len() > 1 && self.slot().may_steal.load(Relaxed) {
             let random = self.random();
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
@@ -372,6 +392,10 @@ impl Worker {
     /// Any other case: whoever is to run before `seat` goes on, if there is somebody.
     #[inline(never)]
     fn other_work(&self, seat: &'static Seat) -> Option<usize> {
+        if self.stepwise.is_some() {
+            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+            return Some(self.yield_step());
+        }
         if !self.has_other_work() {
             // Alone here; but now and then the others are asked: they may compute, and have what `seat` waits for in their queues.
             let tick = self.tick.get().wrapping_add(1);
@@ -404,9 +428,21 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            self.fibers.end_all(EXIT, &trunk).into_iter().for_each(places::give_seat);
+            self.end_fibers(&trunk);
         });
         places::give_seat(trunk.seat);
+    }
+
+    /// Ends all fibers: none of them has a task.
+    pub(super) fn end_fibers(&self, trunk: &Strand) {
+        let seats = current::enter(trunk, || self.fibers.end_all(EXIT, trunk));
+        seats.into_iter().for_each(places::give_seat);
+        while self.idle_fibers.pop_back().is_some() {}
+        self.vacant.borrow_mut().clear();
+    }
+
+    pub(crate) fn has_no_fibers(&self) -> bool {
+        self.fibers.is_empty()
     }
 
     fn work(self: &Rc<Self>, trunk: &Strand) {
@@ -424,7 +460,7 @@ impl Worker {
     }
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
-    fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
+    pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
         let idle = self.idle_fibers.pop_back();
         match idle.map_or_else(|| self.new_fiber(), Ok) {
             Ok(key) => {
@@ -434,7 +470,7 @@ impl Worker {
             Err(error) => {
                 let reason = Reason::MemoryBudgetExhausted { what: Arc::from(about_stacks(&error)) };
                 // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
-                let thread = strand::for_thread();
+                let thread = strand::for_thread_here();
                 current::enter(&thread, || runnable.refuse(reason, &thread));
                 strand::retire_thread(&thread);
             }
@@ -456,6 +492,9 @@ impl Worker {
 
     /// Enters a fiber, and then whomever it names, until one names nobody.
     pub(super) fn resume(self: &Rc<Self>, mut key: u32, trunk: &Strand) {
+        if self.stepwise.is_some() {
+            return self.resume_once(key, trunk);
+        }
         let lost = current::enter(trunk, || {
             loop {
                 stats::add(&self.slot().counters.switches, 1);
@@ -480,7 +519,7 @@ impl Worker {
 
     /// A fiber returned, since enough others are idle: others may have its stack and its place.
     #[cold]
-    fn dismiss(&self, key: u32, trunk: &Strand) {
+    pub(super) fn dismiss(&self, key: u32, trunk: &Strand) {
         let seat = self.fibers.remove(key, trunk);
         self.vacant.borrow_mut().push(key);
         places::give_seat(seat);
@@ -515,38 +554,6 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     STOP
 }
 
-impl decide::Sight for Worker {
-    #[inline(always)]
-    fn urgent(&self) -> bool {
-        !self.shared.urgent.is_empty()
-    }
-
-    #[inline(always)]
-    fn ready(&self) -> Option<FirstReady> {
-        let first = self.ready.front()?;
-        Some(FirstReady { is_next: self.deque.has_passed(first.mark) })
-    }
-
-    #[inline(always)]
-    fn unstarted(&self) -> bool {
-        !self.deque.is_empty()
-    }
-
-    #[inline(always)]
-    fn injected(&self) -> bool {
-        !self.shared.injected.is_empty()
-    }
-
-    #[inline(always)]
-    fn patient(&self) -> bool {
-        !self.shared.patient.is_empty()
-    }
-
-    fn elsewhere(&self) -> bool {
-        self.shared.has_stealable(self.index)
-    }
-}
-
 /// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
 #[inline(always)]
 pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
@@ -562,7 +569,7 @@ pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
 #[inline(always)]
 pub(crate) fn yield_now(strand: &Strand) {
     let Some(worker) = &strand.worker else {
-        return std::thread::yield_now();
+        return strand.yield_thread();
     };
     strand.ensure_room();
     if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {

@@ -8,6 +8,7 @@
 //! last, after its closure, its result and everything it captured has been moved out or dropped. Unwinding waits as well. A stack that overflowed is
 //! never reused, and its frames count as left only when an undertaker has waited in their place (see `scope`).
 
+pub(crate) mod crew;
 pub(crate) mod current;
 pub(crate) mod fibers;
 pub(crate) mod future;

@@ -16,6 +16,7 @@ mod locks;
 mod net;
 mod nurseries;
 mod overflow;
+mod seeded;
 mod select;
 mod stress;
 mod support;
