@@ -336,7 +336,9 @@ pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, VictimStrategy, Work
 
 // ---- determinism ----
 #[doc(inline)]
-pub use sched_tasks::{Decision, Drawn, Event, ParseTraceError, Trace, What, now};
+pub use sched_tasks::{
+    Decision, Drawn, Event, Explore, Explored, Finding, Outcome, ParseTraceError, Trace, What, explore, now,
+};
 
 // ---- channels ----
 #[doc(inline)]

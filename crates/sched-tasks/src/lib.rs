@@ -5,6 +5,7 @@ mod channel;
 pub mod decide;
 mod drive;
 mod error;
+mod explore;
 mod free;
 mod line;
 mod local;
@@ -37,6 +38,7 @@ pub use drive::{
     unblock::{Unblock, unblock, unblock_async},
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
+pub use explore::{Explore, Explored, Finding, Outcome, explore};
 pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};
 pub use local::FiberLocal;
 pub use nursery::{NurseryOptions, OnFailure};

@@ -81,7 +81,8 @@ pub(crate) enum Plan {
     Seed(u64),
     /// A list, to the letter: a question that does not fit is a divergence.
     Replay { seed: u64, drawn: Vec<Drawn> },
-    /// A list that was tampered with: what does not fit is made to, and after the end all answers are 0.
+    /// A list that was tampered with. A question of another kind than the list has next is answered by the next of its kind that is near, and after the
+    /// end all answers are 0: an answer that changed what is asked leaves the rest of the list in step.
     Guess { seed: u64, drawn: Vec<Drawn> },
 }
 
@@ -113,12 +114,17 @@ pub(crate) struct Chance {
     /// In how many operations one is interrupted, on average; 0: none.
     one_in: u32,
     drawn: Vec<Drawn>,
+    /// How much of the list a guess has used.
+    used: usize,
     diverged: Option<Divergence>,
 }
 
+/// How far a guess looks for a question of the same kind.
+const NEAR: usize = 8;
+
 impl Chance {
     pub(crate) fn new(plan: Plan, one_in: u32) -> Self {
-        Self { random: plan.seed(), plan, one_in, drawn: Vec::new(), diverged: None }
+        Self { random: plan.seed(), plan, one_in, drawn: Vec::new(), used: 0, diverged: None }
     }
 
     /// A number below `among`. Not kept if there is no choice.
@@ -143,10 +149,13 @@ impl Chance {
                 self.random = state;
                 by_chance(random)
             }
-            Plan::Guess { drawn, .. } => match drawn.get(at) {
-                Some(guess) if guess.why == why => guess.chosen.min(among - 1),
-                _ => 0,
-            },
+            Plan::Guess { drawn, .. } => {
+                let mut near = drawn.iter().enumerate().skip(self.used).take(NEAR);
+                near.find(|(_, guess)| guess.why == why).map_or(0, |(place, guess)| {
+                    self.used = place + 1;
+                    guess.chosen.min(among - 1)
+                })
+            }
             Plan::Replay { drawn, .. } => match drawn.get(at) {
                 Some(known) if known.why == why && known.among == among => known.chosen.min(among - 1),
                 other => {
@@ -220,7 +229,27 @@ mod tests {
     fn a_guess_is_made_to_fit() {
         let (drawn, diverged) = draw(Plan::Guess { seed: 7, drawn: vec![Drawn::new(Decision::Preempt, 2, 1); 3] });
         assert_eq!(diverged, None);
-        assert_eq!(drawn.iter().filter(|drawn| drawn.chosen > 0).count(), 2); // `choose(1)` is no question
+        assert_eq!(drawn.iter().filter(|drawn| drawn.chosen > 0).count(), 3);
+    }
+
+    #[test]
+    fn a_guess_without_one_preemption_keeps_the_others() {
+        let ask = |plan| {
+            let mut chance = Chance::new(plan, 2);
+            for _ in 0..200 {
+                if chance.preempts() {
+                    chance.choose(4, Decision::Step); // who goes on instead
+                }
+            }
+            chance.finish().0
+        };
+        let all = ask(Plan::Seed(3));
+        let first = all.iter().position(|drawn| drawn.chosen == 1 && drawn.why == Decision::Preempt).unwrap();
+        let mut guess = all.clone();
+        guess[first].chosen = 0;
+        let mut expected = guess.clone();
+        expected.remove(first + 1); // nobody was interrupted, so nobody went on instead
+        assert_eq!(ask(Plan::Guess { seed: 3, drawn: guess }), expected);
     }
 
     #[test]

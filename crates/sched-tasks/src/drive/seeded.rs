@@ -124,6 +124,12 @@ impl Seeded {
         lock(&self.last).trace.clone()
     }
 
+    /// Its hash, and how many steps it took.
+    pub(crate) fn summary(&self) -> (u64, u64) {
+        let last = lock(&self.last);
+        (last.trace.hash(), last.trace.steps())
+    }
+
     /// Where the last run left the list it was to follow.
     pub(crate) fn diverged(&self) -> Option<Divergence> {
         lock(&self.last).diverged.clone()
