@@ -204,7 +204,12 @@ impl fmt::Display for Reason {
             ),
             Reason::MemoryBudgetExhausted { what } => f.write_str(what),
             Reason::Deadlock { waiting, seed } => {
-                write!(f, "deadlock: nothing can go on, and no timer is set; {} tasks wait", waiting.len())?;
+                f.write_str("deadlock: nothing can go on, and no timer is set; ")?;
+                match waiting.len() {
+                    0 => f.write_str("no fiber waits, but the body of the run, or a future")?,
+                    1 => f.write_str("1 task waits")?,
+                    n => write!(f, "{n} tasks wait")?,
+                }
                 for (at, task) in waiting.iter().take(MAX_LISTED).enumerate() {
                     write!(f, "{} {task}", if at == 0 { ":" } else { "," })?;
                 }

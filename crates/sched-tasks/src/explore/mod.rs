@@ -188,9 +188,12 @@ impl Explore {
     /// ```
     /// use bursar::{Explore, Runtime, channel};
     ///
-    /// let program = || drop(channel::<()>(0).1.recv().map_err(|_| panic!("the sender is gone")));
+    /// let program = || {
+    ///     let (_tx, rx) = channel::<()>(1);
+    ///     rx.recv() // nobody sends, and nobody will
+    /// };
     /// let finding = Explore::new().find(0..10, program).unwrap_err();
-    /// assert!(finding.message.contains("the sender is gone"));
+    /// assert!(finding.message.contains("deadlock"));
     ///
     /// let again = Runtime::builder().replay(finding.shrunk.clone()).build()?;
     /// assert!(again.run(program).is_err());
