@@ -207,8 +207,16 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
     let outcome = current::enter(&root, || catch_unwind(AssertUnwindSafe(body)));
     strand::retire_thread(&root);
     drop(root);
-    Rc::into_inner(driver).expect("no strand outlives its run").end();
-    outcome.unwrap_or_else(|payload| strand::current().rethrow(payload))
+    let driver = Rc::into_inner(driver).expect("no strand outlives its run");
+    match (driver.end(), outcome) {
+        // What else failed is a consequence: everything was cancelled.
+        (Some(reason), outcome) => {
+            let others = outcome.ok().and_then(Result::err).filter(|error| error.is_panic());
+            Err(TaskError::new(reason, None).with_others(others.into_iter().collect()))
+        }
+        (None, Ok(outcome)) => outcome,
+        (None, Err(payload)) => strand::current().rethrow(payload),
+    }
 }
 
 /// Plays the workers of one run.
@@ -224,8 +232,8 @@ pub(crate) struct Driver {
     root: RefCell<Option<Weak<NurseryCore>>>,
     steps_max: u64,
     replays: bool,
-    /// The body was told to stop, and why is known.
-    gave_up: Cell<bool>,
+    /// Why the body was told to stop.
+    gave_up: RefCell<Option<Reason>>,
 }
 
 impl Driver {
@@ -250,11 +258,12 @@ impl Driver {
             root: RefCell::new(None),
             steps_max: options.steps_max,
             replays: options.plan.replays(),
-            gave_up: Cell::new(false),
+            gave_up: RefCell::new(None),
         }
     }
 
-    fn end(self) {
+    /// Puts the crew to rest. Says why it gave up, if it did.
+    fn end(self) -> Option<Reason> {
         for (worker, trunk) in self.workers.iter().zip(&self.trunks) {
             worker.end_fibers(trunk);
             places::give_seat(trunk.seat);
@@ -274,6 +283,7 @@ impl Driver {
         };
         *lock(&self.seeded.last) = Last { trace, diverged };
         self.seeded.set_crew(Some(Crew::rest(self.workers)));
+        self.gave_up.into_inner()
     }
 
     /// Notes the nursery of the body: all others are inside it.
@@ -346,7 +356,7 @@ impl Driver {
 
     /// Ends the run if it takes too long, or is not the one that was to be replayed.
     fn look_after(&self) {
-        if self.gave_up.get() {
+        if self.gave_up.borrow().is_some() {
             return;
         }
         let steps = lock(&self.seeded.run).steps;
@@ -372,7 +382,7 @@ impl Driver {
     fn deadlocked(&self) {
         let waiting = self.waiting();
         let reason = Reason::Deadlock { waiting: waiting.into(), seed: self.seed() };
-        if self.gave_up.get() {
+        if self.gave_up.borrow().is_some() {
             // Everything was cancelled, and somebody who does not heed it waits for ever. To leave would take from it what it borrows.
             eprintln!("bursar: {reason}. It does not heed its cancellation, so the process cannot go on");
             std::process::abort();
@@ -382,7 +392,7 @@ impl Driver {
 
     /// Tells everything to stop.
     fn give_up(&self, reason: Reason) {
-        self.gave_up.set(true);
+        self.gave_up.replace(Some(reason.clone()));
         let root = self.root.borrow().as_ref().and_then(Weak::upgrade);
         if let Some(root) = root {
             root.cancel_for(reason);

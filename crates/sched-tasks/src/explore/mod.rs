@@ -12,6 +12,7 @@ mod shrink;
 use std::{
     collections::HashSet,
     fmt,
+    panic::Location,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -20,7 +21,7 @@ use self::shrink::{Enough, shrink, unusual};
 use crate::{
     drive::{
         chance::Plan,
-        runtime::Runtime,
+        runtime::{self, Runtime},
         seeded::{Options, Seeded},
         trace::Trace,
     },
@@ -202,6 +203,7 @@ impl Explore {
     ///
     /// # Panics
     /// If the runtime cannot be made, or `BURSAR_SEED` is not a number.
+    #[track_caller]
     pub fn find<R: Outcome>(
         &self,
         seeds: impl IntoIterator<Item = u64>,
@@ -209,7 +211,7 @@ impl Explore {
     ) -> Result<Explored, Box<Finding>> {
         let runtime = Runtime::builder().workers(self.workers).max_fibers(MAX_FIBERS).seeded(0).build();
         let runtime = runtime.unwrap_or_else(|error| panic!("nothing can be explored: {error}"));
-        let session = Session { explore: self, runtime: &runtime, program: &program };
+        let session = Session { explore: self, runtime: &runtime, program: &program, site: Location::caller() };
         match std::env::var(SEED_VARIABLE) {
             Ok(seed) => {
                 let seed = seed.parse().unwrap_or_else(|_| {
@@ -258,6 +260,8 @@ struct Session<'a, P> {
     explore: &'a Explore,
     runtime: &'a Runtime,
     program: &'a P,
+    /// Where the program is said to be spawned.
+    site: &'static Location<'static>,
 }
 
 impl<R: Outcome, P: Fn() -> R + Sync> Session<'_, P> {
@@ -269,7 +273,7 @@ impl<R: Outcome, P: Fn() -> R + Sync> Session<'_, P> {
     fn attempt(&self, plan: Plan, steps_max: u64) -> Option<Failure> {
         let one_in = self.explore.one_in;
         self.seeded().change(|options| *options = Options { plan, one_in, steps_max, ..options.clone() });
-        match self.runtime.run(|| (self.program)().failure()) {
+        match runtime::run_on(self.runtime.shared(), self.site, || (self.program)().failure()) {
             Ok(failure) => failure.map(|message| Failure { kind: Kind::Returned, message }),
             Err(error) => Some(Failure::of(&error)),
         }
