@@ -22,6 +22,7 @@
 //! | use futures, yours or other people's | [`Nursery::spawn_async`], [`block_on`] |
 //! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
+//! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`] |
 //!
 //! # Guide
 //!
@@ -34,9 +35,10 @@
 //! 7. [Timeouts and deadlines](#timeouts-and-deadlines)
 //! 8. [Shields](#shields)
 //! 9. [Choosing a runtime](#choosing-a-runtime)
-//! 10. [Stack overflow](#stack-overflow)
-//! 11. [What it costs](#what-it-costs)
-//! 12. [Limits and guarantees](#limits-and-guarantees)
+//! 10. [Finding what depends on the order](#finding-what-depends-on-the-order)
+//! 11. [Stack overflow](#stack-overflow)
+//! 12. [What it costs](#what-it-costs)
+//! 13. [Limits and guarantees](#limits-and-guarantees)
 //!
 //! ## Tasks and nurseries
 //!
@@ -278,6 +280,35 @@
 //! [`run`] blocks the caller and runs its closure as a task: one that blocks properly, and can be stolen from. A nursery opened on a plain thread runs its *body*
 //! on that thread. Dropping a runtime waits for its workers.
 //!
+//! ## Finding what depends on the order
+//!
+//! [`explore`] runs a program under many seeds. Each decides which of several virtual workers goes on, where one is interrupted, whom it robs and which arm of a [`select!`] is
+//! taken; timers take no time. Here two tasks look at a balance, and then act on what they saw:
+//!
+//! ```should_panic
+//! use bursar::{explore, nursery, sync::Mutex};
+//!
+//! explore(0..1_000, || {
+//!     let balance = Mutex::new(100);
+//!     nursery(|n| {
+//!         for _ in 0..2 {
+//!             n.spawn(|| {
+//!                 let enough = *balance.lock() >= 80; // the lock is free again after this line
+//!                 if enough {
+//!                     *balance.lock() -= 80;
+//!                 }
+//!             });
+//!         }
+//!         Ok(())
+//!     }).unwrap();
+//!     assert!(balance.into_inner() >= 0);
+//! }); // panics: seed 5 fails; replay: BURSAR_SEED=5 cargo test …
+//! ```
+//!
+//! The message has the seed, what failed, and the last steps of the plainest run that fails in the same way. The same seed gives the same run on any machine. A [`Trace`] can be
+//! kept in a file and [replayed](Builder::replay). Deadlocks are found too, and named. [`now`] is the time in such a run; what comes from outside, as from sockets and other
+//! threads, has no place in it: see [`Builder::seeded`].
+//!
 //! ## Stack overflow
 //!
 //! A fiber that runs into its guard page fails with [`Reason::StackOverflow`]. Its siblings are cancelled, the process goes on.
@@ -336,8 +367,10 @@ pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, VictimStrategy, Work
 
 // ---- determinism ----
 #[doc(inline)]
+pub use sched_tasks::decide::Choice;
+#[doc(inline)]
 pub use sched_tasks::{
-    Decision, Drawn, Event, Explore, Explored, Finding, Outcome, ParseTraceError, Trace, What, explore, now,
+    Decision, Drawn, Event, Explore, Explored, Finding, Logged, Outcome, ParseTraceError, Trace, What, explore, now,
 };
 
 // ---- channels ----

@@ -32,6 +32,7 @@ pub use decide::VictimStrategy;
 pub use drive::{
     chance::{Decision, Drawn},
     clock::now,
+    log::Logged,
     runtime::{Builder, Runtime},
     stats::{Stats, WorkerStats},
     trace::{Event, ParseTraceError, Trace, What},

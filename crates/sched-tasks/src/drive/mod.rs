@@ -3,6 +3,7 @@
 mod burial;
 pub(crate) mod chance;
 pub(crate) mod clock;
+pub(crate) mod log;
 pub(crate) mod runtime;
 mod search;
 pub(crate) mod seeded;

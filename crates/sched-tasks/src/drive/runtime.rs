@@ -20,6 +20,7 @@ use mech_sync::{Deque, Idle, Injector};
 use super::{
     chance::{Divergence, Plan},
     clock::Clock,
+    log::{self, Log, Logged},
     seeded::{self, Options, Seeded},
     shared::{Shared, WorkerSlot},
     stats::{Counters, Stats},
@@ -55,6 +56,9 @@ pub struct Runtime {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// How many virtual workers a seeded runtime has: not as many as there are CPUs, for a seed is to give the same run on any machine.
+const SEEDED_WORKERS: usize = 4;
+
 /// Chooses what a [`Runtime`] is like.
 #[derive(Debug, Clone)]
 pub struct Builder {
@@ -68,6 +72,7 @@ pub struct Builder {
     blocking_threads: usize,
     is_seeded: bool,
     options: Options,
+    log_entries: usize,
 }
 
 impl Default for Builder {
@@ -85,12 +90,13 @@ impl Default for Builder {
             blocking_threads: 512,
             is_seeded: false,
             options: Options::default(),
+            log_entries: 0,
         }
     }
 }
 
 impl Builder {
-    /// How many worker threads: 1 to 256. Default: one per CPU.
+    /// How many worker threads: 1 to 256. Default: one per CPU; 4 if it is [seeded](Self::seeded).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -152,8 +158,9 @@ impl Builder {
     /// Makes a runtime without threads, for tests. Whatever runs on it runs on the caller's thread, which plays all workers in turn; the seed decides every choice, and
     /// [`sleep`](crate::sleep) and timeouts take no time. So the same seed gives the same run again, with the same [`Runtime::trace`]. A deadlock is an error.
     ///
-    /// What it cannot control it leaves out: sockets fail, [`unblock`](crate::unblock) calls its closure, and a task must not wait for another thread, nor for
-    /// another runtime, nor hold a lock of the standard library while it waits.
+    /// What it cannot control it leaves out. Sockets fail, and [`unblock`](crate::unblock) calls its closure. A task must not wait for another thread or another runtime: that
+    /// counts as a deadlock. Nor must it hold a lock of the standard library over a spawn, a send, or whatever else may let others run: they share its thread, and would
+    /// wait for ever.
     ///
     /// ```
     /// use bursar::{Runtime, channel, nursery};
@@ -207,11 +214,27 @@ impl Builder {
         self
     }
 
+    /// Has every worker keep its last choices, so many at most; see [`Runtime::decisions`]. Default: none. A [seeded](Self::seeded) runtime has a [`Trace`] instead.
+    ///
+    /// ```
+    /// use bursar::Runtime;
+    ///
+    /// let runtime = Runtime::builder().workers(2).decision_log(1000).build()?;
+    /// runtime.run(|| bursar::sleep(std::time::Duration::from_millis(1)))?;
+    /// assert!(runtime.decisions().len() >= 2); // it was started, and went on
+    /// # Ok::<(), bursar::RunError>(())
+    /// ```
+    pub fn decision_log(mut self, entries: usize) -> Self {
+        self.log_entries = entries;
+        self
+    }
+
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let workers = self
-            .workers
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS));
+        let workers = self.workers.unwrap_or_else(|| match self.is_seeded {
+            true => SEEDED_WORKERS,
+            false => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS),
+        });
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(BuildError::Workers { wanted: workers });
         }
@@ -230,6 +253,7 @@ impl Builder {
             may_steal: AtomicBool::new(!self.no_stealing.contains(&index)),
             fails_next: AtomicBool::new(false),
             counters: Counters::default(),
+            log: Log::new(self.log_entries),
         });
         let shared: &'static Shared = Box::leak(Box::new(Shared {
             urgent: Injector::default(),
@@ -308,6 +332,11 @@ impl Runtime {
         if let Some(seeded) = &self.shared.seeded {
             seeded.change(|options| options.plan = Plan::Seed(seed));
         }
+    }
+
+    /// What the workers chose lately, oldest first, if the runtime was built with a [`decision_log`](Builder::decision_log).
+    pub fn decisions(&self) -> Vec<Logged> {
+        log::merged(self.shared)
     }
 
     /// How many workers it has.

@@ -8,7 +8,7 @@ use std::sync::atomic::{
 use mech_sync::{Home, Idle, Injector, Stealer};
 use vocab::{Priority, TaskId};
 
-use super::{clock::Clock, seeded::Seeded, stats::Counters, unblock::Pool};
+use super::{clock::Clock, log::Log, seeded::Seeded, stats::Counters, unblock::Pool};
 use crate::{
     decide::VictimStrategy,
     error::RunError,
@@ -46,6 +46,7 @@ pub(crate) struct WorkerSlot {
     /// A test asked this worker to fail.
     pub(crate) fails_next: AtomicBool,
     pub(crate) counters: Counters,
+    pub(crate) log: Option<Log>,
 }
 
 impl Shared {

@@ -4,8 +4,7 @@
 //! A step ends when the task it started or went on with waits, yields, is interrupted or ends. Between two steps no fiber runs.
 //!
 //! # Why it holds
-//! [`Worker::next`] finds nothing for a fiber of such a worker, so whatever stops or ends leaves its thread to the trunk; a yield that would hop to the next fiber
-//! sees a tick on which it must look around, and then leaves, too.
+//! [`Worker::next`] finds nothing for a fiber of such a worker, so whatever stops, yields or ends leaves its thread to the trunk.
 //!
 //! An interrupted worker is what a thread is that the system has taken the CPU from: it goes on where it was, and until then others may rob it, but nothing else runs
 //! on it. So a seeded run does only what a parallel one could have done.
@@ -24,7 +23,7 @@ use super::{
     worker::{Next, STOP, Worker},
 };
 use crate::{
-    decide::{self, VictimStrategy},
+    decide::VictimStrategy,
     raw::{current, task::RunnableRef},
     strand::Strand,
 };
@@ -38,13 +37,9 @@ pub(crate) struct Stepwise {
     pub(super) in_step: Cell<bool>,
     /// The last step ended with a yield.
     pub(super) yielded: Cell<bool>,
-    /// The worker's real tick: between its choices it shows one on which a yield looks around.
-    tick: Cell<u32>,
     /// Which task it started or went on with last.
     task: Cell<Option<TaskId>>,
 }
-
-const LOOK_AROUND: u32 = decide::PATIENCE - 1;
 
 impl Stepwise {
     pub(super) fn new(seeded: &'static Seeded) -> Self {
@@ -53,7 +48,6 @@ impl Stepwise {
             paused: Cell::new(None),
             in_step: Cell::new(false),
             yielded: Cell::new(false),
-            tick: Cell::new(0),
             task: Cell::new(None),
         }
     }
@@ -89,9 +83,7 @@ impl Worker {
 
     /// Forgets the last run.
     pub(super) fn begin_run(&self) {
-        let own = self.own();
-        own.tick.set(0);
-        self.tick.set(LOOK_AROUND);
+        self.tick.set(0);
     }
 
     /// Takes a step.
@@ -103,7 +95,8 @@ impl Worker {
             self.go_on(seat, trunk);
         } else {
             self.attend_burials(trunk);
-            match self.next_step() {
+            let found = self.found.take().map(Next::Start);
+            match found.or_else(|| self.next_unwatched::<false>()) {
                 Some(Next::Start(runnable)) => {
                     own.task.set(Some(runnable.id()));
                     self.note(What::Started, own.task.get());
@@ -115,14 +108,6 @@ impl Worker {
         }
         self.report(); // that may make an owner ready
         own.in_step.set(false);
-    }
-
-    fn next_step(&self) -> Option<Next> {
-        let own = self.own();
-        self.tick.set(own.tick.get());
-        let next = self.found.take().map(Next::Start).or_else(|| self.next_unwatched::<false>());
-        own.tick.set(self.tick.replace(LOOK_AROUND));
-        next
     }
 
     fn go_on(self: &Rc<Self>, seat: &'static Seat, trunk: &Strand) {

@@ -21,7 +21,7 @@ use std::{
 };
 
 use mech_fiber::{Fiber, Step};
-use mech_sync::{Deque, Home, Seat, Steal};
+use mech_sync::{Deque, Home, Seat};
 
 use super::{
     shared::{Shared, TaskIds, WorkerSlot},
@@ -61,7 +61,7 @@ pub(crate) struct Worker {
     /// Unstarted tasks; others steal from it.
     pub(super) deque: Deque<Runnable>,
     /// Its choices are made step by step, or logged: then they go the long way.
-    watched: bool,
+    pub(super) watched: bool,
     /// In a seeded runtime.
     pub(super) stepwise: Option<Stepwise>,
     /// Started tasks that can go on, in the order they became ready.
@@ -120,7 +120,7 @@ impl Worker {
             home,
             ids: TaskIds::new(shared.seeded.as_deref()),
             deque,
-            watched: shared.seeded.is_some(),
+            watched: shared.seeded.is_some() || shared.workers[index].log.is_some(),
             stepwise: shared.seeded.as_deref().map(Stepwise::new),
             ready: LocalQueue::new(),
             fibers: Fibers::new(),
@@ -274,7 +274,8 @@ impl Worker {
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
-            let found = match decide::choose(tick, self) {
+            let choice = decide::choose(tick, self);
+            let found = match choice {
                 Choice::Ready => self.next_ready(),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
@@ -284,8 +285,11 @@ impl Worker {
                 Choice::Elsewhere => self.steal().map(Next::Start),
                 Choice::Search => return None,
             };
-            if found.is_some() {
-                return found; // else somebody was quicker: look again
+            if let Some(found) = found {
+                if LOG && choice != Choice::Elsewhere {
+                    self.log_next(choice, &found);
+                }
+                return Some(found); // else somebody was quicker: look again
             }
         }
     }
@@ -345,38 +349,14 @@ impl Worker {
         first
     }
 
-    /// Robs the others, then looks at what has low priority.
-    fn steal(&self) -> Option<RunnableRef> {
-        let workers = &self.shared.workers;
-        if self.stepwise.is_some() {
-            return self.steal_step();
-        }
-        if workers.len() > 1 && self.slot().may_steal.load(Relaxed) {
-            let random = self.random();
-            for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
-                let victim =
-                    decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
-                        workers[index].stealer.len()
-                    });
-                match workers[victim].stealer.steal() {
-                    Steal::Taken(item) => {
-                        stats::add(&self.slot().counters.stolen, 1);
-                        return Some(RunnableRef::from_item(item));
-                    }
-                    Steal::Empty | Steal::Lost => stats::add(&self.slot().counters.failed_steals, 1),
-                }
-            }
-        }
-        self.shared.patient.pop_batch(0, |_| {})
-    }
-
     /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `seat` goes to the back.
     #[inline(always)]
     fn other_ready_fiber(&self, seat: &'static Seat) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
         let first = self.ready.front()?;
         let ReadyWhat::Fiber(other) = first.what else { return None };
-        let undisturbed = !tick.is_multiple_of(decide::PATIENCE)
+        let undisturbed = !self.watched
+            && !tick.is_multiple_of(decide::PATIENCE)
             && !self.home.has_arrivals()
             && self.shared.urgent.is_empty()
             && self.deque.has_passed(first.mark);

@@ -340,7 +340,7 @@ impl fmt::Display for Finding {
         let Self { seed, message, trace, shrunk, seeds_before } = self;
         let thread = std::thread::current();
         let how = match thread.name() {
-            None | Some("main") => "cargo run".into(),
+            None | Some("main") => "and the same command".into(),
             Some(test) => format!("cargo test {test}"),
         };
         writeln!(f, "seed {seed} fails; replay: {SEED_VARIABLE}={seed} {how}")?;

@@ -107,11 +107,13 @@ impl Fibers {
         slot.fiber.resume(0)
     }
 
-    /// Which task runs on fiber `key`. Trunk only.
+    /// Which task runs on fiber `key`, which has not ended. Also for a fiber that is about to stop.
     pub(crate) fn task(&self, key: u32) -> Option<TaskId> {
-        // SAFETY: as in `add`.
-        let slot = unsafe { &(&*self.0.get())[key as usize] };
-        slot.running().map(|running| running.task().id())
+        // SAFETY: as in `introduce`: there is such a slot, and one cell of it is read.
+        let strand = unsafe { (*(*self.0.get()).as_ptr().add(key as usize)).strand.get() };
+        // SAFETY: null, or introduced; and its fiber has not ended, so it is there.
+        let running = unsafe { strand.as_ref() }?.running.get()?;
+        Some(running.task().id())
     }
 
     /// Who waits on these fibers. Trunk only.

@@ -97,7 +97,7 @@ impl Lock {
     #[cold]
     fn acquire_attentively(&self, strand: &Strand, deadline: Option<Instant>) -> bool {
         strand.attend();
-        let acquired = self.acquire_slowly(strand, deadline, Heed::Cancellation);
+        let acquired = self.try_acquire() || self.acquire_slowly(strand, deadline, Heed::Cancellation);
         if acquired && strand.shared().is_some_and(|shared| shared.seeded.is_some()) {
             let _waits = self.waits.lock();
             self.word.fetch_or(WAITERS, Relaxed); // wrong, perhaps; the release puts it right

@@ -5,6 +5,7 @@ mod cancel;
 mod channels;
 mod channels_model;
 mod channels_stress;
+mod decision_log;
 mod destructors;
 mod errors;
 mod explore;

@@ -10,7 +10,7 @@ use std::{
 use proptest::prelude::*;
 use sched_tasks::{
     Mutex, NurseryOptions, Reason, RunError, Runtime, TaskError, Trace, channel, checkpoint, current_task, explore,
-    net::TcpListener, now, nursery, nursery_with, sleep, yield_now,
+    net::TcpListener, now, nursery, nursery_with, shield, sleep, yield_now,
 };
 
 use crate::{
@@ -84,7 +84,7 @@ fn the_same_seed_gives_the_same_trace_on_every_machine() {
 }
 
 /// Changes only if the runtime makes other choices than before: then traces that were kept cannot be replayed, and the changelog should say so.
-const GOLDEN: &str = "";
+const GOLDEN: &str = "58713db408c801eb e67fec933c70bdc7 26ddb452297c3f5f d3f144f14af25687";
 
 #[test]
 fn an_hour_of_sleep_takes_no_time() {
@@ -180,6 +180,28 @@ fn a_deadlock_is_an_error_that_says_who_waits() {
     assert!(error.to_string().contains("`waits for ever`"), "{error}");
     assert_eq!(dropped.load(SeqCst), 1);
     assert_eq!(runtime.run(|| 1).unwrap(), 1); // and it can be used again
+}
+
+#[test]
+fn a_deadlock_that_heeds_no_cancellation_ends_the_process_and_says_who_it_is() {
+    let _watchdog = watch("a_deadlock_that_heeds_no_cancellation_ends_the_process_and_says_who_it_is");
+    match output_alone("seeded::a_deadlock_that_heeds_no_cancellation_ends_the_process_and_says_who_it_is") {
+        None => {
+            let (_tx, rx) = channel::<()>(1);
+            let waits = || nursery(|n| n.task().name("behind a shield").spawn(|| shield(|| rx.recv())).join());
+            let _ = seeded(2, 17).run(waits);
+        }
+        Some(output) => {
+            let said = text(&output.stderr);
+            assert!(!output.status.success());
+            assert!(said.contains("deadlock") && said.contains("behind a shield") && said.contains("17"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn without_a_number_of_workers_there_are_as_many_on_every_machine() {
+    assert_eq!(Runtime::builder().max_fibers(64).seeded(1).build().unwrap().workers(), 4);
 }
 
 #[test]
