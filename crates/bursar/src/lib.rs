@@ -302,7 +302,7 @@
 //!         Ok(())
 //!     }).unwrap();
 //!     assert!(balance.into_inner() >= 0);
-//! }); // panics: seed 5 fails; replay: BURSAR_SEED=5 cargo test …
+//! }); // panics, and says which seed fails, and how to see it again: `BURSAR_SEED=… cargo test …`
 //! ```
 //!
 //! The message has the seed, what failed, and the last steps of the plainest run that fails in the same way. The same seed gives the same run on any machine. A [`Trace`] can be

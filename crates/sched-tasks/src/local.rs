@@ -10,8 +10,9 @@ use crate::strand;
 
 /// The values of one task, each with its key, in the order they were made. They are few, and are dropped in that order: a map's would be another in every run.
 #[derive(Default)]
-#[expect(clippy::box_collection, reason = "most tasks have none, and pay one word for it")]
-pub(crate) struct Locals(Option<Box<Vec<(usize, Rc<dyn Any>)>>>);
+pub(crate) struct Locals(Option<Box<Values>>); // most tasks have none, and pay one word for it
+
+type Values = Vec<(usize, Rc<dyn Any>)>;
 
 impl Locals {
     fn get(&self, key: usize) -> Option<Rc<dyn Any>> {
@@ -37,7 +38,7 @@ impl Locals {
 }
 
 #[cold]
-fn drop_all(values: Vec<(usize, Rc<dyn Any>)>) {
+fn drop_all(values: Values) {
     for (_, value) in values {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
     }
