@@ -9,8 +9,8 @@ use std::{
 
 use proptest::prelude::*;
 use sched_tasks::{
-    Mutex, NurseryOptions, Reason, RunError, Runtime, TaskError, Trace, channel, checkpoint, current_task, explore,
-    net::TcpListener, now, nursery, nursery_with, shield, sleep, yield_now,
+    Mutex, NurseryOptions, Reason, RunError, Runtime, Sender, TaskError, Trace, channel, checkpoint, current_task,
+    explore, net::TcpListener, now, nursery, nursery_with, shield, sleep, yield_now,
 };
 
 use crate::{
@@ -381,6 +381,82 @@ fn a_panic_of_the_body_goes_on_and_the_runtime_can_be_used_again() {
     }));
     assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"of the body"));
     assert_eq!(runtime.run(|| current_task().unwrap().id.0).unwrap(), 1);
+}
+
+/// Waits in the middle of an unwinding, until told.
+struct WaitsInDrop(sched_tasks::Receiver<()>);
+
+impl Drop for WaitsInDrop {
+    fn drop(&mut self) {
+        let _ = self.0.recv();
+    }
+}
+
+/// Spins until it is cancelled, and then says so.
+fn spin_until_cancelled(tell: Sender<()>) {
+    let _tell = tell; // dropped, it closes the channel
+    loop {
+        yield_now();
+    }
+}
+
+#[test]
+fn whoever_stops_in_an_unwinding_keeps_nobody_on_its_thread_from_being_cancelled() {
+    let _watchdog = watch("whoever_stops_in_an_unwinding_keeps_nobody_on_its_thread_from_being_cancelled");
+    for seed in 0..30 {
+        let runtime = Runtime::builder().workers(3).max_fibers(64).max_steps(5000).seeded(seed).build().unwrap();
+        // A task unwinds, and waits for one that must be cancelled meanwhile.
+        let failed = runtime.run(|| {
+            nursery(|n| {
+                let (tx, rx) = channel(1);
+                n.spawn(move || spin_until_cancelled(tx));
+                n.spawn(move || {
+                    let _waits = WaitsInDrop(rx);
+                    std::panic::resume_unwind(Box::new("as planned"));
+                });
+                sleep(Duration::from_millis(1));
+                n.cancel();
+                Ok(())
+            })
+        });
+        assert!(failed.unwrap().unwrap_err().is_panic(), "seed {seed}");
+        // The same on the caller's thread.
+        let (tx, rx) = channel(1);
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            runtime.nursery(|n| -> Result<(), TaskError> {
+                n.spawn(move || spin_until_cancelled(tx));
+                let (canceller, _waits) = (n.canceller(), WaitsInDrop(rx));
+                n.spawn(move || {
+                    sleep(Duration::from_millis(1));
+                    canceller.cancel();
+                });
+                std::panic::resume_unwind(Box::new("as planned"))
+            })
+        }));
+        assert!(failed.is_err(), "seed {seed}: {failed:?}");
+        // And if the caller is in the middle of one from the beginning.
+        struct RunsInDrop<'a>(&'a Runtime);
+        impl Drop for RunsInDrop<'_> {
+            fn drop(&mut self) {
+                let (tx, rx) = channel::<()>(1);
+                let run = || {
+                    nursery(|n| {
+                        n.spawn(move || spin_until_cancelled(tx));
+                        yield_now();
+                        n.cancel();
+                        Ok(())
+                    })
+                };
+                assert!(self.0.run(run).unwrap().unwrap_err().is_cancelled());
+                drop(rx);
+            }
+        }
+        let unwinds = catch_unwind(AssertUnwindSafe(|| {
+            let _runs = RunsInDrop(&runtime);
+            std::panic::resume_unwind(Box::new("as planned"));
+        }));
+        assert!(unwinds.is_err());
+    }
 }
 
 #[test]
