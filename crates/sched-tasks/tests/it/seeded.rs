@@ -32,10 +32,14 @@ fn the_same_seed_gives_the_same_run_for_any_number_of_workers() {
     let _watchdog = watch("the_same_seed_gives_the_same_run_for_any_number_of_workers");
     for workers in [1, 2, 3, 8, 64] {
         let (one, other) = (seeded(workers, 0), seeded(workers, 0));
-        for seed in 0..50 {
-            one.reseed(seed);
-            other.reseed(seed);
-            let (first, second) = (play(&one), play(&other));
+        let run = |runtime: &Runtime, seed| {
+            runtime.reseed(seed);
+            play(runtime)
+        };
+        let mut before: Vec<_> = (0..50).map(|seed| run(&one, seed)).collect();
+        // In the other order: whatever a run leaves behind would show.
+        for seed in (0..50).rev() {
+            let (first, second) = (before.pop().unwrap(), run(&other, seed));
             assert_eq!(first.1.hash(), second.1.hash(), "seed {seed}, {workers} workers");
             assert!(first == second, "seed {seed}, {workers} workers: the hash overlooks something");
         }
@@ -449,6 +453,9 @@ fn whoever_stops_in_an_unwinding_keeps_nobody_on_its_thread_from_being_cancelled
                 };
                 assert!(self.0.run(run).unwrap().unwrap_err().is_cancelled());
                 drop(rx);
+                let (_tx, rx) = channel::<()>(1);
+                let stuck = self.0.nursery(|_| Ok(rx.recv().is_ok())).unwrap_err();
+                assert!(matches!(stuck.reason(), Reason::Deadlock { .. }), "{stuck}");
             }
         }
         let unwinds = catch_unwind(AssertUnwindSafe(|| {
