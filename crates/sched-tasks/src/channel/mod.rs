@@ -290,6 +290,7 @@ macro_rules! both_ends {
             /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn close(&self) -> bool {
+                strand::with(Strand::interleave);
                 self.core().close()
             }
 
@@ -358,7 +359,7 @@ both_ends!(Receiver, receivers);
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
-            self.core().close();
+            self.close();
         }
     }
 }
@@ -366,7 +367,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
-            self.core().close();
+            self.close();
             while let Ok(unwanted) = self.core().try_recv() {
                 drop(unwanted);
             }

@@ -160,7 +160,7 @@ impl Builder {
     ///
     /// What it cannot control it leaves out. Sockets fail, and [`unblock`](crate::unblock) calls its closure. A task must not wait for another thread or another runtime: that
     /// counts as a deadlock. Nor must it hold a lock of the standard library over a spawn, a send, or whatever else may let others run: they share its thread, and would
-    /// wait for ever.
+    /// wait for ever. One thread at a time runs something on it; others wait for their turn.
     ///
     /// ```
     /// use bursar::{Runtime, channel, nursery};
