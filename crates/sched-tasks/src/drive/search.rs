@@ -33,10 +33,13 @@ impl Worker {
     /// Robs the others, then looks at what has low priority.
     pub(super) fn steal(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
-        if self.stepwise.is_some() {
-            return self.steal_step();
-        }
-        if workers.len() > 1 && self.slot().may_steal.load(Relaxed) {
+        let may_steal = workers.len() > 1 && self.slot().may_steal.load(Relaxed);
+        if may_steal && self.stepwise.is_some() {
+            let stolen = self.steal_step();
+            if stolen.is_some() {
+                return stolen;
+            }
+        } else if may_steal {
             let random = self.random();
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
                 let victim =
