@@ -23,6 +23,7 @@
 //! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
 //! | stop a loop that has no checkpoint | [`budgeted`] |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
+//! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`] |
 //!
 //! # Guide
 //!
@@ -35,9 +36,10 @@
 //! 7. [Timeouts and deadlines](#timeouts-and-deadlines)
 //! 8. [Shields](#shields)
 //! 9. [Choosing a runtime](#choosing-a-runtime)
-//! 10. [Stack overflow](#stack-overflow)
-//! 11. [What it costs](#what-it-costs)
-//! 12. [Limits and guarantees](#limits-and-guarantees)
+//! 10. [Finding what depends on the order](#finding-what-depends-on-the-order)
+//! 11. [Stack overflow](#stack-overflow)
+//! 12. [What it costs](#what-it-costs)
+//! 13. [Limits and guarantees](#limits-and-guarantees)
 //!
 //! ## Tasks and nurseries
 //!
@@ -280,6 +282,35 @@
 //! [`run`] blocks the caller and runs its closure as a task: one that blocks properly, and can be stolen from. A nursery opened on a plain thread runs its *body*
 //! on that thread. Dropping a runtime waits for its workers.
 //!
+//! ## Finding what depends on the order
+//!
+//! [`explore`] runs a program under many seeds. Each decides which of several virtual workers goes on, where one is interrupted, whom it robs and which arm of a [`select!`] is
+//! taken; timers take no time. Here two tasks look at a balance, and then act on what they saw:
+//!
+//! ```should_panic
+//! use bursar::{explore, nursery, sync::Mutex};
+//!
+//! explore(0..1_000, || {
+//!     let balance = Mutex::new(100);
+//!     nursery(|n| {
+//!         for _ in 0..2 {
+//!             n.spawn(|| {
+//!                 let enough = *balance.lock() >= 80; // the lock is free again after this line
+//!                 if enough {
+//!                     *balance.lock() -= 80;
+//!                 }
+//!             });
+//!         }
+//!         Ok(())
+//!     }).unwrap();
+//!     assert!(balance.into_inner() >= 0);
+//! }); // panics, and says which seed fails, and how to see it again: `BURSAR_SEED=… cargo test …`
+//! ```
+//!
+//! The message has the seed, what failed, and the last steps of the plainest run that fails in the same way. The same seed gives the same run on any machine. A [`Trace`] can be
+//! kept in a file and [replayed](Builder::replay). Deadlocks are found too, and named. [`now`] is the time in such a run; what comes from outside, as from sockets and other
+//! threads, has no place in it: see [`Builder::seeded`].
+//!
 //! ## Stack overflow
 //!
 //! A fiber that runs into its guard page fails with [`Reason::StackOverflow`]. Its siblings are cancelled, the process goes on.
@@ -350,6 +381,14 @@ pub use sched_tasks::{BuildError, Reason, RunError, TaskError};
 pub use mech_fiber::{GuardKind, SlabStats, StackError};
 #[doc(inline)]
 pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, Stuck, VictimStrategy, WorkerStats};
+
+// ---- determinism ----
+#[doc(inline)]
+pub use sched_tasks::decide::Choice;
+#[doc(inline)]
+pub use sched_tasks::{
+    Decision, Drawn, Event, Explore, Explored, Finding, Logged, Outcome, ParseTraceError, Trace, What, explore, now,
+};
 
 // ---- channels ----
 #[doc(inline)]

@@ -65,6 +65,29 @@ pub enum Reason {
         /// What was asked for, and the way out.
         what: Arc<str>,
     },
+    /// Nothing in a seeded run could go on, and no timer was set.
+    Deadlock {
+        /// Which tasks wait on a stack of their own; futures are not among them.
+        waiting: Arc<[TaskLabel]>,
+        /// The seed of the run.
+        seed: u64,
+    },
+    /// A seeded run took too many steps.
+    StepLimit {
+        /// How many it took.
+        steps: u64,
+        /// The seed of the run.
+        seed: u64,
+    },
+    /// A replayed run did not do what the recorded one did.
+    Diverged {
+        /// At which decision, counting from 0.
+        at: usize,
+        /// What was decided there.
+        expected: Arc<str>,
+        /// What there was to decide now.
+        found: Arc<str>,
+    },
     /// A spawn came after the nursery stopped taking tasks.
     NurseryNotActive {
         /// What state it was in.
@@ -191,6 +214,9 @@ impl Reason {
                 CapError::Revoked { .. } => "Revoked",
                 _ => "NotAllowed",
             },
+            Reason::Deadlock { .. } => "Deadlock",
+            Reason::StepLimit { .. } => "StepLimit",
+            Reason::Diverged { .. } => "Diverged",
             Reason::OutOfStacks { .. } => "OutOfStacks",
             Reason::NurseryNotActive { .. } => "NurseryNotActive",
         }
@@ -226,11 +252,40 @@ impl fmt::Display for Reason {
             ),
             Reason::NotAllowed(error) => write!(f, "{}: {error}", self.name()),
             Reason::OutOfStacks { what } => f.write_str(what),
+            Reason::Deadlock { waiting, seed } => {
+                f.write_str("deadlock: nothing can go on, and no timer is set; ")?;
+                match waiting.len() {
+                    0 => f.write_str("no fiber waits, but the body of the run, or a future")?,
+                    1 => f.write_str("1 task waits")?,
+                    n => write!(f, "{n} tasks wait")?,
+                }
+                for (at, task) in waiting.iter().take(MAX_LISTED).enumerate() {
+                    write!(f, "{} {task}", if at == 0 { ":" } else { "," })?;
+                }
+                f.write_str(if waiting.len() > MAX_LISTED { ", …" } else { "" })?;
+                write!(f, "; seed {seed} shows it again")
+            }
+            Reason::StepLimit { steps, seed } => write!(
+                f,
+                "not done after {steps} steps: a livelock, or more work than `max_steps` allows; seed {seed} shows it again"
+            ),
+            Reason::Diverged { at, expected, found } => diverged(f, *at, expected, found),
             Reason::NurseryNotActive { state } => {
                 write!(f, "the nursery is {state} and takes no more tasks; spawn before it is closed")
             }
         }
     }
+}
+
+/// At most so many tasks are named in a deadlock.
+const MAX_LISTED: usize = 8;
+
+fn diverged(f: &mut fmt::Formatter<'_>, at: usize, expected: &str, found: &str) -> fmt::Result {
+    write!(
+        f,
+        "the replay left its trace at decision {at}: {expected} expected, found {found}; the program, its input or the \
+         number of workers is not what it was"
+    )
 }
 
 impl fmt::Display for TaskLabel {
@@ -326,6 +381,15 @@ pub enum RunError {
         /// The process that has the workers.
         parent: u32,
     },
+    /// A replayed run did not do what the recorded one did.
+    Diverged {
+        /// At which decision, counting from 0.
+        at: usize,
+        /// What was decided there.
+        expected: Arc<str>,
+        /// What there was to decide now.
+        found: Arc<str>,
+    },
 }
 
 impl fmt::Display for RunError {
@@ -333,6 +397,7 @@ impl fmt::Display for RunError {
         match self {
             RunError::Task(error) => error.fmt(f),
             RunError::Build(error) => error.fmt(f),
+            RunError::Diverged { at, expected, found } => diverged(f, *at, expected, found),
             RunError::Forked { parent } => write!(
                 f,
                 "this runtime's workers live in process {parent}, of which this one is a fork; build a new runtime after `fork`"

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     drive::{clock, runtime, worker},
     error::{RunError, TaskError, TaskLabel},
+    options::NurseryOptions,
     raw,
     strand::{self, Strand},
     wait::{self, End},
@@ -23,7 +24,11 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    runtime::global()?.run(root)
+    let here = strand::with(Strand::shared).filter(|shared| shared.seeded.is_some());
+    match here {
+        Some(shared) => runtime::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root), // a seeded run is a world of its own
+        None => runtime::global()?.run(root),
+    }
 }
 
 /// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.

@@ -8,6 +8,7 @@ mod channel;
 pub mod decide;
 mod drive;
 mod error;
+mod explore;
 mod free;
 pub mod fs;
 mod fuel;
@@ -40,12 +41,17 @@ pub use channel::{
 };
 pub use decide::VictimStrategy;
 pub use drive::{
+    chance::{Decision, Drawn},
+    clock::now,
+    log::Logged,
     runtime::{Builder, Runtime},
     stats::{Stats, WorkerStats},
+    trace::{Event, ParseTraceError, Trace, What},
     unblock::{Unblock, unblock, unblock_async},
     watchdog::Stuck,
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
+pub use explore::{Explore, Explored, Finding, Outcome, explore};
 pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};
 #[doc(hidden)]
 pub use fuel::Fuel;

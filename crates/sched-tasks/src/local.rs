@@ -2,24 +2,30 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
 };
 
 use crate::strand;
 
-/// The values of one task, by key.
+/// The values of one task, each with its key, in the order they were made. They are few, and are dropped in that order: a map's would be another in every run.
 #[derive(Default)]
-#[expect(clippy::box_collection, reason = "most tasks have none, and pay one word for it")]
-pub(crate) struct Locals(Option<Box<HashMap<usize, Rc<dyn Any>>>>);
+pub(crate) struct Locals(Option<Box<Values>>); // most tasks have none, and pay one word for it
+
+type Values = Vec<(usize, Rc<dyn Any>)>;
+
+impl Locals {
+    fn get(&self, key: usize) -> Option<Rc<dyn Any>> {
+        self.0.as_ref()?.iter().find(|(other, _)| *other == key).map(|(_, value)| value.clone())
+    }
+}
 
 impl Drop for Locals {
     /// A destructor that panics has told the panic hook; the task has ended by then, and its worker must not fail for it.
     #[inline]
     fn drop(&mut self) {
-        if let Some(map) = self.0.take() {
-            drop_all(*map);
+        if let Some(values) = self.0.take() {
+            drop_all(*values);
         }
     }
 }
@@ -32,8 +38,8 @@ impl Locals {
 }
 
 #[cold]
-fn drop_all(map: HashMap<usize, Rc<dyn Any>>) {
-    for value in map.into_values() {
+fn drop_all(values: Values) {
+    for (_, value) in values {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
     }
 }
@@ -64,12 +70,16 @@ impl<T: Send + 'static> FiberLocal<T> {
     /// Uses this task's value.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         let key = std::ptr::from_ref(&self.key).addr();
-        let found = strand::with(|strand| strand.locals.borrow().0.as_ref().and_then(|map| map.get(&key).cloned()));
+        let found = strand::with(|strand| strand.locals.borrow().get(key));
         let value = found.unwrap_or_else(|| {
             let made: Rc<dyn Any> = Rc::new((self.make)()); // may use other locals, so nothing is borrowed here
             strand::with(|strand| {
                 strand.has_locals.set(true);
-                strand.locals.borrow_mut().0.get_or_insert_default().entry(key).or_insert(made).clone()
+                let mut locals = strand.locals.borrow_mut();
+                locals.get(key).unwrap_or_else(|| {
+                    locals.0.get_or_insert_default().push((key, made.clone()));
+                    made
+                })
             })
         });
         f(value.downcast_ref().expect("a key has one type"))

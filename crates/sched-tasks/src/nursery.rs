@@ -57,6 +57,8 @@ pub(crate) struct NurseryCore {
     state: AtomicU8,
     /// Children heed the cancellation: at once, or after the grace.
     interrupts: AtomicBool,
+    /// Whoever runs in it looks closer at its next checkpoint: it is interrupted, or in a seeded run.
+    attention: AtomicBool,
     /// For a deadline, which may outlive the nursery.
     this: Weak<NurseryCore>,
     shared: &'static Shared,
@@ -110,6 +112,7 @@ impl NurseryCore {
             started: AtomicU64::new(0),
             state: AtomicU8::new(NurseryState::Open as u8),
             interrupts: AtomicBool::new(false),
+            attention: AtomicBool::new(shared.seeded.is_some()),
             this: this.clone(),
             shared,
             owner: strand.seat,
@@ -149,6 +152,12 @@ impl NurseryCore {
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.interrupts.load(Relaxed)
+    }
+
+    /// Whether a checkpoint has to look closer.
+    #[inline]
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.attention.load(Relaxed)
     }
 
     /// Moves the state; true if that changed it.
@@ -343,6 +352,9 @@ impl NurseryCore {
     fn cancel_one(&self, interrupt: bool) -> Vec<Arc<NurseryCore>> {
         let cancelled = self.step(NurseryEvent::Cancel);
         let interrupted = interrupt && !self.interrupts.swap(true, AcqRel);
+        if interrupted {
+            self.attention.store(true, Relaxed); // as weak as the look at it; whoever waits is kicked
+        }
         if !cancelled && !interrupted {
             return Vec::new();
         }

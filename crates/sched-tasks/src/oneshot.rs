@@ -29,7 +29,7 @@ use crate::{
     channel::{RecvError, RecvTimeoutError, SendError, TryRecvError},
     drive::clock,
     places::FutureWait,
-    strand,
+    strand::{self, Strand},
     wait::{self, End},
 };
 
@@ -87,6 +87,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.send(1).unwrap_err().0, 1);
     /// ```
     pub fn send(mut self, value: T) -> Result<(), SendError<T>> {
+        strand::with(Strand::interleave);
         let shared = self.shared.take().expect("a sender has its channel until it sends");
         let waiting = {
             let mut state = shared.lock();

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Once},
 };
 
-use crate::{error::Reason, strand};
+use crate::{
+    error::Reason,
+    strand::{self, Strand},
+};
 
 /// Puts our hook in front of the present one, once.
 pub(crate) fn install_hook() {
@@ -18,7 +21,9 @@ pub(crate) fn install_hook() {
                 *strand.panicked_at.borrow_mut() = at;
                 strand.unwinding.set(true);
             });
-            next(info);
+            if !strand::with(Strand::is_quiet) {
+                next(info);
+            }
         }));
     });
 }

@@ -8,6 +8,8 @@ use std::{
 
 use mech_sync::{Home, Park, Seat, Ticket};
 
+use crate::strand::{self, Strand};
+
 /// Seats are made by the batch: neighbours in memory mostly belong to one worker.
 const BATCH: usize = 64;
 
@@ -100,7 +102,7 @@ impl FutureWait {
     /// Waits for a wake that is under way on another thread.
     pub(crate) fn until_woken(&self) {
         while !self.ticket.is_woken() {
-            std::thread::yield_now();
+            strand::with(Strand::give_way);
         }
     }
 }
@@ -111,7 +113,7 @@ impl Drop for FutureWait {
         if !self.withdrawn && !self.ticket.unpark() {
             // Woken: the seat is on its way here, and must arrive before somebody else sits on it.
             while !home.has_arrivals() {
-                std::thread::yield_now();
+                strand::with(Strand::give_way);
             }
         }
         home.clear_waker();

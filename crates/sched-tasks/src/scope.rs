@@ -24,7 +24,7 @@ use crate::{
         task::{Handle, Identity},
     },
     state::NurseryState,
-    strand::{self, Cancellation},
+    strand::{self, Cancellation, Strand},
 };
 
 /// Opens a nursery, runs `body` in it, and waits for every task the body spawned.
@@ -91,8 +91,7 @@ pub fn nursery_with<'env, F, T>(options: NurseryOptions, body: F) -> Result<T, T
 where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
-    let shared = strand::with(|strand| strand.worker.as_ref().map(|worker| worker.shared));
-    match shared {
+    match strand::with(Strand::shared) {
         Some(shared) => open(shared, options, body),
         None => open(runtime::global()?.shared(), options, body),
     }
@@ -108,6 +107,9 @@ where
             shared.check_process()?;
         }
         let core = NurseryCore::open(strand, shared, options);
+        if let Some(driver) = &strand.driver {
+            driver.note_root(&core);
+        }
         let nursery = Nursery { core, scope: PhantomData, env: PhantomData };
         let core = nursery.core();
         raw::while_open(strand, core, || {
@@ -125,6 +127,7 @@ where
                     if payload.is::<Cancellation>() { Body::Cancelled } else { Body::Panicked(payload) }
                 }
             };
+            strand.interleave();
             core.wait(strand);
             core.verdict(strand, body)
         })
@@ -251,6 +254,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     fn admit(&self) -> (TaskId, Option<TaskError>) {
         strand::with(|strand| {
             strand.ensure_room();
+            strand.interleave();
             (strand.next_task_id(), self.core.admit(strand).err())
         })
     }

@@ -20,7 +20,7 @@ use mech_sync::{TIMEOUT, Ticket};
 
 use crate::{
     channel::{Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError},
-    drive::clock,
+    drive::{chance::Decision, clock},
     strand::{self, Strand},
     wait::{self, End},
 };
@@ -282,8 +282,8 @@ impl<'a> Select<'a> {
     /// Tries all cases, in random order.
     fn attempt(&mut self, strand: &Strand) -> Option<usize> {
         for left in (2..=self.cases.len()).rev() {
-            let chosen = strand.random() % left as u64;
-            self.cases.swap(left - 1, chosen as usize);
+            let chosen = left - 1 - strand.choose(left, Decision::Select);
+            self.cases.swap(left - 1, chosen);
         }
         self.cases.iter_mut().find_map(|(number, case)| case.attempt().then_some(*number))
     }

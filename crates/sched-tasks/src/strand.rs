@@ -9,7 +9,7 @@ use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
@@ -20,6 +20,8 @@ use crate::{
     budget::{Meter, Reading},
     decide,
     drive::{
+        chance::Decision,
+        seeded::Driver,
         shared::{Shared, TaskIds},
         worker::Worker,
     },
@@ -40,6 +42,8 @@ pub(crate) struct Strand {
     pub(crate) seat: &'static Seat,
     /// The worker whose fiber this is; none for a plain thread.
     pub(crate) worker: Option<Rc<Worker>>,
+    /// The workers that are played by this plain thread while it waits: of a seeded runtime.
+    pub(crate) driver: Option<Rc<Driver>>,
     /// The innermost nursery around what runs here: the one whose cancellation it heeds.
     pub(crate) scope: Cell<Option<ScopeRef>>,
     /// The nursery the task belongs to, and whether this seat is among its members, to be kicked when it is cancelled.
@@ -92,6 +96,7 @@ impl Strand {
         Self {
             seat,
             worker,
+            driver: None,
             scope: Cell::new(None),
             base: Cell::new(None),
             enlisted: Cell::new(None),
@@ -205,6 +210,10 @@ impl Strand {
 
     #[cold]
     fn stop_thread(&self, deadline: Option<Instant>) -> bool {
+        if let Some(driver) = &self.driver {
+            driver.until_woken(self); // a deadline is an alarm of its clock
+            return true;
+        }
         let home = self.seat.home();
         loop {
             home.fall_asleep();
@@ -347,18 +356,72 @@ impl Strand {
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
     /// fibers has stopped in the middle of an unwinding, only the flag tells, which outlives a `catch_unwind` in the task.
     pub(crate) fn is_unwinding(&self) -> bool {
-        let elsewhere = || self.worker.as_ref().is_some_and(|worker| worker.stopped_unwinding.get() > 0);
+        let stopped = || match (&self.worker, &self.driver) {
+            (Some(worker), _) => worker.stopped_unwinding.get(),
+            (None, Some(driver)) => driver.stopped_unwinding.get(),
+            (None, None) => 0,
+        };
+        let elsewhere = || stopped() > 0;
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
-    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by.
+    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. In a seeded run, others may go first.
     #[inline]
     pub(crate) fn checkpoint(&self) {
         if let Some(worker) = &self.worker {
             worker.watch.answer();
         }
+        if self.needs_attention() {
+            self.attend();
+        }
+    }
+
+    /// Whether a checkpoint may have something to do here: one look, for two reasons.
+    #[inline]
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.scope.get().is_some_and(|scope| scope.needs_attention())
+    }
+
+    #[cold]
+    pub(crate) fn attend(&self) {
+        self.interleave_now();
         if self.is_cancelled() {
             self.unwind();
+        }
+    }
+
+    /// In a seeded run, others may go first. Else nothing happens.
+    #[inline]
+    pub(crate) fn interleave(&self) {
+        if self.needs_attention() {
+            self.interleave_now();
+        }
+    }
+
+    #[cold]
+    fn interleave_now(&self) {
+        self.ensure_room();
+        match (&self.worker, &self.driver) {
+            (Some(worker), _) => worker.interleave(self),
+            (None, Some(driver)) => driver.interleave(self),
+            (None, None) => {}
+        }
+    }
+
+    /// A plain thread lets others run first.
+    #[cold]
+    pub(crate) fn yield_thread(&self) {
+        match &self.driver {
+            Some(driver) => driver.others_first(self),
+            None => std::thread::yield_now(),
+        }
+    }
+
+    /// Lets others run that are about to bring what this strand looks for, in a loop.
+    #[cold]
+    pub(crate) fn give_way(&self) {
+        if !self.worker.as_ref().is_some_and(|worker| worker.pause(self)) {
+            self.yield_thread();
         }
     }
 
@@ -387,11 +450,28 @@ impl Strand {
 
     /// Whether it is a fiber of this runtime.
     pub(crate) fn is_of(&self, shared: &'static Shared) -> bool {
-        self.worker.as_ref().is_some_and(|worker| std::ptr::eq(worker.shared, shared))
+        self.shared().is_some_and(|own| std::ptr::eq(own, shared))
     }
 
-    /// A random number. The only source of chance for what runs here, so that a seed decides all of it.
-    pub(crate) fn random(&self) -> u64 {
+    /// The runtime it belongs to; none for a plain thread, unless it plays a runtime's workers.
+    #[inline]
+    pub(crate) fn shared(&self) -> Option<&'static Shared> {
+        match (&self.worker, &self.driver) {
+            (Some(worker), _) => Some(worker.shared),
+            (None, driver) => driver.as_ref().map(|driver| driver.shared),
+        }
+    }
+
+    /// A number below `among`. The only source of chance for what runs here, so that a seed decides all of it.
+    pub(crate) fn choose(&self, among: usize, why: Decision) -> usize {
+        if let Some(seeded) = self.shared().and_then(|shared| shared.seeded.as_ref()) {
+            self.ensure_room();
+            return seeded.choose(among, why);
+        }
+        (self.random() % among as u64) as usize
+    }
+
+    fn random(&self) -> u64 {
         thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
         match &self.worker {
             Some(worker) => worker.random(),
@@ -414,13 +494,19 @@ impl Strand {
     pub(crate) fn next_task_id(&self) -> TaskId {
         match &self.worker {
             Some(worker) => worker.ids.next(),
-            None => TaskIds::new().next(), // wastes a block; plain threads spawn little
+            None => TaskIds::new(self.shared().and_then(|shared| shared.seeded.as_deref())).next(), // wastes a block; plain threads spawn little
         }
     }
 
     /// Puts a future that was woken while it ran at the back of the line.
     pub(crate) fn requeue(&self, runnable: RunnableRef) {
         self.worker.as_ref().expect("futures are polled by workers").requeue(runnable);
+    }
+
+    /// Whether panics here are not to be printed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
+        seeded.is_some_and(|seeded| seeded.quiet.load(Relaxed))
     }
 
     /// Which task runs here.
@@ -444,6 +530,16 @@ pub(crate) use current::get as current;
 /// A plain thread's strand, with its own home.
 pub(crate) fn for_thread() -> Strand {
     Strand::new(places::take_seat(places::take_home()), None)
+}
+
+/// The same for a thread that cannot wait on its present strand. If it plays workers, it goes on to.
+pub(crate) fn for_thread_here() -> Strand {
+    Strand { driver: current().driver.clone(), ..for_thread() }
+}
+
+/// A strand on which a plain thread plays workers while it waits.
+pub(crate) fn driving(driver: Rc<Driver>) -> Strand {
+    Strand { driver: Some(driver), ..for_thread() }
 }
 
 /// Gives back what a plain thread's strand held.

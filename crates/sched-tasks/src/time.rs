@@ -62,7 +62,7 @@ impl Future for Sleep {
         let at = self.at;
         let is_over = match &self.set {
             Some(set) => set.wait.poll(cx.waker()),
-            None if at <= Instant::now() => true,
+            None if at <= clock::now() => true,
             None => {
                 let wait = FutureWait::begin(cx.waker());
                 let clock = &here().clock;
@@ -73,7 +73,7 @@ impl Future for Sleep {
         };
         if is_over {
             self.set = None;
-            self.at = Instant::now(); // polled once more, it is ready once more
+            self.at = clock::now(); // polled once more, it is ready once more
             Poll::Ready(())
         } else {
             Poll::Pending

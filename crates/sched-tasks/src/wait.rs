@@ -42,10 +42,10 @@ pub(crate) fn wait(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -
 
 #[cold]
 fn wait_with_deadline(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
-    let (Some(at), Some(worker)) = (deadline, &strand.worker) else {
+    let (Some(at), Some(shared)) = (deadline, strand.shared()) else {
         return until(strand, ticket, deadline);
     };
-    let clock = &worker.shared.clock;
+    let clock = &shared.clock;
     let alarm = clock.set_at(at, Alarm::Wake(ticket));
     let end = until(strand, ticket, None);
     if end != End::TimedOut {
@@ -114,7 +114,7 @@ const YIELD_ROUNDS: u32 = 4;
 /// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and somebody else who could make it so.
 #[inline]
 pub(crate) fn spin_until(strand: &Strand, ready: impl Fn() -> bool) -> bool {
-    if strand.worker.as_ref().is_some_and(|worker| worker.shared.workers.len() < 2) {
+    if strand.shared().is_some_and(|shared| !shared.spins) {
         return false;
     }
     for round in 0..SPIN_ROUNDS + YIELD_ROUNDS {

@@ -161,6 +161,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         strand::with(Strand::charge_channel_op);
+        strand::with(Strand::interleave);
         self.core().try_send(value)
     }
 
@@ -245,6 +246,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         strand::with(Strand::charge_channel_op);
+        strand::with(Strand::interleave);
         self.core().try_recv()
     }
 
@@ -324,6 +326,7 @@ macro_rules! both_ends {
             /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn close(&self) -> bool {
+                strand::with(Strand::interleave);
                 self.core().close()
             }
 
@@ -392,7 +395,7 @@ both_ends!(Receiver, receivers);
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
-            self.core().close();
+            self.close();
         }
     }
 }
@@ -400,7 +403,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
-            self.core().close();
+            self.close();
             while let Ok(unwanted) = self.core().try_recv() {
                 drop(unwanted);
             }

@@ -31,7 +31,7 @@ impl Worker {
         let stack_bytes = self.shared.stack_bytes;
         if scope::unfinished(&strand).next().is_none() {
             // Nothing to wait for, so no stack is needed: there may be none left.
-            let thread = strand::for_thread();
+            let thread = strand::for_thread_here();
             current::enter(&thread, || end_lost(&strand, stack_bytes, &thread));
             return strand::retire_thread(&thread);
         }

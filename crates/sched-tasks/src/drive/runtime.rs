@@ -1,6 +1,7 @@
 //! Making a runtime, and running something on it.
 
 use std::{
+    cell::Cell,
     panic::Location,
     rc::Rc,
     sync::{
@@ -17,12 +18,15 @@ use std::{
 use mech_fiber::{Slab, SlabOptions};
 use mech_sync::{Deque, Idle, Injector};
 use policy_admission::{Cap, CapError, CapExecutor, Capabilities, ExecutorPermit, Lease, Ledger, Profile, Scheduler};
-use vocab::Budget;
 
 use super::{
+    chance::{Divergence, Plan},
     clock::Clock,
+    log::{self, Log, Logged},
+    seeded::{self, Options, Seeded},
     shared::{Shared, WorkerSlot},
     stats::{Counters, Stats},
+    trace::Trace,
     unblock::Pool,
     watchdog::{Hook, Stuck, Watchdog, Watched},
     worker::Worker,
@@ -33,6 +37,7 @@ use crate::{
     error::{BuildError, RunError, TaskError},
     options::NurseryOptions,
     panics, places,
+    raw::{crew::Crew, task::Runnable},
     scope::{self, Nursery},
     strand::{self, Strand},
 };
@@ -56,6 +61,9 @@ pub struct Runtime {
     _permit: Option<ExecutorPermit>,
 }
 
+/// How many virtual workers a seeded runtime has: not as many as there are CPUs, for a seed is to give the same run on any machine.
+const SEEDED_WORKERS: usize = 4;
+
 /// Chooses what a [`Runtime`] is like.
 #[derive(Debug, Clone)]
 pub struct Builder {
@@ -72,6 +80,9 @@ pub struct Builder {
     executor: Option<Lease<CapExecutor>>,
     watchdog: Option<Duration>,
     on_stuck: Hook,
+    is_seeded: bool,
+    options: Options,
+    log_entries: usize,
 }
 
 impl Default for Builder {
@@ -92,12 +103,15 @@ impl Default for Builder {
             executor: None,
             watchdog: Some(Duration::from_secs(1)),
             on_stuck: Hook::default(),
+            is_seeded: false,
+            options: Options::default(),
+            log_entries: 0,
         }
     }
 }
 
 impl Builder {
-    /// How many worker threads: 1 to 256. Default: one per CPU.
+    /// How many worker threads: 1 to 256. Default: one per CPU; 4 if it is [seeded](Self::seeded).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -244,11 +258,86 @@ impl Builder {
         permit.map(Some).map_err(BuildError::NotAllowed)
     }
 
+    /// Makes a runtime without threads, for tests. Whatever runs on it runs on the caller's thread, which plays all workers in turn; the seed decides every choice, and
+    /// [`sleep`](crate::sleep) and timeouts take no time. So the same seed gives the same run again, with the same [`Runtime::trace`]. A deadlock is an error.
+    ///
+    /// What it cannot control it leaves out. Sockets fail, and [`unblock`](crate::unblock) calls its closure. A task must not wait for another thread or another runtime: that
+    /// counts as a deadlock. Nor must it hold a lock of the standard library over a spawn, a send, or whatever else may let others run: they share its thread, and would
+    /// wait for ever. One thread at a time runs something on it; others wait for their turn.
+    ///
+    /// ```
+    /// use bursar::{Runtime, channel, nursery};
+    ///
+    /// let runtime = Runtime::builder().workers(4).seeded(42).build()?;
+    /// let race = || nursery(|n| {
+    ///     let (tx, rx) = channel(1);
+    ///     for name in ["a", "b", "c"] {
+    ///         let tx = tx.clone();
+    ///         n.spawn(move || tx.send(name));
+    ///     }
+    ///     Ok(rx.recv()?)
+    /// });
+    /// let (first, trace) = (runtime.run(race)?.unwrap(), runtime.trace());
+    /// assert_eq!(runtime.run(race)?.unwrap(), first);
+    /// assert_eq!(runtime.trace().hash(), trace.hash());
+    /// # Ok::<(), bursar::RunError>(())
+    /// ```
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.is_seeded = true;
+        self.options.plan = Plan::Seed(seed);
+        self
+    }
+
+    /// Makes a [seeded](Self::seeded) runtime that repeats a run: the choices, and so the workers, are those of the trace. If the program does something
+    /// else, the run ends with [`RunError::Diverged`]. See [`Trace`] for an example.
+    pub fn replay(mut self, trace: Trace) -> Self {
+        self.is_seeded = true;
+        self.workers = Some(trace.workers);
+        self.options.one_in = trace.one_in;
+        self.options.plan = Plan::Replay { seed: trace.seed, drawn: trace.decisions };
+        self
+    }
+
+    /// In a [seeded](Self::seeded) runtime, a worker is interrupted before one operation in so many (a spawn, a send, a lock…), on average, and the others go on. 0: never.
+    /// Default: 8.
+    pub fn preempt_one_in(mut self, operations: u32) -> Self {
+        self.options.one_in = operations;
+        self
+    }
+
+    /// A [seeded](Self::seeded) run that takes more steps fails. Default: no limit.
+    pub fn max_steps(mut self, steps: u64) -> Self {
+        self.options.steps_max = steps;
+        self
+    }
+
+    /// How many events the [`Trace`] of a [seeded](Self::seeded) run keeps: the last ones. Default: 65,536. Its hash stands for all.
+    pub fn trace_events(mut self, events: usize) -> Self {
+        self.options.events_max = events;
+        self
+    }
+
+    /// Has every worker keep its last choices, so many at most; see [`Runtime::decisions`]. Default: none. A [seeded](Self::seeded) runtime has a [`Trace`] instead.
+    ///
+    /// ```
+    /// use bursar::Runtime;
+    ///
+    /// let runtime = Runtime::builder().workers(2).decision_log(1000).build()?;
+    /// runtime.run(|| bursar::sleep(std::time::Duration::from_millis(1)))?;
+    /// assert!(runtime.decisions().len() >= 2); // it was started, and went on
+    /// # Ok::<(), bursar::RunError>(())
+    /// ```
+    pub fn decision_log(mut self, entries: usize) -> Self {
+        self.log_entries = entries;
+        self
+    }
+
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let workers = self
-            .workers
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS));
+        let workers = self.workers.unwrap_or_else(|| match self.is_seeded {
+            true => SEEDED_WORKERS,
+            false => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS),
+        });
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(BuildError::Workers { wanted: workers });
         }
@@ -271,15 +360,16 @@ impl Builder {
             fails_next: AtomicBool::new(false),
             counters: Counters::default(),
             watch: Watched::default(),
+            log: Log::new(self.log_entries),
         });
         let shared: &'static Shared = Box::leak(Box::new(Shared {
             urgent: Injector::default(),
             injected: Injector::default(),
             patient: Injector::default(),
             idle: Idle::new(),
-            clock: Clock::default(),
+            clock: if self.is_seeded { Clock::stepped() } else { Clock::default() },
             pool: Pool::new(self.blocking_threads),
-            watchdog: Watchdog::new(self.watchdog, self.on_stuck, workers),
+            watchdog: Watchdog::new(self.watchdog.filter(|_| !self.is_seeded), self.on_stuck, workers),
             workers: slots.collect(),
             strategy: self.strategy,
             seed: self.seed,
@@ -293,7 +383,13 @@ impl Builder {
                 .map_or(strand::DEFAULT_YIELD_INTERVAL, u32::from),
             stopping: AtomicBool::new(false),
             process: std::process::id(),
+            spins: workers > 1 && !self.is_seeded,
+            seeded: self.is_seeded.then(|| Box::new(Seeded::new(self.options))),
         }));
+        if let Some(seeded) = &shared.seeded {
+            seeded.set_crew(Some(crew(shared, deques.into_iter().zip(yielded).collect())));
+            return Ok(Runtime { shared, threads: Vec::new(), _permit: permit });
+        }
         let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), _permit: permit };
         for (index, (deque, yielded)) in deques.into_iter().zip(yielded).enumerate() {
             let started = std::thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
@@ -329,14 +425,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let options = match self.shared.profile {
-            // The root is the program: it gets all there is, and its children their shares of that.
-            Some(profile) => {
-                NurseryOptions::new().task_budget(profile.pool()).budget(one_spawn_more(profile.pool())).spawn_limit(1)
-            }
-            None => NurseryOptions::new(),
-        };
-        self.run_at(Location::caller(), options, root)
+        run_on(self.shared, Location::caller(), root_options(self.shared), root)
     }
 
     /// The same in a nursery that is like `options` say.
@@ -346,17 +435,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        self.run_at(Location::caller(), options, root)
-    }
-
-    fn run_at<F, T>(&self, site: &'static Location<'static>, options: NurseryOptions, root: F) -> Result<T, RunError>
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        self.shared.check_process()?;
-        let outcome = scope::open(self.shared, options, |nursery| nursery.spawn_at(site, root).join());
-        outcome.map_err(RunError::Task)
+        run_on(self.shared, Location::caller(), options, root)
     }
 
     /// Opens a nursery whose tasks run here. Its body runs on the caller's thread.
@@ -372,7 +451,24 @@ impl Runtime {
     where
         F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
     {
-        scope::open(self.shared, options, body)
+        seeded::run(self.shared, || scope::open(self.shared, options, body))
+    }
+
+    /// What happened in the last run of a [seeded](Builder::seeded) runtime. Empty if there was none, or if it is not seeded.
+    pub fn trace(&self) -> Trace {
+        self.shared.seeded.as_ref().map_or_else(Trace::default, |seeded| seeded.trace())
+    }
+
+    /// The next run of a [seeded](Builder::seeded) runtime begins with this seed. Nothing happens if it is not seeded.
+    pub fn reseed(&self, seed: u64) {
+        if let Some(seeded) = &self.shared.seeded {
+            seeded.change(|options| options.plan = Plan::Seed(seed));
+        }
+    }
+
+    /// What the workers chose lately, oldest first, if the runtime was built with a [`decision_log`](Builder::decision_log).
+    pub fn decisions(&self) -> Vec<Logged> {
+        log::merged(self.shared)
     }
 
     /// How many workers it has.
@@ -437,6 +533,9 @@ impl Drop for Runtime {
                 eprintln!("bursar: a worker ended by a panic that could not be contained");
             }
         }
+        if let Some(seeded) = &self.shared.seeded {
+            seeded.set_crew(None);
+        }
         self.shared.clock.stop();
         self.shared.pool.stop();
         self.shared.workers.iter().for_each(|worker| places::give_home(worker.home));
@@ -450,9 +549,42 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// For the root itself.
-fn one_spawn_more(budget: Budget) -> Budget {
-    budget.spawns(budget.spawns.saturating_add(1))
+/// The nursery of a root: it is the program, and gets all that the profile grants; its children get their shares of that.
+pub(crate) fn root_options(shared: &Shared) -> NurseryOptions {
+    let Some(pool) = shared.profile.map(|profile| profile.pool()) else { return NurseryOptions::new() };
+    let with_root = pool.spawns(pool.spawns.saturating_add(1));
+    NurseryOptions::new().task_budget(pool).budget(with_root).spawn_limit(1)
+}
+
+/// Runs `root` as a task of `shared`.
+pub(crate) fn run_on<F, T>(
+    shared: &'static Shared,
+    site: &'static Location<'static>,
+    options: NurseryOptions,
+    root: F,
+) -> Result<T, RunError>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    shared.check_process()?;
+    let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
+    let outcome = seeded::run(shared, body);
+    if let Some(Divergence { at, expected, found }) = shared.seeded.as_ref().and_then(|seeded| seeded.diverged()) {
+        return Err(RunError::Diverged { at, expected: expected.into(), found: found.into() });
+    }
+    outcome.map_err(RunError::Task)
+}
+
+/// The virtual workers of a seeded runtime. They share one thread, and so the count of its unwindings.
+fn crew(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runnable>)>) -> Crew {
+    let stopped_unwinding = Rc::<Cell<u32>>::default();
+    let workers = deques.into_iter().enumerate().map(|(index, (deque, yielded))| {
+        let mut worker = Worker::new(index, shared, deque, yielded);
+        worker.stopped_unwinding = stopped_unwinding.clone();
+        Rc::new(worker)
+    });
+    Crew::rest(workers.collect())
 }
 
 /// The runtime everybody shares, made on first use and never dropped.

@@ -11,6 +11,8 @@ use vocab::{Priority, TaskId};
 
 use super::{
     clock::Clock,
+    log::Log,
+    seeded::Seeded,
     stats::Counters,
     unblock::Pool,
     watchdog::{Watchdog, Watched},
@@ -45,6 +47,10 @@ pub(crate) struct Shared {
     pub(crate) yield_interval: u32,
     pub(crate) stopping: AtomicBool,
     pub(crate) process: u32,
+    /// Whether it may pay to watch for what another worker brings.
+    pub(crate) spins: bool,
+    /// One thread plays all workers.
+    pub(crate) seeded: Option<Box<Seeded>>,
 }
 
 /// What others may know of a worker.
@@ -58,6 +64,7 @@ pub(crate) struct WorkerSlot {
     pub(crate) fails_next: AtomicBool,
     pub(crate) counters: Counters,
     pub(crate) watch: Watched,
+    pub(crate) log: Option<Log>,
 }
 
 impl Shared {
@@ -109,13 +116,15 @@ impl Shared {
 pub(crate) struct TaskIds {
     next: std::cell::Cell<u64>,
     end: std::cell::Cell<u64>,
+    /// A seeded runtime counts its own tasks, one by one.
+    seeded: Option<&'static Seeded>,
 }
 
 const ID_BLOCK: u64 = 1024;
 
 impl TaskIds {
-    pub(crate) const fn new() -> Self {
-        Self { next: std::cell::Cell::new(0), end: std::cell::Cell::new(0) }
+    pub(crate) const fn new(seeded: Option<&'static Seeded>) -> Self {
+        Self { next: std::cell::Cell::new(0), end: std::cell::Cell::new(0), seeded }
     }
 
     #[inline]
@@ -123,6 +132,9 @@ impl TaskIds {
         static BLOCKS: AtomicU64 = AtomicU64::new(0);
         let mut next = self.next.get();
         if next == self.end.get() {
+            if let Some(seeded) = self.seeded {
+                return seeded.next_task_id();
+            }
             next = BLOCKS.fetch_add(1, Relaxed) * ID_BLOCK + 1;
             self.end.set(next + ID_BLOCK);
         }

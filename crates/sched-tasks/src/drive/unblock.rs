@@ -174,6 +174,9 @@ where
         let Some(worker) = &strand.worker else {
             return closure();
         };
+        if worker.shared.seeded.is_some() {
+            return closure(); // its own thread would be a second source of chance
+        }
         match run_elsewhere(strand, &worker.shared.pool, closure) {
             Some(Ok(value)) => value,
             Some(Err(payload)) => strand::current().rethrow(payload),
@@ -200,7 +203,8 @@ where
     charge();
     let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None }));
     let there = meeting.clone();
-    here().pool.submit(Box::new(move || {
+    let shared = here();
+    let job = move || {
         let outcome = catch_unwind(AssertUnwindSafe(closure));
         let waker = {
             let mut meeting = there.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,14 +216,17 @@ where
         if let Some(waker) = waker {
             waker.wake();
         }
-    }));
+    };
+    match shared.seeded {
+        None => drop(shared.pool.submit(Box::new(job))),
+        Some(_) => job(),
+    }
     Unblock(meeting)
 }
 
 /// The runtime of the caller, or the common one.
 pub(crate) fn here() -> &'static Shared {
-    let shared = strand::with(|strand| strand.worker.as_ref().map(|worker| worker.shared));
-    shared.unwrap_or_else(|| runtime::global().unwrap_or_else(|error| panic!("{error}")).shared())
+    strand::with(Strand::shared).unwrap_or_else(|| runtime::global().unwrap_or_else(|error| panic!("{error}")).shared())
 }
 
 struct Meeting<T> {

@@ -21,16 +21,17 @@ use std::{
 };
 
 use mech_fiber::{Fiber, Step};
-use mech_sync::{Deque, Home, Seat, Steal};
+use mech_sync::{Deque, Home, Seat};
 
 use super::{
     dues::Dues,
     shared::{Shared, TaskIds, WorkerSlot},
     stats,
+    stepwise::Stepwise,
     watchdog::Watched,
 };
 use crate::{
-    decide::{self, Choice, FirstReady},
+    decide::{self, Choice},
     error::{Reason, about_stacks},
     places,
     raw::{
@@ -48,7 +49,7 @@ const GO_ON: usize = 0;
 const EXIT: usize = 1;
 
 /// What a fiber stops with: nobody to enter, or (plus its key) the fiber to enter next.
-const STOP: usize = 0;
+pub(super) const STOP: usize = 0;
 const HOP: usize = 1;
 
 /// Most idle fibers a worker keeps, for its warm stacks: some 2 MiB.
@@ -61,12 +62,16 @@ pub(crate) struct Worker {
     pub(crate) watch: &'static Watched,
     pub(crate) ids: TaskIds,
     /// Unstarted tasks; others steal from it.
-    deque: Deque<Runnable>,
+    pub(super) deque: Deque<Runnable>,
+    /// Its choices are made step by step, or logged: then they go the long way.
+    pub(super) watched: bool,
+    /// In a seeded runtime.
+    pub(super) stepwise: Option<Stepwise>,
     /// Started tasks that can go on, in the order they became ready.
-    ready: LocalQueue<Ready>,
+    pub(super) ready: LocalQueue<Ready>,
     /// The futures among them, in the same order. Not in `ready` itself: behind a task that never yields, others must be able to take them.
-    yielded: Deque<Runnable>,
-    fibers: Fibers,
+    pub(super) yielded: Deque<Runnable>,
+    pub(super) fibers: Fibers,
     /// Fibers without a task, the warmest last.
     pub(super) idle_fibers: LocalQueue<u32>,
     /// So many it keeps: the others give their stacks back, lest a burst keep memory, or stacks from other workers, for ever.
@@ -76,13 +81,13 @@ pub(crate) struct Worker {
     /// What an idle fiber is resumed for.
     handoff: Cell<Option<RunnableRef>>,
     /// A task that a stopping fiber found and had no fiber for.
-    found: Cell<Option<RunnableRef>>,
-    tick: Cell<u32>,
+    pub(super) found: Cell<Option<RunnableRef>>,
+    pub(super) tick: Cell<u32>,
     random: Cell<u64>,
     /// What it owes to a nursery; see `dues.rs`.
     pub(super) dues: Dues,
     /// Fibers that stopped in the middle of an unwinding, in a destructor.
-    pub(crate) stopped_unwinding: Cell<u32>,
+    pub(crate) stopped_unwinding: Rc<Cell<u32>>,
     /// Undertakers of overflowed stacks, see `burial.rs`.
     pub(super) burials: RefCell<VecDeque<Burial>>,
 }
@@ -91,10 +96,10 @@ pub(crate) struct Worker {
 type Burial = Box<dyn FnOnce(&Strand)>;
 
 #[derive(Clone, Copy)]
-struct Ready {
+pub(super) struct Ready {
     /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
     /// deep in its tree, before the worker opens up another branch.
-    mark: isize,
+    pub(super) mark: isize,
     what: ReadyWhat,
 }
 
@@ -119,8 +124,10 @@ impl Worker {
             shared,
             home,
             watch,
-            ids: TaskIds::new(),
+            ids: TaskIds::new(shared.seeded.as_deref()),
             deque,
+            watched: shared.seeded.is_some() || shared.workers[index].log.is_some(),
+            stepwise: shared.seeded.as_deref().map(Stepwise::new),
             ready: LocalQueue::new(),
             yielded,
             fibers: Fibers::new(),
@@ -132,9 +139,14 @@ impl Worker {
             tick: Cell::new(0),
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
             dues: Dues::none(),
-            stopped_unwinding: Cell::new(0),
+            stopped_unwinding: Rc::default(),
             burials: RefCell::default(),
         }
+    }
+
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
     }
 
     #[inline]
@@ -211,7 +223,12 @@ impl Worker {
     /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
     pub(super) fn next(&self) -> Option<Next> {
-        if let Some(next) = self.next_here() {
+        if self.watched { self.next_watched() } else { self.next_unwatched::<false>() }
+    }
+
+    #[inline]
+    pub(super) fn next_unwatched<const LOG: bool>(&self) -> Option<Next> {
+        if let Some(next) = self.next_here::<LOG>() {
             return Some(next);
         }
         if let Some(stolen) = self.steal() {
@@ -223,14 +240,15 @@ impl Worker {
 
     /// What to run next, of what is here.
     #[inline]
-    fn next_here(&self) -> Option<Next> {
+    fn next_here<const LOG: bool>(&self) -> Option<Next> {
         if self.home.has_arrivals() {
             self.take_in();
         }
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
-            let found = match decide::choose(tick, self) {
+            let choice = decide::choose(tick, self);
+            let found = match choice {
                 Choice::Ready => self.next_ready(),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
@@ -240,8 +258,11 @@ impl Worker {
                 Choice::Elsewhere => self.steal().map(Next::Start),
                 Choice::Search => return None,
             };
-            if found.is_some() {
-                return found; // else somebody was quicker: look again
+            if let Some(found) = found {
+                if LOG && choice != Choice::Elsewhere {
+                    self.log_next(choice, &found);
+                }
+                return Some(found); // else somebody was quicker: look again
             }
         }
     }
@@ -308,35 +329,14 @@ impl Worker {
         first
     }
 
-    /// Robs the others, then looks at what has low priority.
-    fn steal(&self) -> Option<RunnableRef> {
-        let workers = &self.shared.workers;
-        if workers.len() > 1 && self.slot().may_steal.load(Relaxed) {
-            let random = self.random();
-            for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
-                let victim =
-                    decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
-                        workers[index].stealer.len()
-                    });
-                match workers[victim].stealer.steal() {
-                    Steal::Taken(item) => {
-                        stats::add(&self.slot().counters.stolen, 1);
-                        return Some(RunnableRef::from_item(item));
-                    }
-                    Steal::Empty | Steal::Lost => stats::add(&self.slot().counters.failed_steals, 1),
-                }
-            }
-        }
-        self.shared.patient.pop_batch(0, |_| {})
-    }
-
     /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `seat` goes to the back.
     #[inline(always)]
     fn other_ready_fiber(&self, seat: &'static Seat) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
         let first = self.ready.front()?;
         let ReadyWhat::Fiber(other) = first.what else { return None };
-        let undisturbed = !tick.is_multiple_of(decide::PATIENCE)
+        let undisturbed = !self.watched
+            && !tick.is_multiple_of(decide::PATIENCE)
             && !self.home.has_arrivals()
             && self.shared.urgent.is_empty()
             && self.deque.has_passed(first.mark);
@@ -352,6 +352,10 @@ impl Worker {
     /// Any other case: whoever is to run before `seat` goes on, if there is somebody.
     #[inline(never)]
     fn other_work(&self, seat: &'static Seat) -> Option<usize> {
+        if self.stepwise.is_some() {
+            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+            return Some(self.yield_step());
+        }
         if !self.has_other_work() {
             // Alone here; but now and then the others are asked: they may compute, and have what `seat` waits for in their queues.
             let tick = self.tick.get().wrapping_add(1);
@@ -384,9 +388,21 @@ impl Worker {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            self.fibers.end_all(EXIT, &trunk).into_iter().for_each(places::give_seat);
+            self.end_fibers(&trunk);
         });
         places::give_seat(trunk.seat);
+    }
+
+    /// Ends all fibers: none of them has a task.
+    pub(super) fn end_fibers(&self, trunk: &Strand) {
+        let seats = current::enter(trunk, || self.fibers.end_all(EXIT, trunk));
+        seats.into_iter().for_each(places::give_seat);
+        while self.idle_fibers.pop_back().is_some() {}
+        self.vacant.borrow_mut().clear();
+    }
+
+    pub(crate) fn has_no_fibers(&self) -> bool {
+        self.fibers.is_empty()
     }
 
     fn work(self: &Rc<Self>, trunk: &Strand) {
@@ -409,7 +425,7 @@ impl Worker {
     }
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
-    fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
+    pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
         let idle = self.idle_fibers.pop_back();
         match idle.map_or_else(|| self.new_fiber(), Ok) {
             Ok(key) => {
@@ -419,7 +435,7 @@ impl Worker {
             Err(error) => {
                 let reason = Reason::OutOfStacks { what: Arc::from(about_stacks(&error)) };
                 // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
-                let thread = strand::for_thread();
+                let thread = strand::for_thread_here();
                 current::enter(&thread, || runnable.refuse(reason, &thread));
                 strand::retire_thread(&thread);
             }
@@ -441,6 +457,9 @@ impl Worker {
 
     /// Enters a fiber, and then whomever it names, until one names nobody.
     pub(super) fn resume(self: &Rc<Self>, mut key: u32, trunk: &Strand) {
+        if self.stepwise.is_some() {
+            return self.resume_once(key, trunk);
+        }
         let lost = current::enter(trunk, || {
             loop {
                 stats::add(&self.slot().counters.switches, 1);
@@ -466,7 +485,7 @@ impl Worker {
 
     /// A fiber returned, since enough others are idle: others may have its stack and its place.
     #[cold]
-    fn dismiss(&self, key: u32, trunk: &Strand) {
+    pub(super) fn dismiss(&self, key: u32, trunk: &Strand) {
         let seat = self.fibers.remove(key, trunk);
         self.vacant.borrow_mut().push(key);
         places::give_seat(seat);
@@ -502,38 +521,6 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     STOP
 }
 
-impl decide::Sight for Worker {
-    #[inline(always)]
-    fn urgent(&self) -> bool {
-        !self.shared.urgent.is_empty()
-    }
-
-    #[inline(always)]
-    fn ready(&self) -> Option<FirstReady> {
-        let first = self.ready.front()?;
-        Some(FirstReady { is_next: self.deque.has_passed(first.mark) })
-    }
-
-    #[inline(always)]
-    fn unstarted(&self) -> bool {
-        !self.deque.is_empty()
-    }
-
-    #[inline(always)]
-    fn injected(&self) -> bool {
-        !self.shared.injected.is_empty()
-    }
-
-    #[inline(always)]
-    fn patient(&self) -> bool {
-        !self.shared.patient.is_empty()
-    }
-
-    fn elsewhere(&self) -> bool {
-        self.shared.has_stealable(self.index)
-    }
-}
-
 /// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
 #[inline(always)]
 pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
@@ -549,7 +536,7 @@ pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
 #[inline(always)]
 pub(crate) fn yield_now(strand: &Strand) {
     let Some(worker) = &strand.worker else {
-        return std::thread::yield_now();
+        return strand.yield_thread();
     };
     strand.ensure_room();
     if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {

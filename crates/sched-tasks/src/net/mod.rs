@@ -42,7 +42,7 @@ use std::{
     future::Future,
     io,
     net::{SocketAddr, ToSocketAddrs},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 pub use async_io::Async;
@@ -77,6 +77,7 @@ where
     F: Future<Output = io::Result<()>>,
 {
     charge();
+    check_world()?;
     take_turns();
     let mut deadline = None;
     loop {
@@ -89,7 +90,7 @@ where
             None => block_on(ready())?,
             Some(limit) => {
                 let deadline = *deadline.get_or_insert_with(|| clock::due(limit));
-                let left = deadline.saturating_duration_since(Instant::now());
+                let left = deadline.saturating_duration_since(clock::now());
                 block_on(timeout(left, ready())).map_err(|_| Elapsed { after: limit })??;
             }
         }
@@ -106,8 +107,20 @@ fn take_turns() {
     if operations.is_multiple_of(TURN) { free::yield_now() } else { free::checkpoint() }
 }
 
+/// Refuses a seeded run: what comes from outside comes at its own time, and no seed could bring it again.
+fn check_world() -> io::Result<()> {
+    match strand::with(Strand::shared).is_some_and(|shared| shared.seeded.is_some()) {
+        true => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a seeded run has no sockets, since no seed could repeat what the network does; use a channel in their place",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// The addresses that `address` stands for. The system may have to ask a server far away, and blocks a thread meanwhile.
 fn resolve(address: impl ToSocketAddrs + Send) -> io::Result<Vec<SocketAddr>> {
+    check_world()?;
     let found = unblock(move || address.to_socket_addrs().map(|found| found.collect::<Vec<_>>()))?;
     match found.is_empty() {
         true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the name stands for no address; check its spelling")),

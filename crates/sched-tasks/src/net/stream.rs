@@ -10,7 +10,7 @@ use std::{
 
 use async_io::Async;
 
-use super::{charge, resolve, try_until};
+use super::{charge, check_world, resolve, try_until};
 use crate::{block_on, timeout};
 
 /// A connection. As [`std::net::TcpStream`], but waiting blocks only the task.
@@ -66,6 +66,7 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn connect_timeout(address: &SocketAddr, limit: Duration) -> io::Result<Self> {
+        check_world()?;
         charge();
         Ok(Self::from(block_on(timeout(limit, Async::<std::net::TcpStream>::connect(*address)))??))
     }

@@ -20,9 +20,13 @@ use std::{
 
 use mech_fiber::{Fiber, Step};
 use mech_sync::Seat;
+use vocab::TaskId;
 
-use super::current::{self, StrandRef};
-use crate::strand::Strand;
+use super::{
+    current::{self, StrandRef},
+    task::Running,
+};
+use crate::{error::TaskLabel, strand::Strand};
 
 pub(crate) struct Fibers(UnsafeCell<Vec<Slot>>);
 
@@ -42,6 +46,17 @@ impl Slot {
             // SAFETY: it was there until now, and is not used again.
             unsafe { ManuallyDrop::drop(&mut self.fiber) };
         }
+    }
+}
+
+impl Slot {
+    /// What runs on it, if it has not ended.
+    fn running(&self) -> Option<Running> {
+        if self.gone || self.fiber.is_done() || self.strand.get().is_null() {
+            return None;
+        }
+        // SAFETY: introduced, and its fiber has not ended, so it is there.
+        unsafe { (*self.strand.get()).running.get() }
     }
 }
 
@@ -81,6 +96,36 @@ impl Fibers {
         debug_assert!(!slot.gone, "a fiber was entered after its end");
         current::set(slot.strand.get());
         slot.fiber.resume_from_defaults(word)
+    }
+
+    /// The same for a caller that may be a fiber itself.
+    pub(crate) fn enter_from_anywhere(&self, key: u32) -> Step {
+        // SAFETY: as in `enter`.
+        let slot = unsafe { &mut (&mut *self.0.get())[key as usize] };
+        debug_assert!(!slot.gone, "a fiber was entered after its end");
+        current::set(slot.strand.get());
+        slot.fiber.resume(0)
+    }
+
+    /// Which task runs on fiber `key`, which has not ended. Also for a fiber that is about to stop.
+    pub(crate) fn task(&self, key: u32) -> Option<TaskId> {
+        // SAFETY: as in `introduce`: there is such a slot, and one cell of it is read.
+        let strand = unsafe { (*(*self.0.get()).as_ptr().add(key as usize)).strand.get() };
+        // SAFETY: null, or introduced; and its fiber has not ended, so it is there.
+        let running = unsafe { strand.as_ref() }?.running.get()?;
+        Some(running.task().id())
+    }
+
+    /// Who waits on these fibers. Trunk only.
+    pub(crate) fn labels(&self) -> Vec<TaskLabel> {
+        // SAFETY: as in `add`.
+        let slots = unsafe { &*self.0.get() };
+        slots.iter().filter_map(|slot| slot.running().map(|running| running.task().label())).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        // SAFETY: as in `add`.
+        unsafe { (&*self.0.get()).is_empty() }
     }
 
     /// Notes the strand of the running fiber `key`, once, and makes it current. The strand must stay where it is for as long as the fiber exists.

@@ -94,6 +94,7 @@ where
                         fail: fail::<F, T>,
                         refuse: refuse::<F, T>,
                         free: release::<F, T>,
+                        id: task::id,
                     },
                 },
                 completion: Completion::new(),

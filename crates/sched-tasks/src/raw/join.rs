@@ -16,6 +16,7 @@ use std::{
 };
 
 use mech_sync::{Completion, Finish};
+use vocab::TaskId;
 
 use super::{
     scope::{self, ScopeRef},
@@ -56,7 +57,13 @@ where
     strand.ensure_room();
     let half = Half {
         runnable: Runnable {
-            vtable: &VTable { run: run::<B, RB>, fail: fail::<B, RB>, refuse: fail::<B, RB>, free: keep },
+            vtable: &VTable {
+                run: run::<B, RB>,
+                fail: fail::<B, RB>,
+                refuse: fail::<B, RB>,
+                free: keep,
+                id: id::<B, RB>,
+            },
         },
         completion: Completion::new(),
         task: strand.running.get().expect("a fiber that runs user code runs a task").task(),
@@ -70,6 +77,9 @@ where
     let item = unsafe { RunnableRef::new(pointer) }.into_item();
     let first = scope::while_joining(strand, &half.completion, || {
         worker.push(RunnableRef::from_item(item));
+        if worker.is_watched() {
+            worker.interleave(strand); // nothing else in here asks
+        }
         let first = catch_unwind(AssertUnwindSafe(first));
         if !worker.pop_if_newest(item) {
             wait(strand, &half.completion);
@@ -123,6 +133,13 @@ where
     // SAFETY: as above.
     unsafe { *half.result.get() = Some(outcome) };
     tell(&half.completion);
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn id<F, T>(this: NonNull<Runnable>) -> TaskId {
+    // SAFETY: as in `run`; and the task waits for its half.
+    unsafe { this.cast::<Half<F, T>>().as_ref() }.task.id()
 }
 
 /// # Safety

@@ -9,6 +9,7 @@
 //! never reused, and its frames count as left only when an undertaker has waited in their place (see `scope`).
 
 pub(crate) mod alloc;
+pub(crate) mod crew;
 pub(crate) mod current;
 pub(crate) mod fibers;
 pub(crate) mod future;

@@ -48,6 +48,8 @@ pub(super) struct VTable {
     pub(super) refuse: unsafe fn(NonNull<Runnable>, TaskError, &Strand),
     /// Gives the handle's share of the memory back.
     pub(super) free: unsafe fn(NonNull<Runnable>),
+    /// On behalf of which task it runs.
+    pub(super) id: unsafe fn(NonNull<Runnable>) -> TaskId,
 }
 
 /// A pointer to a [`Runnable`] that is to be run once.
@@ -86,6 +88,12 @@ impl RunnableRef {
 }
 
 impl RunnableRef {
+    /// On behalf of which task it runs.
+    pub(crate) fn id(&self) -> TaskId {
+        // SAFETY: it was not run, so it is live.
+        unsafe { (self.0.as_ref().vtable.id)(self.0) }
+    }
+
     /// Ends it unrun, because of `reason`.
     pub(crate) fn refuse(self, reason: Reason, strand: &Strand) {
         // SAFETY: as in `run`.
@@ -138,7 +146,7 @@ where
     T: Send,
 {
     let vtable: &'static VTable =
-        &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T> };
+        &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T>, id };
     let cell = pool::take::<Cell<F, T>>();
     // SAFETY: field by field: made on the stack first, a task would be copied in wider pieces than it was written in, and every such read waits for the
     // writes (a third of the cost of a spawn). The result stays uninitialised, as its type allows. `scope`: the task is counted in it, and `finish` takes the
@@ -230,6 +238,13 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand)
 }
 
 /// # Safety
+/// `this` is a live task, which begins with a [`Header`].
+pub(super) unsafe fn id(this: NonNull<Runnable>) -> TaskId {
+    // SAFETY: as the caller promised.
+    unsafe { this.cast::<Header>().as_ref() }.identity.id
+}
+
+/// # Safety
 /// Runner and handle have both left, and the result has been moved out or dropped.
 unsafe fn free<F, T>(this: NonNull<Runnable>) {
     // SAFETY: made in `create`, with these types; closure and result are `MaybeUninit`, so only the header is dropped.
@@ -307,6 +322,12 @@ pub(super) fn error_of(payload: Box<dyn Any + Send>, header: &Header) -> TaskErr
 pub(crate) struct TaskRef(pub(super) NonNull<Header>);
 
 impl TaskRef {
+    /// Its number.
+    pub(crate) fn id(&self) -> TaskId {
+        // SAFETY: as in `label`.
+        unsafe { self.0.as_ref() }.identity.id
+    }
+
     /// Who it is.
     pub(crate) fn label(&self) -> TaskLabel {
         // SAFETY: a strand has a `TaskRef` only between `begin` and `end`, while the task is live.

@@ -14,7 +14,7 @@ use crate::{
     drive::clock,
     line::Line,
     raw::lock,
-    strand,
+    strand::{self, Strand},
     wait::{self, End},
 };
 
@@ -132,6 +132,7 @@ impl Condvar {
     /// assert!(!bursar::sync::Condvar::new().notify_one()); // nobody waits, and nothing is kept for later
     /// ```
     pub fn notify_one(&self) -> bool {
+        strand::with(Strand::interleave);
         self.line.wake_one()
     }
 
@@ -141,6 +142,7 @@ impl Condvar {
     /// assert_eq!(bursar::sync::Condvar::new().notify_all(), 0);
     /// ```
     pub fn notify_all(&self) -> usize {
+        strand::with(Strand::interleave);
         self.line.wake_all()
     }
 }

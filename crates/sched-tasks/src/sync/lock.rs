@@ -85,10 +85,24 @@ impl Lock {
     #[inline]
     pub(crate) fn acquire(&self, deadline: Option<Instant>) -> bool {
         strand::with(|strand| {
-            strand.checkpoint();
+            if strand.needs_attention() {
+                return self.acquire_attentively(strand, deadline);
+            }
             self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
                 || self.acquire_slowly(strand, deadline, Heed::Cancellation)
         })
+    }
+
+    /// The same after a checkpoint that has something to do. In a seeded run the release, too, is to go the long way, where others may go first.
+    #[cold]
+    fn acquire_attentively(&self, strand: &Strand, deadline: Option<Instant>) -> bool {
+        strand.attend();
+        let acquired = self.try_acquire() || self.acquire_slowly(strand, deadline, Heed::Cancellation);
+        if acquired && strand.shared().is_some_and(|shared| shared.seeded.is_some()) {
+            let _waits = self.waits.lock();
+            self.word.fetch_or(WAITERS, Relaxed); // wrong, perhaps; the release puts it right
+        }
+        acquired
     }
 
     /// Waits for the lock, and does not unwind meanwhile.
@@ -159,5 +173,6 @@ impl Lock {
         if let Some(claimed) = claimed {
             claimed.go();
         }
+        strand::with(Strand::interleave);
     }
 }

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::lock::Lock;
+use crate::strand::{self, Strand};
 
 /// Data that one task or thread at a time may use.
 ///
@@ -82,6 +83,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        strand::with(Strand::interleave);
         self.0.try_lock()
     }
 

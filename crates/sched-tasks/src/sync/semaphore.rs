@@ -21,7 +21,7 @@ use crate::{
     drive::clock,
     line::{Claimed, Waits},
     places::FutureWait,
-    strand,
+    strand::{self, Strand},
     wait::{self, End},
 };
 
@@ -174,6 +174,7 @@ impl Semaphore {
             state.free = state.free.checked_add(permits).expect("a semaphore has at most usize::MAX permits");
         }
         self.grant();
+        strand::with(Strand::interleave);
     }
 
     /// Serves those in line for whom there is enough.

@@ -101,3 +101,27 @@ fn the_next_task_on_the_same_stack_begins_with_fresh_values() {
         .collect();
     assert_eq!(seen, [0; 5]);
 }
+
+struct Says(&'static str);
+
+static SAID: std::sync::Mutex<Vec<&str>> = std::sync::Mutex::new(Vec::new());
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        SAID.lock().unwrap().push(self.0);
+    }
+}
+
+sched_tasks::fiber_local! {
+    static C: Says = Says("c");
+    static A: Says = Says("a");
+    static D: Says = Says("d");
+    static B: Says = Says("b");
+}
+
+#[test]
+fn values_are_dropped_in_the_order_they_were_made() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| [&A, &B, &A, &C, &D].map(|local| local.with(|_| ()))).unwrap();
+    assert_eq!(*SAID.lock().unwrap(), ["a", "b", "c", "d"]);
+}

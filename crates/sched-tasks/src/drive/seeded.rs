@@ -1,0 +1,408 @@
+//! A seeded runtime: one thread plays all workers, chance says who steps, and time passes when everybody waits.
+//!
+//! ```text
+//!   run ── takes its turn, and the crew ──► the body, on a strand of its own
+//!            the body waits, or lets others go first:
+//!              ┌─► alarms that are due go off
+//!              │   who can do something? ── nobody ──► time jumps to the next alarm; none: a deadlock
+//!              └── chance picks one: it takes a step; or the body, if it was woken ──► back to the body
+//! ```
+//!
+//! # Invariants
+//! The same program with the same seed and number of workers takes the same steps. When `run` returns nothing of it is left.
+//!
+//! # Why they hold
+//! Everything happens on one thread, and whatever could go one way or another is asked of [`Chance`]; numbers of tasks and times begin anew with every run. Everything started
+//! belongs to a nursery of the body, which has ended when the body has.
+
+use std::{
+    cell::{Cell, RefCell},
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::ThreadId,
+    time::Duration,
+};
+
+use vocab::TaskId;
+
+use super::{
+    chance::{Chance, Decision, Divergence, Plan},
+    shared::Shared,
+    trace::{Event, Recorder, Trace, What},
+    worker::Worker,
+};
+use crate::{
+    error::{Reason, TaskError, TaskLabel},
+    nursery::NurseryCore,
+    places,
+    raw::{crew::Crew, current},
+    strand::{self, Strand},
+};
+
+/// What a step costs on the virtual clock: so that who asks for the time again and again sees it pass.
+const STEP_TIME: Duration = Duration::from_micros(1);
+
+/// How the runs of a seeded runtime are to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) plan: Plan,
+    /// One operation in so many is interrupted, on average; 0: none.
+    pub(crate) one_in: u32,
+    pub(crate) steps_max: u64,
+    pub(crate) events_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { plan: Plan::Seed(0), one_in: 8, steps_max: u64::MAX, events_max: 64 << 10 }
+    }
+}
+
+/// What a seeded runtime has beside what all have.
+pub(crate) struct Seeded {
+    options: Mutex<Options>,
+    /// Who runs now, and whoever waits for its turn.
+    turn: Mutex<Option<ThreadId>>,
+    over: Condvar,
+    /// At rest between runs.
+    crew: Mutex<Option<Crew>>,
+    run: Mutex<Run>,
+    last: Mutex<Last>,
+    tasks: AtomicU64,
+    /// Panics are not printed: somebody tries many seeds.
+    pub(crate) quiet: AtomicBool,
+}
+
+/// A run under way.
+struct Run {
+    chance: Chance,
+    recorder: Recorder,
+    steps: u64,
+}
+
+/// What the last run left.
+#[derive(Default)]
+struct Last {
+    trace: Trace,
+    diverged: Option<Divergence>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Seeded {
+    pub(crate) fn new(options: Options) -> Self {
+        Self {
+            run: Mutex::new(Run::new(&options)),
+            options: Mutex::new(options),
+            turn: Mutex::new(None),
+            over: Condvar::new(),
+            crew: Mutex::new(None),
+            last: Mutex::default(),
+            tasks: AtomicU64::new(0),
+            quiet: AtomicBool::new(false),
+        }
+    }
+
+    /// Gives it its workers, or takes them away.
+    pub(crate) fn set_crew(&self, crew: Option<Crew>) {
+        *lock(&self.crew) = crew;
+    }
+
+    /// Changes what the next run is to be like.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Options)) {
+        change(&mut lock(&self.options));
+    }
+
+    /// What happened in the last run.
+    pub(crate) fn trace(&self) -> Trace {
+        lock(&self.last).trace.clone()
+    }
+
+    /// Its hash, and how many steps it took.
+    pub(crate) fn summary(&self) -> (u64, u64) {
+        let last = lock(&self.last);
+        (last.trace.hash(), last.trace.steps())
+    }
+
+    /// Where the last run left the list it was to follow.
+    pub(crate) fn diverged(&self) -> Option<Divergence> {
+        lock(&self.last).diverged.clone()
+    }
+
+    /// A number below `among`.
+    pub(crate) fn choose(&self, among: usize, why: Decision) -> usize {
+        let among = u32::try_from(among).expect("fewer than 2^32 ways");
+        lock(&self.run).chance.choose(among, why) as usize
+    }
+
+    /// Whether to interrupt.
+    pub(super) fn preempts(&self) -> bool {
+        lock(&self.run).chance.preempts()
+    }
+
+    pub(super) fn note(&self, worker: Option<u32>, what: What, task: Option<TaskId>) {
+        lock(&self.run).recorder.note(Event::new(worker, what, task));
+    }
+
+    /// A number for a task: the first of a run is 1.
+    pub(crate) fn next_task_id(&self) -> TaskId {
+        TaskId(self.tasks.fetch_add(1, Relaxed) + 1)
+    }
+
+    /// Waits until no other thread runs something here.
+    fn take_turn(&self) -> Result<Turn<'_>, TaskError> {
+        let me = std::thread::current().id();
+        let mut turn = lock(&self.turn);
+        while let Some(other) = *turn {
+            if other == me {
+                return Err(TaskError::msg(
+                    "a seeded runtime runs one thing at a time, and this thread is in the middle of it, inside another \
+                     runtime; build a second seeded runtime",
+                ));
+            }
+            turn = self.over.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+        *turn = Some(me);
+        Ok(Turn(self))
+    }
+}
+
+struct Turn<'a>(&'a Seeded);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.turn) = None;
+        self.0.over.notify_one();
+    }
+}
+
+impl Run {
+    fn new(options: &Options) -> Self {
+        Self {
+            chance: Chance::new(options.plan.clone(), options.one_in),
+            recorder: Recorder::new(options.events_max),
+            steps: 0,
+        }
+    }
+}
+
+/// Runs `body`, which opens a nursery of `shared`. In a seeded runtime it is driven from here, on a strand of its own.
+pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+    let Some(seeded) = &shared.seeded else { return body() };
+    if strand::with(|strand| strand.is_of(shared)) {
+        return body(); // it is driven already
+    }
+    let _turn = seeded.take_turn()?;
+    if let Err(error) = mech_fiber::prepare_thread() {
+        eprintln!("bursar: this thread cannot recover from stack overflows: {error}");
+    }
+    let driver = Rc::new(Driver::begin(shared, seeded));
+    let root = strand::driving(driver.clone());
+    let outcome = current::enter(&root, || catch_unwind(AssertUnwindSafe(body)));
+    strand::retire_thread(&root);
+    drop(root);
+    let driver = Rc::into_inner(driver).expect("no strand outlives its run");
+    match (driver.end(), outcome) {
+        // What else failed is a consequence: everything was cancelled.
+        (Some(reason), outcome) => {
+            let others = outcome.ok().and_then(Result::err).filter(|error| error.is_panic());
+            Err(TaskError::new(reason, None).with_others(others.into_iter().collect()))
+        }
+        (None, Ok(outcome)) => outcome,
+        (None, Err(payload)) => strand::current().rethrow(payload),
+    }
+}
+
+/// Plays the workers of one run.
+pub(crate) struct Driver {
+    pub(crate) shared: &'static Shared,
+    seeded: &'static Seeded,
+    workers: Vec<Rc<Worker>>,
+    trunks: Vec<Strand>,
+    /// Strands of this thread that stopped in the middle of an unwinding: `panicking` does not tell them apart.
+    pub(crate) stopped_unwinding: Rc<Cell<u32>>,
+    /// Who stepped last: a worker, or (one more than there are) the body.
+    last: Cell<usize>,
+    root: RefCell<Option<Weak<NurseryCore>>>,
+    steps_max: u64,
+    replays: bool,
+    /// Why the body was told to stop.
+    gave_up: RefCell<Option<Reason>>,
+}
+
+impl Driver {
+    fn begin(shared: &'static Shared, seeded: &'static Seeded) -> Self {
+        let workers = lock(&seeded.crew).take().expect("between runs the crew rests").wake();
+        let options = lock(&seeded.options).clone();
+        *lock(&seeded.run) = Run::new(&options);
+        *lock(&seeded.last) = Last::default();
+        seeded.tasks.store(0, Relaxed);
+        shared.clock.rewind();
+        workers.iter().for_each(|worker| worker.begin_run());
+        let stopped_unwinding = workers[0].stopped_unwinding.clone();
+        stopped_unwinding.set(u32::from(std::thread::panicking())); // the caller's, for as long as this runs
+        let trunk = |worker: &Rc<Worker>| Strand::new(places::take_seat(worker.home), Some(worker.clone()));
+        Self {
+            shared,
+            seeded,
+            trunks: workers.iter().map(trunk).collect(),
+            stopped_unwinding,
+            last: Cell::new(workers.len()),
+            workers,
+            root: RefCell::new(None),
+            steps_max: options.steps_max,
+            replays: options.plan.replays(),
+            gave_up: RefCell::new(None),
+        }
+    }
+
+    /// Puts the crew to rest. Says why it gave up, if it did.
+    fn end(self) -> Option<Reason> {
+        for (worker, trunk) in self.workers.iter().zip(&self.trunks) {
+            worker.end_fibers(trunk);
+            places::give_seat(trunk.seat);
+        }
+        drop(self.trunks);
+        let options = lock(&self.seeded.options).clone();
+        let run =
+            std::mem::replace(&mut *lock(&self.seeded.run), Run::new(&Options { plan: Plan::Seed(0), ..options }));
+        let (decisions, diverged) = run.chance.finish();
+        let trace = Trace {
+            seed: options.plan.seed(),
+            workers: self.workers.len(),
+            one_in: options.one_in,
+            steps: run.steps,
+            decisions,
+            ..run.recorder.finish()
+        };
+        *lock(&self.seeded.last) = Last { trace, diverged };
+        self.seeded.set_crew(Some(Crew::rest(self.workers)));
+        self.gave_up.into_inner()
+    }
+
+    /// Notes the nursery of the body: all others are inside it.
+    pub(crate) fn note_root(&self, nursery: &Arc<NurseryCore>) {
+        self.root.borrow_mut().get_or_insert_with(|| Arc::downgrade(nursery));
+    }
+
+    /// Plays the workers until `strand`, the body's or one that stands in for a worker's trunk, has been woken.
+    pub(crate) fn until_woken(&self, strand: &Strand) {
+        let home = strand.seat.home();
+        self.aside(strand, || while !self.advance(|| home.has_arrivals()) {});
+        let _ = home.arrivals(); // it has one seat, so this was it
+    }
+
+    /// Lets the workers go first, if chance will have it.
+    pub(crate) fn interleave(&self, strand: &Strand) {
+        if self.seeded.preempts() {
+            self.others_first(strand);
+        }
+    }
+
+    /// Lets the workers go first, until chance picks `strand`.
+    pub(crate) fn others_first(&self, strand: &Strand) {
+        self.aside(strand, || while !self.advance(|| true) {});
+    }
+
+    /// While others run on this thread, `strand` counts among those that stopped; see [`Strand::is_unwinding`].
+    fn aside(&self, strand: &Strand, others: impl FnOnce()) {
+        let unwinding = u32::from(strand.is_unwinding());
+        let stopped = &self.stopped_unwinding;
+        stopped.set(stopped.get() + unwinding);
+        others();
+        stopped.set(stopped.get() - unwinding);
+    }
+
+    /// One turn: of a worker, or of the clock. True if it is the turn of the caller, who may have it if `is_ready` says so.
+    fn advance(&self, is_ready: impl Fn() -> bool) -> bool {
+        while self.alarm(false) {}
+        self.look_after();
+        let body = self.workers.len();
+        let is_able = |index: usize| if index == body { is_ready() } else { self.workers[index].is_able() };
+        let last = self.last.get();
+        let yielded = last < body && self.workers[last].own().yielded.get();
+        let first = last + usize::from(yielded);
+        let able: Vec<usize> = (first..=first + body).map(|i| i % (body + 1)).filter(|&i| is_able(i)).collect();
+        if able.is_empty() {
+            if !self.alarm(true) {
+                self.deadlocked();
+            }
+            return false;
+        }
+        let chosen = able[self.seeded.choose(able.len(), Decision::Step)];
+        self.last.set(chosen);
+        if chosen == body {
+            return true;
+        }
+        lock(&self.seeded.run).steps += 1;
+        self.workers[chosen].step(&self.trunks[chosen]);
+        self.shared.clock.pass(STEP_TIME);
+        false
+    }
+
+    fn alarm(&self, may_move: bool) -> bool {
+        let at = self.shared.clock.go_off(may_move);
+        if let Some(at) = at {
+            self.seeded.note(None, What::Alarmed { at }, None);
+        }
+        at.is_some()
+    }
+
+    /// Ends the run if it takes too long, or is not the one that was to be replayed.
+    fn look_after(&self) {
+        if self.gave_up.borrow().is_some() {
+            return;
+        }
+        let steps = lock(&self.seeded.run).steps;
+        if steps >= self.steps_max {
+            let seed = self.seed();
+            return self.give_up(Reason::StepLimit { steps, seed });
+        }
+        if !self.replays {
+            return;
+        }
+        let diverged = lock(&self.seeded.run).chance.diverged().cloned();
+        if let Some(Divergence { at, expected, found }) = diverged {
+            self.give_up(Reason::Diverged { at, expected: expected.into(), found: found.into() });
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        lock(&self.seeded.options).plan.seed()
+    }
+
+    /// Nobody can go on, and nothing will happen.
+    #[cold]
+    fn deadlocked(&self) {
+        let waiting = self.waiting();
+        let reason = Reason::Deadlock { waiting: waiting.into(), seed: self.seed() };
+        if self.gave_up.borrow().is_some() {
+            // Everything was cancelled, and somebody who does not heed it waits for ever. To leave would take from it what it borrows.
+            eprintln!("bursar: {reason}. It does not heed its cancellation, so the process cannot go on");
+            std::process::abort();
+        }
+        self.give_up(reason);
+    }
+
+    /// Tells everything to stop.
+    fn give_up(&self, reason: Reason) {
+        self.gave_up.replace(Some(reason.clone()));
+        let root = self.root.borrow().as_ref().and_then(Weak::upgrade);
+        if let Some(root) = root {
+            root.cancel_for(reason);
+        }
+    }
+
+    /// Who waits on a fiber, oldest first.
+    fn waiting(&self) -> Vec<TaskLabel> {
+        let mut waiting: Vec<_> = self.workers.iter().flat_map(|worker| worker.fibers.labels()).collect();
+        waiting.sort_by_key(|label| label.id);
+        waiting
+    }
+}
