@@ -9,8 +9,8 @@ use std::{
 
 use proptest::prelude::*;
 use sched_tasks::{
-    Mutex, NurseryOptions, OnFailure, Reason, RunError, Runtime, Sender, TaskError, Trace, What, channel, checkpoint,
-    current_task, explore, net::TcpListener, now, nursery, nursery_with, shield, sleep, yield_now,
+    Mutex, NurseryOptions, OnFailure, Priority, Reason, RunError, Runtime, Sender, TaskError, Trace, What, channel,
+    checkpoint, current_task, explore, net::TcpListener, now, nursery, nursery_with, shield, sleep, yield_now,
 };
 
 use crate::{
@@ -87,7 +87,11 @@ fn no_step_is_in_vain() {
     for workers in [1, 2, 8] {
         let runtime =
             Runtime::builder().workers(workers).without_stealing(1).max_fibers(4096).seeded(workers as u64).build();
-        let trace = play(&runtime.unwrap()).1;
+        let runtime = runtime.unwrap();
+        let low = || nursery(|n| n.task().priority(Priority::Low).spawn(|| 1).join());
+        assert_eq!(runtime.run(low).unwrap().unwrap(), 1);
+        assert!(runtime.trace().steps() <= 4, "{}", runtime.trace());
+        let trace = play(&runtime).1;
         let begun = trace.events().iter().filter(|event| matches!(event.what, What::Started | What::Resumed));
         assert_eq!(begun.count() as u64, trace.steps(), "{workers} workers");
         let robbed = trace.events().iter().filter(|event| matches!(event.what, What::Stole { .. }));
