@@ -1,6 +1,7 @@
 //! The workloads, one a file: ours first, the peers below it, then the bars.
 
 mod budgeted;
+mod budgets;
 mod fib;
 mod park_fibers;
 mod park_futures;
@@ -43,6 +44,7 @@ pub const ALL: &[Workload] = &[
     Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
     Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
     Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
+    Workload { name: budgets::NAME, about: "spawn with budgets and capabilities", run: budgets::run },
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
 ];
 
@@ -81,7 +83,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale budgeted"
+             stream park-fibers park-futures steal scale budgets budgeted"
         );
     }
 }

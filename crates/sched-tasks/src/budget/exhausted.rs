@@ -17,7 +17,7 @@ use policy_admission::CapError;
 use vocab::{Budget, Component, Shortage};
 
 use super::{
-    Answer, Exhausted, Settlement,
+    Answer, Exhausted, Reading, Settlement,
     account::{Account, Draw, Told},
 };
 use crate::{
@@ -46,6 +46,9 @@ impl Strand {
     #[cold]
     #[inline(never)]
     pub(crate) fn pay_slowly(&self, cost: &Budget) {
+        if !self.meter.is_metered() {
+            return self.meter.put(&Reading::UNMETERED); // numbers that another task left here
+        }
         if self.is_unwinding() {
             return self.meter.pay_what_there_is(cost); // what unwinds must come to its end
         }

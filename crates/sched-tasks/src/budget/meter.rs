@@ -6,11 +6,11 @@
 //! # Invariant
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
 
-use std::cell::Cell;
+use std::{cell::Cell, ptr};
 
 use vocab::{Budget, Shortage, UNLIMITED};
 
-use super::pool::Settlement;
+use super::{account::Account, pool::Settlement};
 
 /// What is left of a task's budget.
 #[derive(Debug)]
@@ -25,6 +25,10 @@ pub(crate) struct Meter {
     /// Bytes allocated beyond what was left: an allocation cannot wait or unwind, so it is found at the next check.
     overdraft: Cell<u64>,
     metered: Cell<bool>,
+    /// More was drawn for it than it began with.
+    recharged: Cell<bool>,
+    /// Whose children's first share the numbers show, untouched, though no task has them: if the next task is such a child, it can begin with them as they are.
+    primed_for: Cell<*const Account>,
     /// Calls until others are to have a turn.
     calls_left: Cell<u32>,
 }
@@ -58,6 +62,8 @@ impl Meter {
             granted: Cell::new(Budget::UNLIMITED),
             overdraft: Cell::new(0),
             metered: Cell::new(false),
+            recharged: Cell::new(false),
+            primed_for: Cell::new(ptr::null()),
             calls_left: Cell::new(TURN_CALLS),
         }
     }
@@ -99,6 +105,41 @@ impl Meter {
         self.set_left(budget);
         self.granted.set(*budget);
         self.metered.set(true);
+        self.recharged.set(false);
+    }
+
+    /// Begins a task that may spend a child's first share of `account`.
+    #[inline(always)]
+    pub(crate) fn begin_child(&self, account: &Account) {
+        if ptr::eq(self.primed_for.get(), account) {
+            self.metered.set(true);
+        } else {
+            self.begin(account.child());
+        }
+    }
+
+    /// Ends a task of `account` that spent nothing. False if it did: then it has not ended.
+    #[inline(always)]
+    pub(crate) fn end_untouched(&self, account: &Account) -> bool {
+        let child = account.child();
+        let spent = (self.ops.get() ^ child.ops)
+            | (self.memory.get() ^ child.memory)
+            | (self.spawns.get() ^ child.spawns)
+            | (self.channel_ops.get() ^ child.channel_ops)
+            | (self.syscalls.get() ^ child.syscalls)
+            | self.overdraft.get();
+        let untouched = spent == 0 && !self.recharged.get();
+        if untouched {
+            self.metered.set(false);
+            self.primed_for.set(account);
+        }
+        untouched
+    }
+
+    /// A task begins that has no budget, and may count on these numbers: they are no child's any more.
+    #[inline(always)]
+    pub(crate) fn begin_unmetered(&self) {
+        self.primed_for.set(ptr::null());
     }
 
     /// Ends it: what goes back to where it was drawn.
@@ -129,6 +170,8 @@ impl Meter {
         self.granted.set(reading.granted);
         self.overdraft.set(reading.overdraft);
         self.metered.set(reading.metered);
+        self.recharged.set(true); // perhaps; it is only asked for what began here
+        self.primed_for.set(ptr::null());
     }
 
     /// Adds what was drawn for the task.
@@ -137,6 +180,7 @@ impl Meter {
         granted.recharge(amount);
         left.recharge(amount);
         self.granted.set(granted);
+        self.recharged.set(true);
         let repaid = self.overdraft.get().min(left.memory);
         self.overdraft.set(self.overdraft.get() - repaid);
         left.memory -= repaid;

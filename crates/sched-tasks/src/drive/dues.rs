@@ -12,7 +12,7 @@
 //! # Rejected
 //! A draw and a return for every task: a lock that all workers fight for, twice a task. With a purse the lock is taken once for many.
 
-use std::cell::Cell;
+use std::{cell::Cell, ptr};
 
 use vocab::Budget;
 
@@ -32,6 +32,10 @@ pub(super) struct Dues {
     /// The purse: what was drawn and nobody has, and what those spent who had it.
     left: Cell<Budget>,
     spent: Cell<Budget>,
+    /// Enough is left for another child.
+    is_enough: Cell<bool>,
+    /// The meter of a task that runs, if what it began with is still counted as left: most tasks end before anybody asks, and spend little or nothing.
+    lent_to: Cell<*const Meter>,
 }
 
 impl Dues {
@@ -42,13 +46,31 @@ impl Dues {
             has_purse: Cell::new(false),
             left: Cell::new(Budget::ZERO),
             spent: Cell::new(Budget::ZERO),
+            is_enough: Cell::new(false),
+            lent_to: Cell::new(ptr::null()),
         }
     }
 
-    fn take_purse(&self) -> Option<Settlement> {
+    fn take_purse(&self, account: &Account) -> Option<Settlement> {
+        self.count_loan(account);
+        self.is_enough.set(false);
         self.has_purse
             .replace(false)
             .then(|| Settlement { left: self.left.replace(Budget::ZERO), spent: self.spent.replace(Budget::ZERO) })
+    }
+
+    /// What a task began with is not left any more: it will be settled when the task ends.
+    fn count_loan(&self, account: &Account) {
+        if !self.lent_to.replace(ptr::null()).is_null() {
+            let mut left = self.left.get();
+            left.charge(account.child()).expect("it was seen to be enough");
+            self.set_left(&left, account);
+        }
+    }
+
+    fn set_left(&self, left: &Budget, account: &Account) {
+        self.left.set(*left);
+        self.is_enough.set(left.covers(account.child()));
     }
 }
 
@@ -85,7 +107,9 @@ impl Worker {
     fn report_now(&self) {
         let Some(scope) = self.dues.scope.take() else { return };
         // The purse first: after the last end was told the nursery may be gone.
-        if let (Some(purse), Some(account)) = (self.dues.take_purse(), scope.account()) {
+        if let Some(account) = scope.account()
+            && let Some(purse) = self.dues.take_purse(account)
+        {
             account.return_purse(&purse);
         }
         match self.dues.ended.replace(0) {
@@ -98,54 +122,64 @@ impl Worker {
     #[inline]
     pub(crate) fn open_meter(&self, scope: ScopeRef, account: &Account, meter: &Meter) {
         let dues = &self.dues;
-        let mut left = dues.left.get();
-        let ready = dues.has_purse.get() && !account.is_wanted();
-        if !ready || left.charge(account.child()).is_err() {
-            return self.open_meter_anew(scope, account, meter);
+        if !dues.is_enough.get() || !dues.lent_to.get().is_null() || account.is_wanted() {
+            return self.open_meter_slowly(scope, account, meter);
         }
-        dues.left.set(left);
-        meter.begin(account.child());
+        dues.lent_to.set(meter);
+        meter.begin_child(account);
     }
 
     #[inline(never)]
-    fn open_meter_anew(&self, scope: ScopeRef, account: &Account, meter: &Meter) {
+    fn open_meter_slowly(&self, scope: ScopeRef, account: &Account, meter: &Meter) {
         let dues = &self.dues;
-        if let Some(purse) = dues.take_purse() {
-            account.return_purse(&purse);
+        dues.count_loan(account); // the one before has stopped, and keeps what it has
+        if !dues.is_enough.get() || account.is_wanted() {
+            if let Some(purse) = dues.take_purse(account) {
+                account.return_purse(&purse);
+            }
+            dues.set_left(&account.draw_purse(self.shared.workers.len()), account);
+            dues.has_purse.set(true);
+            dues.scope.set(Some(scope));
         }
-        let mut purse = account.draw_purse(self.shared.workers.len());
-        let first = purse.min(account.child());
-        purse.charge(&first).expect("no more than there is");
+        if dues.is_enough.get() {
+            dues.lent_to.set(meter);
+            return meter.begin_child(account);
+        }
+        let mut left = dues.left.get();
+        let first = left.min(account.child());
+        left.charge(&first).expect("no more than there is");
+        dues.set_left(&left, account);
         meter.begin(&first);
-        dues.left.set(purse);
-        dues.has_purse.set(true);
-        dues.scope.set(Some(scope));
     }
 
     /// Takes back what the task that ends here did not spend.
     #[inline]
     pub(crate) fn close_meter(&self, scope: ScopeRef, account: &Account, meter: &Meter) {
-        let settlement = meter.end();
         let dues = &self.dues;
-        if dues.scope.get() != Some(scope) || !dues.has_purse.get() || account.is_wanted() {
-            return self.close_meter_at_once(scope, account, settlement);
+        if ptr::eq(dues.lent_to.get(), meter) {
+            if !account.is_wanted() && meter.end_untouched(account) {
+                return dues.lent_to.set(ptr::null());
+            }
+            dues.count_loan(account);
         }
-        let mut left = dues.left.get();
-        left.recharge(&settlement.left);
-        dues.left.set(left);
-        let mut spent = dues.spent.get();
-        spent.recharge(&settlement.spent);
-        dues.spent.set(spent);
+        self.close_meter_slowly(scope, account, meter.end());
     }
 
-    /// There is no purse, or somebody waits for what is in it.
-    #[cold]
-    fn close_meter_at_once(&self, scope: ScopeRef, account: &Account, settlement: Settlement) {
-        account.settle(&settlement);
-        if self.dues.scope.get() == Some(scope)
-            && let Some(purse) = self.dues.take_purse()
+    #[inline(never)]
+    fn close_meter_slowly(&self, scope: ScopeRef, account: &Account, settlement: Settlement) {
+        let dues = &self.dues;
+        if dues.scope.get() != Some(scope) || !dues.has_purse.get() {
+            return account.settle(&settlement);
+        }
+        let (mut left, mut spent) = (dues.left.get(), dues.spent.get());
+        left.recharge(&settlement.left);
+        spent.recharge(&settlement.spent);
+        dues.set_left(&left, account);
+        dues.spent.set(spent);
+        if account.is_wanted()
+            && let Some(purse) = dues.take_purse(account)
         {
-            account.return_purse(&purse);
+            account.return_purse(&purse); // somebody waits for what is in it
         }
     }
 }
