@@ -13,7 +13,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{
-            AtomicBool,
+            AtomicBool, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -42,6 +42,8 @@ const SHARE: Budget = CHILD_BUDGET.memory(64 << 10).spawns(16);
 
 /// What a nursery has to spend.
 pub(crate) struct Account {
+    /// Unlike its address, never another's.
+    serial: u64,
     /// What a child may spend without being recharged, and what it gets at first.
     limit: Budget,
     child: Budget,
@@ -158,7 +160,9 @@ impl Account {
             };
             first.set(component, limit[component].min(most));
         }
+        static ACCOUNTS: AtomicU64 = AtomicU64::new(1);
         let account = Self {
+            serial: ACCOUNTS.fetch_add(1, Relaxed),
             limit,
             child: first,
             recharge,
@@ -187,6 +191,12 @@ impl Account {
             strand.meter.begin(&account.draw(&own)); // its spawns are the pool's
         }
         Arc::new(account)
+    }
+
+    /// Its number, from 1.
+    #[inline(always)]
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
     }
 
     /// What a child gets.

@@ -6,7 +6,7 @@
 //! # Invariant
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
 
-use std::{cell::Cell, ptr};
+use std::cell::Cell;
 
 use vocab::{Budget, Shortage, UNLIMITED};
 
@@ -27,8 +27,8 @@ pub(crate) struct Meter {
     metered: Cell<bool>,
     /// More was drawn for it than it began with.
     recharged: Cell<bool>,
-    /// Whose children's first share the numbers show, untouched, though no task has them: if the next task is such a child, it can begin with them as they are.
-    primed_for: Cell<*const Account>,
+    /// Of which account's children the numbers show the first share, untouched, though no task has them: if the next task is such a child, it can begin with them as they are.
+    primed_for: Cell<u64>,
     /// Calls until others are to have a turn.
     calls_left: Cell<u32>,
 }
@@ -63,7 +63,7 @@ impl Meter {
             overdraft: Cell::new(0),
             metered: Cell::new(false),
             recharged: Cell::new(false),
-            primed_for: Cell::new(ptr::null()),
+            primed_for: Cell::new(0),
             calls_left: Cell::new(TURN_CALLS),
         }
     }
@@ -111,7 +111,7 @@ impl Meter {
     /// Begins a task that may spend a child's first share of `account`.
     #[inline(always)]
     pub(crate) fn begin_child(&self, account: &Account) {
-        if ptr::eq(self.primed_for.get(), account) {
+        if self.primed_for.get() == account.serial() {
             self.metered.set(true);
         } else {
             self.begin(account.child());
@@ -131,7 +131,7 @@ impl Meter {
         let untouched = spent == 0 && !self.recharged.get();
         if untouched {
             self.metered.set(false);
-            self.primed_for.set(account);
+            self.primed_for.set(account.serial());
         }
         untouched
     }
@@ -139,7 +139,7 @@ impl Meter {
     /// A task begins that has no budget, and may count on these numbers: they are no child's any more.
     #[inline(always)]
     pub(crate) fn begin_unmetered(&self) {
-        self.primed_for.set(ptr::null());
+        self.primed_for.set(0);
     }
 
     /// Ends it: what goes back to where it was drawn.
@@ -171,7 +171,7 @@ impl Meter {
         self.overdraft.set(reading.overdraft);
         self.metered.set(reading.metered);
         self.recharged.set(true); // perhaps; it is only asked for what began here
-        self.primed_for.set(ptr::null());
+        self.primed_for.set(0);
     }
 
     /// Adds what was drawn for the task.
