@@ -14,6 +14,8 @@
 //! | [`completion`] | one result, one reader, whichever comes first |
 //! | [`ring`] | a bounded queue for many on both sides |
 //! | [`spin`] | a lock for a few instructions |
+//! | [`stock`] | rights that are used again, and given back when many lie about |
+//! | [`vigil`] | somebody looks round while anybody is awake |
 
 pub mod completion;
 pub mod countdown;
@@ -24,7 +26,9 @@ pub mod injector;
 pub mod ring;
 pub mod seat;
 pub mod spin;
+pub mod stock;
 mod sync;
+pub mod vigil;
 
 pub use completion::{Completion, Finish};
 pub use countdown::Countdown;
@@ -35,3 +39,5 @@ pub use injector::Injector;
 pub use ring::Ring;
 pub use seat::{Delivery, Park, Seat, TIMEOUT, Ticket, TicketCell, Wake};
 pub use spin::SpinLock;
+pub use stock::Stock;
+pub use vigil::{Awake, Vigil};

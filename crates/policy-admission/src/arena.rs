@@ -12,15 +12,18 @@
 //!
 //! Holders read the word without the lock: a use that overlaps a revocation comes before or after it, and one that starts later is refused.
 //!
+//! Checked by `tests/loom/main.rs`: with either side of the word relaxed `nothing_is_granted_after_a_revocation_is_seen` fails; with a child entered
+//! below whatever its parent is, `what_is_derived_during_a_revocation_does_not_escape`.
+//!
 //! # Rejected
 //! A flag looked up along the chain of ancestors: revoking is then one store, but every spawn pays a load for each ancestor.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering::*},
-};
+use std::sync::{Arc, atomic::Ordering::*};
 
-use crate::CapId;
+use crate::{
+    CapId,
+    sync::{AtomicU32, or_planted},
+};
 
 /// No generation before this: the number of a name is never zero.
 const FIRST: u32 = 1;
@@ -63,7 +66,8 @@ impl Arena {
 
     /// Enters one below `parent`, at the top without; `None` if the parent is not alive.
     pub(crate) fn enter(&mut self, parent: Option<CapId>) -> Option<(CapId, Arc<AtomicU32>)> {
-        if parent.is_some_and(|parent| !self.is_alive(parent)) {
+        let is_gone = |parent| !or_planted!(self.is_alive(parent), "enter-without-look" => true);
+        if parent.is_some_and(is_gone) {
             return None;
         }
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -152,7 +156,8 @@ impl Arena {
         self.live -= 1;
         self.slots[slot as usize].occupied = false;
         // Pairs with the Acquire in `Node::is_alive`: who is refused sees what was done before the revocation.
-        let next = self.slots[slot as usize].word.fetch_add(1, Release) + 1;
+        let release = or_planted!(Release, "vacate-relaxed" => Relaxed);
+        let next = self.slots[slot as usize].word.fetch_add(1, release) + 1;
         if next != LAST {
             self.free.push(slot);
         }

@@ -9,7 +9,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     arena::Arena,
     audit::AuditLog,
     node::{Apart, Node},
+    sync::{Mutex, MutexGuard},
 };
 
 /// Grants, revokes, and remembers. A clone is the same ledger.
@@ -60,7 +61,7 @@ impl Ledger {
 
     /// An empty one whose log keeps so many records: the last half of them of grants and revocations, the other half of refusals.
     pub fn with_audit(capacity: usize) -> Self {
-        Self(Arc::new(Inner { arena: Mutex::default(), log: AuditLog::new(capacity) }))
+        Self(Arc::new(Inner { arena: Mutex::new(Arena::default()), log: AuditLog::new(capacity) }))
     }
 
     /// Makes a capability from nothing. It may be delegated unless the grant says otherwise.

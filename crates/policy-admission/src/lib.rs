@@ -45,6 +45,7 @@ mod ledger;
 mod node;
 mod permits;
 mod profile;
+mod sync;
 mod terms;
 
 pub use audit::{AuditEvent, AuditRecord, AuditTotals};

@@ -4,9 +4,11 @@
 //! Terms grant nothing: anybody may write any. Only a [`Ledger`](crate::Ledger) turns the first into a capability, and every later
 //! one is a [`meet`](Terms::meet), which is within both of what it was made from.
 
-use std::{fmt, sync::atomic::AtomicU64};
+use std::fmt;
 
 use vocab::{Budget, Component, UNLIMITED};
+
+use crate::sync::AtomicU64;
 
 /// The four kinds of capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +50,7 @@ pub trait Terms: sealed::Counted + Copy + PartialEq + fmt::Debug + Send + Sync +
 }
 
 pub(crate) mod sealed {
-    use super::AtomicU64;
+    use crate::sync::AtomicU64;
 
     /// How use is counted: so many counters, each with a limit. One without a limit is not counted.
     pub trait Counted {

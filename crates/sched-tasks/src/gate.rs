@@ -5,19 +5,17 @@
 //! given back only after its task ended.
 //!
 //! # Why it holds
-//! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. `taken` are all permits the nursery has;
-//! of them `spare` counts those whose task has ended, and only those are reused or given back. What was paid and not used goes back when the nursery ends.
+//! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. The permits the nursery has lie in a
+//! `mech_sync::stock`, which has a model: only those whose task has ended, or did not start, are reused or given back. What was paid and not used goes back when the
+//! nursery ends; by then every task has ended, and told the gate before it told the nursery, so nobody else touches the stock.
 //!
 //! # Rejected
 //! A permit and a spawn for each task: three contended counters a task. The price of paying ahead is that of many nurseries under one capability each may keep a
 //! sixty-fourth of what is left, and that much earlier another is refused.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use mech_sync::SpinLock;
+use mech_sync::Stock;
 use policy_admission::{CapError, CapSpawn, Lease, TaskPermits};
 use vocab::{Budget, Component, Shortage};
 
@@ -41,11 +39,7 @@ pub(crate) struct Gate {
 /// What the nursery has of its capability.
 struct Permits {
     lease: Lease<CapSpawn>,
-    taken: SpinLock<TaskPermits>,
-    /// Permits among them whose tasks have ended.
-    spare: AtomicU64,
-    /// So many may stay spare.
-    keep: AtomicU64,
+    taken: Stock<TaskPermits>,
 }
 
 impl Gate {
@@ -70,9 +64,7 @@ impl Gate {
             paid: AtomicU64::new(0),
             permits: lease.map(|lease| Permits {
                 lease: lease.clone(),
-                taken: SpinLock::new(TaskPermits::empty(lease)),
-                spare: AtomicU64::new(0),
-                keep: AtomicU64::new(0),
+                taken: Stock::new(TaskPermits::empty(lease)),
             }),
             closed,
         })
@@ -139,11 +131,8 @@ impl Gate {
             account.refund(&Budget::ZERO.spawns(unused));
         }
         if let Some(permits) = &self.permits {
-            let mut taken = permits.taken.lock();
-            let all = taken.count();
-            let all = taken.split(all);
-            drop(taken); // not under the lock: it walks the capabilities above
-            drop(all);
+            let all = permits.taken.close(|taken| taken.split(taken.count()));
+            drop(all); // not under the lock: it walks the capabilities above
         }
     }
 }
@@ -154,33 +143,20 @@ const MOST_AHEAD: u64 = 64;
 impl Permits {
     /// One to `want` permits: spare ones, or new ones.
     fn take(&self, want: u64) -> Result<u64, CapError> {
-        let spare = self.spare.fetch_update(AcqRel, Acquire, |spare| (spare > 0).then(|| spare - spare.min(want)));
-        if let Ok(spare) = spare {
-            return Ok(spare.min(want));
+        if let Some(spare) = self.taken.reuse(want) {
+            return Ok(spare);
         }
         let more = self.lease.take_tasks(want)?;
         let count = more.count();
-        self.taken.lock().merge(more);
-        self.keep.store(self.lease.batch() - 1, Relaxed);
+        self.taken.add(self.lease.batch() - 1, |taken| taken.merge(more));
         Ok(count)
     }
 
     /// Their tasks ended, or did not start.
     #[inline]
     fn ended(&self, tasks: u64) {
-        let spare = self.spare.fetch_add(tasks, AcqRel) + tasks;
-        if spare > self.keep.load(Relaxed) {
-            self.give_back();
-        }
-    }
-
-    #[inline(never)]
-    fn give_back(&self) {
-        let spare = self.spare.swap(0, AcqRel);
-        if spare > 0 {
-            let given = self.taken.lock().split(spare);
-            drop(given);
-        }
+        let too_many = self.taken.ended(tasks, TaskPermits::split);
+        drop(too_many); // not under the lock
     }
 }
 

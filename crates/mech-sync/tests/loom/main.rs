@@ -25,8 +25,8 @@ use loom::{
     thread,
 };
 use mech_sync::{
-    Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal, Stealer, TIMEOUT,
-    Ticket, Wake,
+    Awake, Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal, Stealer,
+    Stock, TIMEOUT, Ticket, Vigil, Wake,
 };
 
 /// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
@@ -131,3 +131,7 @@ mod completion;
 mod spin;
 
 mod ring;
+
+mod stock;
+
+mod vigil;

@@ -1,4 +1,5 @@
-//! Nobody gets more than was granted.
+//! Nobody gets more than was granted. Interleavings are in `tests/loom/`.
+#![cfg(not(loom))]
 
 mod audit;
 mod authority_model;

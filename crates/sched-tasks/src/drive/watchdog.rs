@@ -8,9 +8,8 @@
 //! What a stuck worker has not started, others can take.
 //!
 //! # Why they hold
-//! A worker that wakes does *say so, fence, read `armed`*. A look that finds all asleep does *clear `armed`, fence, look at all again*. Two SeqCst fences have one
-//! order: one of the two sees the other, and sets the alarm. Whoever stops takes the name off the plate or puts another there; and time counts only from look
-//! to look, at most twice the usual, so a process that was halted accuses nobody.
+//! When a look is due is `mech_sync::vigil`'s affair, which has a model; whoever it tells to sets the alarm at once. Whoever stops takes the name off the plate or
+//! puts another there; and time counts only from look to look, at most twice the usual, so a process that was halted accuses nobody.
 //!
 //! Unstarted tasks can be stolen anyway, unless those who may steal are stuck themselves; and futures that yielded stand in a line that only their worker serves.
 //! The look moves both into the shared queue, where everybody takes. Started fibers cannot move: they are counted.
@@ -25,16 +24,12 @@ use std::{
     panic::{AssertUnwindSafe, Location, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64, AtomicUsize,
-            Ordering::{Relaxed, SeqCst},
-            fence,
-        },
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
-use mech_sync::{Steal, Stealer};
+use mech_sync::{Awake, Steal, Stealer, Vigil};
 use vocab::TaskId;
 
 use super::{clock::Alarm, shared::Shared, stats};
@@ -111,7 +106,7 @@ pub(crate) struct Watched {
     ready: AtomicUsize,
     /// The watchdog's question; a checkpoint takes it back.
     asked: AtomicBool,
-    awake: AtomicBool,
+    awake: Awake,
 }
 
 impl Watched {
@@ -143,7 +138,7 @@ impl Watched {
 
     /// The worker is about to sleep.
     pub(super) fn rest(&self) {
-        self.awake.store(false, Relaxed);
+        self.awake.rest();
     }
 }
 
@@ -153,8 +148,7 @@ pub(crate) struct Watchdog {
     /// How long a task may take; none: nobody watches.
     limit: Option<Duration>,
     hook: Hook,
-    /// A look is due.
-    armed: AtomicBool,
+    vigil: Vigil,
     pub(super) looks: AtomicU64,
     state: Mutex<State>,
 }
@@ -233,7 +227,7 @@ impl Watchdog {
         Self {
             limit: limit.map(|limit| limit.max(LIMIT_MIN)),
             hook,
-            armed: AtomicBool::new(false),
+            vigil: Vigil::new(),
             looks: AtomicU64::new(0),
             state: Mutex::new(State { suspects: vec![Suspect::FRESH; workers], ..State::default() }),
         }
@@ -251,37 +245,25 @@ impl Watchdog {
     /// A worker has something to do: from now on it is watched.
     #[inline(always)]
     pub(super) fn attend(&self, watched: &Watched, shared: &'static Shared) {
-        if !watched.awake.load(Relaxed) {
-            self.wake(watched, shared);
+        if self.vigil.attend(&watched.awake) {
+            self.set_alarm(shared);
         }
     }
 
     #[cold]
-    fn wake(&self, watched: &Watched, shared: &'static Shared) {
-        watched.awake.store(true, Relaxed);
-        fence(SeqCst); // pairs with the fence in `rest_or_go_on`
-        if !self.armed.load(Relaxed) {
-            self.arm(shared);
-        }
-    }
-
-    fn arm(&self, shared: &'static Shared) {
-        if let Some(limit) = self.limit
-            && !self.armed.swap(true, Relaxed)
-        {
+    fn set_alarm(&self, shared: &'static Shared) {
+        if let Some(limit) = self.limit {
             shared.clock.set(limit / LOOKS, Alarm::Look(shared));
         }
     }
 
     /// Sets the next alarm, unless all sleep.
     fn rest_or_go_on(&self, shared: &'static Shared) {
-        let any_awake = || shared.workers.iter().any(|worker| worker.watch.awake.load(Relaxed));
-        self.armed.store(false, Relaxed);
-        fence(SeqCst); // pairs with the fence in `wake`
-        if any_awake() {
-            self.arm(shared);
+        if self.vigil.go_on(shared.workers.iter().map(|worker| &worker.watch.awake)) {
+            self.set_alarm(shared);
         } else {
-            self.lock().last_look = None; // the next time begins with the next look
+            // The next time begins with the next look. One who woke just now may have set its alarm: then a quarter of the time is forgiven.
+            self.lock().last_look = None;
         }
     }
 

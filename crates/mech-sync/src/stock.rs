@@ -1,0 +1,110 @@
+//! Rights that are got in bulk, used again, and given back when many lie about.
+//!
+//! Room: mechanism. Knows numbers and a pile; knows nothing of what a right allows, or whence it comes.
+//!
+//! # Invariant
+//! A right that is in use is never given back or used twice, and none is lost: the pile holds those in use, those that are spare, and nothing
+//! else but what a thread has claimed and is just moving.
+//!
+//! # Why it holds
+//! The pile changes under its lock only. `spare` says how many of it nobody uses, and is raised only after a use has ended; and who uses a
+//! right got it from the pile, or after putting it there. So `spare` never says more than the pile has. Whoever lowers `spare`, by
+//! one RMW, has claimed that many and no other: [`reuse`](Stock::reuse) to use them, [`ended`](Stock::ended) to take them off the pile.
+//!
+//! Raising `spare` is a Release and lowering it an Acquire: who claims a right sees its last use ended, and the pile with that right in it.
+//!
+//! `keep` only says when it is worth giving back. Read late, it costs a little room.
+//!
+//! # Rejected
+//! One lock for all: every end of a task would take it. Counters without a pile: then the right is a bare number, which could be given back twice.
+//!
+//! Checked by `tests/loom/stock.rs`: with `spare` lowered in two steps, by either side, `a_right_in_use_is_not_given_back_and_none_is_lost` fails;
+//! with either ordering relaxed, `who_reuses_a_right_sees_its_last_use_ended`.
+
+use crate::{
+    SpinLock,
+    sync::{
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+        or_planted,
+    },
+};
+
+/// A pile of rights, and how many of them nobody uses.
+#[derive(Debug)]
+pub struct Stock<P> {
+    pile: SpinLock<P>,
+    spare: AtomicU64,
+    /// So many may stay spare.
+    keep: AtomicU64,
+}
+
+impl<P> Stock<P> {
+    /// An empty pile, of which nothing is kept.
+    pub fn new(empty: P) -> Self {
+        Self { pile: SpinLock::new(empty), spare: AtomicU64::new(0), keep: AtomicU64::new(0) }
+    }
+
+    /// One to `want` rights that nobody uses; none if there is none.
+    pub fn reuse(&self, want: u64) -> Option<u64> {
+        let acquire = or_planted!(Acquire, "reuse-without-acquire" => Relaxed);
+        let spare = or_planted!(
+            self.spare.fetch_update(acquire, Relaxed, |spare| (spare > 0).then(|| spare - spare.min(want))).ok(),
+            "reuse-in-two-steps" => {
+                let spare = self.spare.load(Acquire);
+                self.spare.store(spare - spare.min(want), Release);
+                Some(spare).filter(|&spare| spare > 0)
+            }
+        );
+        Some(spare?.min(want))
+    }
+
+    /// Puts new rights on the pile, whose users are the caller's affair. From now on `keep` may stay spare.
+    ///
+    /// ```
+    /// use mech_sync::Stock;
+    ///
+    /// let stock = Stock::new(0);
+    /// stock.add(1, |pile| *pile += 3); // three are in use
+    /// let take_off = |pile: &mut u64, count: u64| {
+    ///     *pile -= count;
+    ///     count
+    /// };
+    /// assert_eq!(stock.ended(1, take_off), None); // one is kept
+    /// assert_eq!(stock.reuse(9), Some(1));
+    /// assert_eq!(stock.ended(2, take_off), Some(2)); // two would be too many
+    /// assert_eq!(stock.close(|pile| *pile), 1); // still in use
+    /// ```
+    pub fn add(&self, keep: u64, merge: impl FnOnce(&mut P)) {
+        merge(&mut self.pile.lock());
+        self.keep.store(keep, Relaxed);
+    }
+
+    /// So many uses ended, or did not begin. If more than may be kept are spare now, all that are spare come off the pile: `split` takes
+    /// that many from it, under the lock, and what it returns is given back by the caller, outside.
+    #[inline]
+    #[must_use = "what came off the pile must be given back"]
+    pub fn ended<R>(&self, uses: u64, split: impl FnOnce(&mut P, u64) -> R) -> Option<R> {
+        let release = or_planted!(Release, "ended-relaxed" => Relaxed);
+        let spare = self.spare.fetch_add(uses, release) + uses;
+        if spare > self.keep.load(Relaxed) { self.take_off(split) } else { None }
+    }
+
+    #[inline(never)]
+    fn take_off<R>(&self, split: impl FnOnce(&mut P, u64) -> R) -> Option<R> {
+        let spare = or_planted!(self.spare.swap(0, Acquire), "take-off-in-two-steps" => {
+            let spare = self.spare.load(Acquire);
+            self.spare.store(0, Release);
+            spare
+        });
+        (spare > 0).then(|| split(&mut self.pile.lock(), spare))
+    }
+
+    /// Everything has ended, and nobody else is here: `split` takes what is left off the pile.
+    pub fn close<R>(&self, split: impl FnOnce(&mut P) -> R) -> R {
+        self.spare.store(0, Relaxed);
+        split(&mut self.pile.lock())
+    }
+}
