@@ -11,7 +11,7 @@ use bursar::{
     sync::{Mutex, oneshot},
 };
 
-use crate::tenant::Tenant;
+use crate::{tenant::Tenant, work::Work};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attack {
@@ -104,9 +104,9 @@ pub(crate) struct Record {
     pub(crate) longest: Duration,
     /// What the first one was told.
     pub(crate) told: Option<String>,
-    /// Units a second that the innocents did meanwhile, and just before and after.
-    pub(crate) beside: Option<f64>,
-    pub(crate) without: Option<f64>,
+    /// What the innocents did meanwhile, and in the pauses between.
+    pub(crate) beside: Work,
+    pub(crate) without: Work,
 }
 
 pub(crate) type Records = Mutex<[Record; Attack::ALL.len()]>;
@@ -131,7 +131,7 @@ pub(crate) fn host(tenant: &Tenant, orders: Receiver<Order>, records: &Records) 
                 Ok(()) => record.succeeded += 1,
                 Err(error) => {
                     *record.endings.entry(error.reason().name()).or_default() += 1;
-                    record.told.get_or_insert_with(|| error.to_string());
+                    record.told.get_or_insert_with(|| error.reason().to_string());
                 }
             }
             if Instant::now() >= until {

@@ -2,14 +2,16 @@
 //!
 //! Every tenant lives in a nursery of its own, with a capability that was narrowed from one root: so many tasks at a time, each with so much to spend. One of them
 //! tries an endless loop, a fork bomb, an allocation bomb, floods of messages and system calls, and a forged capability. Each time it is stopped by name and started
-//! again, and in the end its capability is revoked. What it costs the others is measured: a while with the attack, a while before and after without.
+//! again, and in the end its capability is revoked. What it costs the others is measured, with and without the attack in turns.
 
 mod hostile;
 mod table;
 mod tenant;
+mod work;
 
 use std::{
     error::Error,
+    fmt,
     process::ExitCode,
     sync::atomic::{
         AtomicBool,
@@ -25,9 +27,10 @@ use bursar::{
 };
 
 use self::{
-    hostile::{Attack, Order, Records},
-    table::{Ink, Screen, Speed, grouped, paint, table},
+    hostile::{Attack, Order, Record, Records},
+    table::{Ink, Screen, grouped, paint, table},
     tenant::{TASKS_MAX, Tenant},
+    work::{Clock, Work},
 };
 
 /// Charges every allocation to the task that makes it. Without this line, memory is not limited.
@@ -49,6 +52,32 @@ usage: tenants [--tenants N] [--seconds N]
   --help        this text
 
 Ctrl-C ends it with the table so far.";
+
+/// How often calm and attack take turns, for each kind of attack.
+const ROUNDS: u32 = 4;
+/// How many turns it takes until all are there and at work.
+const MOVING_IN: u32 = 6;
+
+/// What the evening brought, besides the records.
+#[derive(Default)]
+struct Evening {
+    /// Units a second, every time it was calm.
+    calm: Vec<f64>,
+    /// Memory before the first attack.
+    resident_mib: Option<f64>,
+}
+
+/// Ctrl-C was pressed.
+#[derive(Debug)]
+struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped by Ctrl-C")
+    }
+}
+
+impl Error for Stopped {}
 
 pub(crate) struct House {
     ledger: Ledger,
@@ -79,77 +108,84 @@ impl House {
         self.innocents().map(|tenant| tenant.units.load(Relaxed)).sum()
     }
 
-    /// None where there is no `/proc`.
-    fn resident_mib(&self) -> Option<f64> {
-        let status = std::fs::read_to_string("/proc/self/status").ok()?;
-        let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        Some(value.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
-    }
-
-    /// Watches for a while, and says how many units the innocents did a second. None if there was Ctrl-C.
-    fn watch(&self, screen: &Screen, what: &str, time: Duration) -> Option<f64> {
-        let (until, whole) = (Instant::now() + time, Speed::from_now(self));
-        let mut frame = Speed::from_now(self);
+    /// Watches for a while, and says what the innocents did meanwhile.
+    fn watch(&self, screen: &Screen, what: &str, time: Duration) -> Result<Work, Stopped> {
+        let (until, whole) = (Instant::now() + time, Clock::start(self));
+        let mut frame = Clock::start(self);
         while Instant::now() < until {
             sleep(FRAME.min(until.saturating_duration_since(Instant::now()))); // a plain thread sleeps here, not a task
             if STOP.load(SeqCst) {
-                return None;
+                return Err(Stopped);
             }
             if screen.is_live() {
-                screen.show(&table(self, what, frame.units_per_second(self)));
-                frame = Speed::from_now(self);
+                screen.show(&table(self, what, frame.work(self).units_per_second()));
+                frame = Clock::start(self);
             }
         }
-        Some(whole.units_per_second(self))
+        Ok(whole.work(self))
     }
 
     /// The whole evening. Ends early, and well, by Ctrl-C.
-    fn play(&self, runtime: &Runtime, screen: &Screen, length: Duration) -> Result<Vec<f64>, TaskError> {
+    fn play(&self, runtime: &Runtime, screen: &Screen, length: Duration) -> Result<Evening, TaskError> {
+        let mut evening = Evening::default();
         let attacks = &Attack::ALL[..Attack::ALL.len() - 1]; // the last needs no time of its own
-        let slot = length / (2 * attacks.len() as u32 + 2);
-        let mut calm = Vec::new();
+        let slot = length / (2 * ROUNDS * attacks.len() as u32 + MOVING_IN);
         runtime.nursery(|n| {
-            for tenant in self.innocents() {
-                n.task().name(&*tenant.name).try_spawn(|| tenant.serve());
-            }
             let (orders, to_obey) = channel(1);
             let hostile = &self.tenants[self.hostile];
-            n.task().name("hostile").spawn(move || hostile::host(hostile, to_obey, &self.records));
-            // From here on this thread directs and draws. What it does takes nothing from the workers but CPU time.
-            let attack = |attack: Attack, until: Instant| {
-                let (done, ended) = oneshot::channel();
-                orders.send(Order { attack, until, done }).map(|()| ended)
-            };
-            let mut evening = || -> Result<Option<()>, TaskError> {
-                let Some(_) = self.watch(screen, "warming up", slot) else { return Ok(None) };
-                let Some(rate) = self.watch(screen, "calm", slot) else { return Ok(None) };
-                calm.push(rate);
-                for (at, &kind) in attacks.iter().enumerate() {
-                    let ended = attack(kind, Instant::now() + slot)?;
-                    let Some(beside) = self.watch(screen, kind.name(), slot) else { return Ok(None) };
-                    ended.recv()?; // the last attempt is over: what follows is calm again
-                    if !screen.is_live() && at % 2 == 0 {
-                        screen.show(&table(self, kind.name(), beside));
+            // From here on this thread directs and draws; what it takes from the workers is CPU time only.
+            let mut direct = || -> Result<(), TaskError> {
+                // One after the other. A started fiber stays on its worker: if all came at once, the first worker to wake would take most of them, and keep them.
+                for (index, tenant) in self.tenants.iter().enumerate() {
+                    if index == self.hostile {
+                        let to_obey = to_obey.clone();
+                        n.task().name("hostile").spawn(move || hostile::host(hostile, to_obey, &self.records));
+                    } else {
+                        n.task().name(&*tenant.name).try_spawn(|| tenant.serve());
                     }
-                    let Some(after) = self.watch(screen, "calm", slot) else { return Ok(None) };
-                    let record = &mut self.records.lock()[kind as usize];
-                    record.beside = Some(beside);
-                    record.without = Some((calm[calm.len() - 1] + after) / 2.0);
-                    calm.push(after);
+                    self.watch(screen, "moving in", slot * (MOVING_IN - 1) / self.tenants.len() as u32)?;
+                }
+                self.watch(screen, "warming up", slot)?;
+                evening.resident_mib = resident_mib("VmRSS:");
+                let attack = |attack: Attack, until: Instant| -> Result<(), TaskError> {
+                    let (done, ended) = oneshot::channel();
+                    orders.send(Order { attack, until, done })?;
+                    let watched = self.watch(screen, attack.name(), until.saturating_duration_since(Instant::now()));
+                    ended.recv()?; // the last attempt is over: what follows is calm again
+                    Ok(watched.map(drop)?)
+                };
+                for (at, &kind) in attacks.iter().enumerate() {
+                    // In turns, and short ones: what else the machine does meanwhile falls on both alike.
+                    for _ in 0..ROUNDS {
+                        let calm = self.watch(screen, "calm", slot)?;
+                        let clock = Clock::start(self);
+                        attack(kind, Instant::now() + slot)?;
+                        let record = &mut self.records.lock()[kind as usize];
+                        record.without += calm;
+                        record.beside += clock.work(self);
+                        evening.calm.push(calm.units_per_second());
+                    }
+                    if !screen.is_live() && at % 3 == 0 {
+                        let beside = self.records.lock()[kind as usize].beside;
+                        screen.show(&table(self, kind.name(), beside.units_per_second()));
+                    }
                 }
                 hostile.cap.revoke();
-                attack(Attack::AfterRevocation, Instant::now())?.recv()?;
-                Ok(Some(()))
+                attack(Attack::AfterRevocation, Instant::now())
             };
-            evening()?;
-            n.dismiss(); // everybody goes home
-            Ok(())
+            match direct() {
+                Err(error) if error.downcast_ref::<Stopped>().is_none() => Err(error),
+                _ => {
+                    n.dismiss(); // everybody goes home
+                    Ok(())
+                }
+            }
         })?;
-        Ok(calm)
+        Ok(evening)
     }
 
     /// Measured numbers, and nothing else.
-    fn verdict(&self, calm: &[f64]) -> Result<(), String> {
+    fn verdict(&self, evening: &Evening) -> Result<(), String> {
         println!("{}", paint(Ink::Bold, "What the hostile tenant was told the first time"));
         let records = self.records.lock();
         for (attack, record) in Attack::ALL.iter().zip(&*records) {
@@ -158,21 +194,32 @@ impl House {
             }
         }
         println!("\n{}", paint(Ink::Bold, "Verdict"));
-        let pairs: Vec<_> = records.iter().filter_map(|record| record.beside.zip(record.without)).collect();
-        if let (Some(least), Some(most)) =
-            (calm.iter().copied().reduce(f64::min), calm.iter().copied().reduce(f64::max))
-        {
-            println!("  calm alone varied from {} to {} units/s", grouped(least), grouped(most));
-        }
-        if !pairs.is_empty() {
-            let count = pairs.len() as f64;
-            let (beside, without) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let sum = |part: fn(&Record) -> Work| {
+            records.iter().map(part).fold(Work::default(), |mut sum, work| {
+                sum += work;
+                sum
+            })
+        };
+        let (without, beside) = (sum(|record| record.without), sum(|record| record.beside));
+        if without.seconds > 0.0 {
+            let (without, beside) = (without.units_per_second(), beside.units_per_second());
             println!(
                 "  innocents: {} units/s without the hostile tenant, {} beside it: {:.1} %",
-                grouped(without / count),
-                grouped(beside / count),
+                grouped(without),
+                grouped(beside),
                 beside / without * 100.0
             );
+        }
+        if let (Some(least), Some(most)) =
+            (evening.calm.iter().copied().reduce(f64::min), evening.calm.iter().copied().reduce(f64::max))
+        {
+            let (times, least, most) = (evening.calm.len(), grouped(least), grouped(most));
+            println!("  without it {times} times were measured: the slowest {least} units/s, the fastest {most}");
+        }
+        if let (Some(before), Some(peak), Some(now)) =
+            (evening.resident_mib, resident_mib("VmHWM:"), resident_mib("VmRSS:"))
+        {
+            println!("  memory: {before:.1} MiB before the first attack, {peak:.1} at the highest, {now:.1} now");
         }
         if let Some(record) = self.ledger.audit().last() {
             println!("  last line of the audit log: {record}");
@@ -186,6 +233,13 @@ impl House {
     }
 }
 
+/// A line of what the system says about this process. None where there is no `/proc`.
+fn resident_mib(line: &str) -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let value = status.lines().find_map(|text| text.strip_prefix(line))?;
+    Some(value.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
+}
+
 fn run(tenants: usize, seconds: u64) -> Result<(), Box<dyn Error>> {
     ctrlc::set_handler(|| {
         if STOP.swap(true, SeqCst) {
@@ -196,13 +250,13 @@ fn run(tenants: usize, seconds: u64) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::builder().name("tenants").ledger(&ledger).build()?;
     let house = House::new(tenants, ledger, runtime.workers())?;
     let screen = Screen::open();
-    let whole = Speed::from_now(&house);
-    let calm = house.play(&runtime, &screen, Duration::from_secs(seconds))?;
-    let units_per_second = whole.units_per_second(&house);
+    let clock = Clock::start(&house);
+    let evening = house.play(&runtime, &screen, Duration::from_secs(seconds))?;
+    let work = clock.work(&house);
     drop(screen);
     let how = if STOP.load(SeqCst) { "ended by Ctrl-C" } else { "the end" };
-    println!("{}", table(&house, how, units_per_second));
-    Ok(house.verdict(&calm)?)
+    println!("{}", table(&house, how, work.units_per_second()));
+    Ok(house.verdict(&evening)?)
 }
 
 fn arguments() -> Result<Option<(usize, u64)>, String> {

@@ -4,12 +4,12 @@ use std::{
     fmt::Write as _,
     io::{IsTerminal, Write as _, stdout},
     sync::atomic::Ordering::Relaxed,
-    time::Instant,
 };
 
 use crate::{
     House,
     hostile::Attack,
+    resident_mib,
     tenant::{Tenant, Trade},
 };
 
@@ -92,12 +92,12 @@ pub(crate) fn table(house: &House, now: &str, units_per_second: f64) -> String {
     let mut text = String::new();
     let seconds = house.begun.elapsed().as_secs_f64();
     let title = format!("{} tenants on {} workers, after {seconds:.1} s: {now}", house.tenants.len(), house.workers);
-    let memory = house.resident_mib().map_or("unknown".into(), |mib| format!("{mib:.1} MiB"));
+    let memory = resident_mib("VmRSS:").map_or("unknown".into(), |mib| format!("{mib:.1} MiB"));
     let refusals = house.ledger.audit_totals().refusals() as f64;
     let _ = writeln!(text, "{}", paint(Ink::Bold, title));
     let _ = writeln!(
         text,
-        "  {} units/s, {} permits to run in use, {memory} resident, {} refusals in the audit log\n",
+        "  {} units/s, {} task permits in use, {memory} resident, {} refusals in the audit log\n",
         grouped(units_per_second),
         house.root.tasks_in_use(),
         grouped(refusals)
@@ -115,9 +115,9 @@ fn hostile(text: &mut String, house: &House) {
     let _ = writeln!(text, "{}", paint(Ink::Bold, head));
     let records = house.records.lock();
     for (attack, record) in Attack::ALL.iter().zip(&*records) {
-        let keep = match (record.beside, record.without) {
-            (Some(beside), Some(without)) => format!("{:.1} %", beside / without * 100.0),
-            _ => String::new(),
+        let keep = match record.without.seconds {
+            0.0 => String::new(),
+            _ => format!("{:.1} %", record.beside.units_per_second() / record.without.units_per_second() * 100.0),
         };
         let mut endings: Vec<_> = record.endings.iter().map(|(name, times)| (*times, *name)).collect();
         endings.sort_unstable_by(|a, b| b.cmp(a));
@@ -158,20 +158,4 @@ fn tenants(text: &mut String, house: &House, seconds: f64) {
     };
     let _ = writeln!(text, "  {:18}{}", "most of all", some(&mut all.iter()));
     let _ = writeln!(text, "  {:18}{}", "least of all", some(&mut all.iter().rev()));
-}
-
-/// How fast things go since the last look.
-pub(crate) struct Speed {
-    at: Instant,
-    units: u64,
-}
-
-impl Speed {
-    pub(crate) fn from_now(house: &House) -> Self {
-        Self { at: Instant::now(), units: house.units() }
-    }
-
-    pub(crate) fn units_per_second(&self, house: &House) -> f64 {
-        (house.units() - self.units) as f64 / self.at.elapsed().as_secs_f64().max(1e-9)
-    }
 }
