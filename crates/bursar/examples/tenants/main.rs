@@ -40,7 +40,8 @@ static MEMORY: BudgetedAlloc = BudgetedAlloc::system();
 /// Somebody pressed Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-const FRAME: Duration = Duration::from_millis(100);
+/// How soon Ctrl-C is noticed.
+const LOOK: Duration = Duration::from_millis(50);
 const HOSTILE: usize = 66;
 const USAGE: &str = "\
 Runs many tenants in one process, of which one is hostile, and shows what that costs the others.
@@ -110,19 +111,15 @@ impl House {
 
     /// Watches for a while, and says what the innocents did meanwhile.
     fn watch(&self, screen: &Screen, what: &str, time: Duration) -> Result<Work, Stopped> {
-        let (until, whole) = (Instant::now() + time, Clock::start(self));
-        let mut frame = Clock::start(self);
+        let (until, clock) = (Instant::now() + time, Clock::start(self));
         while Instant::now() < until {
-            sleep(FRAME.min(until.saturating_duration_since(Instant::now()))); // a plain thread sleeps here, not a task
+            sleep(LOOK.min(until.saturating_duration_since(Instant::now()))); // a plain thread sleeps here, not a task
             if STOP.load(SeqCst) {
                 return Err(Stopped);
             }
-            if screen.is_live() {
-                screen.show(&table(self, what, frame.work(self).units_per_second()));
-                frame = Clock::start(self);
-            }
+            screen.refresh(self, what);
         }
-        Ok(whole.work(self))
+        Ok(clock.work(self))
     }
 
     /// The whole evening. Ends early, and well, by Ctrl-C.
@@ -165,9 +162,8 @@ impl House {
                         record.beside += clock.work(self);
                         evening.calm.push(calm.units_per_second());
                     }
-                    if !screen.is_live() && at % 3 == 0 {
-                        let beside = self.records.lock()[kind as usize].beside;
-                        screen.show(&table(self, kind.name(), beside.units_per_second()));
+                    if at % 3 == 0 {
+                        screen.snapshot(self, kind.name());
                     }
                 }
                 hostile.cap.revoke();
@@ -249,7 +245,7 @@ fn run(tenants: usize, seconds: u64) -> Result<(), Box<dyn Error>> {
     let ledger = Ledger::new();
     let runtime = Runtime::builder().name("tenants").ledger(&ledger).build()?;
     let house = House::new(tenants, ledger, runtime.workers())?;
-    let screen = Screen::open();
+    let screen = Screen::open(&house);
     let clock = Clock::start(&house);
     let evening = house.play(&runtime, &screen, Duration::from_secs(seconds))?;
     let work = clock.work(&house);

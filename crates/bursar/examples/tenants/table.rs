@@ -1,9 +1,11 @@
 //! What is seen: a table that is drawn over itself on a terminal, and one after the other elsewhere.
 
 use std::{
+    cell::RefCell,
     fmt::Write as _,
     io::{IsTerminal, Write as _, stdout},
     sync::atomic::Ordering::Relaxed,
+    time::Duration,
 };
 
 use crate::{
@@ -11,29 +13,40 @@ use crate::{
     hostile::Attack,
     resident_mib,
     tenant::{Tenant, Trade},
+    work::Clock,
 };
 
 /// A screen of its own, on a terminal; what was there before comes back when it is dropped.
 pub(crate) struct Screen {
     live: bool,
+    /// Since the last picture.
+    frame: RefCell<Clock>,
 }
 
+/// Ten pictures a second.
+const FRAME: Duration = Duration::from_millis(100);
+
 impl Screen {
-    pub(crate) fn open() -> Self {
-        let screen = Self { live: stdout().is_terminal() };
+    pub(crate) fn open(house: &House) -> Self {
+        let screen = Self { live: stdout().is_terminal(), frame: RefCell::new(Clock::start(house)) };
         screen.control("\x1b[?1049h\x1b[?25l\x1b[?7l"); // another page, no cursor, long lines are cut
         screen
     }
 
-    pub(crate) fn is_live(&self) -> bool {
-        self.live
+    /// Draws, if there is a terminal and it is time.
+    pub(crate) fn refresh(&self, house: &House, what: &str) {
+        let mut frame = self.frame.borrow_mut();
+        if self.live && frame.elapsed() >= FRAME {
+            let table = table(house, what, frame.work(house).units_per_second());
+            self.control(&format!("\x1b[H{}\x1b[J", table.trim_end().replace('\n', "\x1b[K\n")));
+            *frame = Clock::start(house);
+        }
     }
 
-    pub(crate) fn show(&self, table: &str) {
-        if self.live {
-            self.control(&format!("\x1b[H{}\x1b[J", table.trim_end().replace('\n', "\x1b[K\n")));
-        } else {
-            println!("{table}");
+    /// Prints, if there is none: a table that stays.
+    pub(crate) fn snapshot(&self, house: &House, what: &str) {
+        if !self.live {
+            println!("{}", table(house, what, self.frame.replace(Clock::start(house)).work(house).units_per_second()));
         }
     }
 
@@ -140,8 +153,8 @@ fn hostile(text: &mut String, house: &House) {
 
 fn tenants(text: &mut String, house: &House, seconds: f64) {
     let rate = |tenant: &Tenant| tenant.units.load(Relaxed) as f64 / seconds;
-    let head = format!("\n{:20}{:>8} {:>11} {:>16}", "units/s by trade", "least", "median", "most");
-    let _ = writeln!(text, "{}", paint(Ink::Bold, head));
+    let head = format!("{:20}{:>8} {:>11} {:>16}", "units/s by trade", "least", "median", "most");
+    let _ = writeln!(text, "\n{}", paint(Ink::Bold, head));
     for trade in Trade::ALL {
         let mut rates: Vec<f64> = house.innocents().filter(|tenant| tenant.trade == trade).map(rate).collect();
         rates.sort_unstable_by(f64::total_cmp);

@@ -1,6 +1,9 @@
 //! Work done, and the time it took.
 
-use std::{ops::AddAssign, time::Instant};
+use std::{
+    ops::AddAssign,
+    time::{Duration, Instant},
+};
 
 use crate::House;
 
@@ -32,6 +35,10 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn start(house: &House) -> Self {
         Self { at: Instant::now(), units: house.units() }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.at.elapsed()
     }
 
     /// Since the start.
