@@ -21,7 +21,9 @@
 //! | call code that blocks a thread | [`unblock`] |
 //! | use futures, yours or other people's | [`Nursery::spawn_async`], [`block_on`] |
 //! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
-//! | stop a loop that has no checkpoint | [`budgeted`] |
+//! | limit what a tenant may spend | [`NurseryOptions::budget`], [`budgeted`], [`charge`], [`BudgetedAlloc`] |
+//! | limit what a tenant may do | [`Ledger`], [`Cap`], [`NurseryOptions::capability`], [`Profile`] |
+//! | keep things running that fail | [`actor::Supervisor`] |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
 //! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`] |
 //!
@@ -35,11 +37,14 @@
 //! 6. [Fork-join](#fork-join)
 //! 7. [Timeouts and deadlines](#timeouts-and-deadlines)
 //! 8. [Shields](#shields)
-//! 9. [Choosing a runtime](#choosing-a-runtime)
-//! 10. [Finding what depends on the order](#finding-what-depends-on-the-order)
-//! 11. [Stack overflow](#stack-overflow)
-//! 12. [What it costs](#what-it-costs)
-//! 13. [Limits and guarantees](#limits-and-guarantees)
+//! 9. [Budgets](#budgets)
+//! 10. [Capabilities and profiles](#capabilities-and-profiles)
+//! 11. [Actors and supervisors](#actors-and-supervisors)
+//! 12. [Choosing a runtime](#choosing-a-runtime)
+//! 13. [Finding what depends on the order](#finding-what-depends-on-the-order)
+//! 14. [Stack overflow](#stack-overflow)
+//! 15. [What it costs](#what-it-costs)
+//! 16. [Limits and guarantees](#limits-and-guarantees)
 //!
 //! ## Tasks and nurseries
 //!
@@ -258,6 +263,64 @@
 //! assert!(outcome.is_err_and(|error| error.is_cancelled()));
 //! assert_eq!(rx.recv(), Ok("saved"));
 //! ```
+//!
+//! ## Budgets
+//!
+//! A [`Budget`] counts five things: operations, bytes, spawns, channel operations and calls of the system. A nursery that is given one
+//! ([`NurseryOptions::budget`]) has a pool; its tasks draw their shares from it and bring back what they do not spend. A nursery inside a task that has a budget takes its
+//! pool out of that task's, so nobody gets more by nesting. Who has spent what it has stops. Then the pool gives another share, or [a handler](NurseryOptions::on_exhausted), [a
+//! treasurer](Nursery::treasury) or a [`CapBudget`] does, or a nursery further out; if nobody can, the task ends with [`Reason::BudgetExhausted`], which names what was spent.
+//!
+//! Spawns, channels, sockets, files and [`unblock`] are charged where they happen. Loops and calls are charged in functions marked [`budgeted`], and wherever
+//! [`charge`] or [`checkpoint`] is called; memory if the program's allocator is a [`BudgetedAlloc`].
+//!
+//! ```
+//! use bursar::{Budget, Component, NurseryOptions, Reason, budgeted, nursery_with};
+//!
+//! #[budgeted]
+//! fn plugin() -> u64 {
+//!     let mut x = 1_u64;
+//!     loop {
+//!         x = x.wrapping_mul(31); // never ends by itself
+//!     }
+//! }
+//!
+//! let options = NurseryOptions::new().name("plugin-7").task_budget(Budget::ops(1_000_000));
+//! let verdict = nursery_with(options, |n| n.spawn(plugin).join());
+//! match verdict.unwrap_err().reason() {
+//!     Reason::BudgetExhausted { component: Component::Ops, granted, .. } => assert_eq!(*granted, 1_000_000),
+//!     other => panic!("{other}"),
+//! }
+//! ```
+//!
+//! ## Capabilities and profiles
+//!
+//! What a tenant may do is said by capabilities: to have so many tasks with so much each ([`CapSpawn`]), to recharge itself ([`CapBudget`]), to open channels
+//! ([`CapChannel`]), to start threads ([`CapExecutor`]). A [`Ledger`] grants them; a [`Cap`] cannot be copied or made otherwise, only narrowed, and revoking it reaches everything
+//! derived from it at once. The ledger remembers grants and refusals.
+//!
+//! ```
+//! use bursar::{Budget, CapSpawn, Ledger, NurseryOptions, nursery_with};
+//!
+//! let ledger = Ledger::new();
+//! let root = ledger.grant(CapSpawn::new());
+//! let tenant = root.attenuate(CapSpawn::new().max_tasks(100).task_budget(Budget::ops(1_000_000).memory(64 << 20)))?;
+//! let sum = nursery_with(NurseryOptions::new().capability(&tenant), |n| n.spawn(|| 6 * 7).join());
+//! assert_eq!(sum.unwrap(), 42);
+//! tenant.revoke();
+//! assert!(nursery_with(NurseryOptions::new().capability(&tenant), |n| n.spawn(|| ()).join()).is_err());
+//! assert_eq!(ledger.audit_totals().refusals(), 1);
+//! # Ok::<(), bursar::CapError>(())
+//! ```
+//!
+//! A [`Profile`], given when the runtime is built, says how much all of it insists on: `:service` has small budgets for everybody, `:cluster` larger ones and supervisors that
+//! recharge, in `:sovereign` nothing runs that was not granted by name, and `:core` has no tasks at all. Without a profile nothing is limited until a nursery says so.
+//!
+//! ## Actors and supervisors
+//!
+//! An [actor](actor::Actor) handles one message at a time. A [`Supervisor`](actor::Supervisor) starts children in order, and starts them again when they fail: one for one, one for
+//! all, or the rest after it; too many failures in too short a time, and it gives up and fails itself. Mailboxes outlive their actors. A supervisor
+//! with a [budget](actor::Supervisor::budget) answers for its children from its own pool.
 //!
 //! ## Choosing a runtime
 //!
