@@ -110,18 +110,25 @@ fn loom() -> Result<(), String> {
     if crates.is_empty() {
         return Err("no crate has a `tests/loom/main.rs`".to_owned());
     }
-    let mut cargo = Cargo::new(&["test", "--release", "--test", "loom"])
+    Cargo::new(&["test", "--release", "--test", "loom"])
         .flags("RUSTFLAGS", "--cfg loom")
         .env("LOOM_MAX_PREEMPTIONS", "2")
-        .target("loom");
-    for name in &crates {
-        cargo = cargo.args(&["-p", name]);
-    }
-    cargo.run_tests()
+        .target("loom")
+        .packages(&crates)
+        .run_tests()
 }
 
 fn planted() -> Result<(), String> {
-    Cargo::new(&["test", "--package", "mech-sync", "--test", "planted", "--", "--ignored"]).run_tests()
+    let crates = crates_with("tests/planted.rs")?;
+    let without: Vec<_> =
+        crates_with("tests/loom/main.rs")?.into_iter().filter(|name| !crates.contains(name)).collect();
+    if !without.is_empty() {
+        return Err(format!(
+            "models that were never seen to fail, without a `tests/planted.rs`: {}",
+            without.join(" ")
+        ));
+    }
+    Cargo::new(&["test", "--test", "planted"]).packages(&crates).args(&["--", "--ignored"]).run_tests()
 }
 
 fn docs() -> Result<(), String> {
@@ -190,6 +197,10 @@ impl Cargo {
     fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|&arg| arg.to_owned()));
         self
+    }
+
+    fn packages(self, names: &[String]) -> Self {
+        names.iter().fold(self, |cargo, name| cargo.args(&["-p", name]))
     }
 
     fn env(mut self, name: &'static str, value: &str) -> Self {

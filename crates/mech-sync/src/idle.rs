@@ -22,7 +22,7 @@
 //! Ringing on every push: correct, but threads wake to find the work already taken.
 //!
 //! Checked by `tests/loom/idle.rs`: removing either fence fails `no_wakeup_is_lost`; a searcher that ends quietly, or is none any more when its
-//! second look finds work, fails `the_search_is_handed_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
+//! second look finds work, fails `the_search_is_handed_on`; one that passes on to nobody, `a_worker_that_cannot_take_it_passes_the_search_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
 
 use crate::{
     home::Home,
@@ -111,7 +111,7 @@ impl Idle {
     pub fn pass_on(&self) {
         self.census.fetch_sub(SEARCHER, Relaxed);
         fence(SeqCst); // as in `published`
-        let census = self.census.load(Relaxed);
+        let census = or_planted!(self.census.load(Relaxed), "pass-on-to-nobody" => 0);
         if census != 0 && census < SEARCHER {
             self.ring_if(|sleeper| sleeper.takes_all);
         }

@@ -22,7 +22,8 @@
 //! same places have a fence as well.
 //!
 //! Checked by `tests/loom/ring.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
-//! for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`. Also `the_ring_is_full_or_empty_only_if_it_is`.
+//! for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`; with the bit set in two steps, `what_is_not_found_after_the_end_never_comes` and
+//! `one_of_those_who_close_has_closed`. Also `the_ring_is_full_or_empty_only_if_it_is`.
 
 use std::mem::MaybeUninit;
 
@@ -211,7 +212,11 @@ impl<T> Ring<T> {
 
     /// Lets nothing more be pushed; what is in it can still be popped. True for whoever closed it.
     pub fn close(&self) -> bool {
-        let was = self.push_at.fetch_or(CLOSED, SeqCst);
+        let was = or_planted!(self.push_at.fetch_or(CLOSED, SeqCst), "close-in-two-steps" => {
+            let was = self.push_at.load(SeqCst);
+            self.push_at.store(was | CLOSED, SeqCst);
+            was
+        });
         fence_for_loom();
         was & CLOSED == 0
     }

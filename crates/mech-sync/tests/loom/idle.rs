@@ -149,3 +149,37 @@ fn the_end_reaches_every_sleeper() {
         assert!(house.idle.begin_search(1), "nobody is left over as a searcher");
     });
 }
+
+/// One worker takes everything, the other nothing: what the other is rung for, and what publishers leave to its search, reaches the first.
+#[test]
+fn a_worker_that_cannot_take_it_passes_the_search_on() {
+    check(|| {
+        let (house, over) = (House::new(), leak(AtomicU32::new(0)));
+        let (picky, able) = (leak(Home::for_thread()), leak(Home::for_thread()));
+        house.idle.fall_asleep(picky, false, false);
+        let picky = thread::spawn(move || {
+            loop {
+                if over.load(Relaxed) == 0 {
+                    picky.sleep(None);
+                }
+                if house.idle.stay_awake(picky) {
+                    house.idle.pass_on();
+                }
+                if over.load(Relaxed) != 0 {
+                    return;
+                }
+                house.idle.fall_asleep(picky, false, false);
+            }
+        });
+        let able = thread::spawn(move || (0..2).for_each(|_| house.find_work(able, false)));
+        house.publish(); // to the picky one, if the other does not sleep yet
+        house.publish(); // to whoever searches
+        able.join().unwrap();
+        over.store(1, Relaxed);
+        loom::sync::atomic::fence(SeqCst);
+        house.idle.ring_all();
+        picky.join().unwrap();
+        assert!(!house.idle.any_sleeper());
+        assert!(house.idle.begin_search(1), "nobody is left over as a searcher");
+    });
+}

@@ -127,3 +127,36 @@ fn a_waiter_sees_the_ring_change_or_is_seen() {
         pusher.join().unwrap();
     });
 }
+
+#[test]
+fn what_is_not_found_after_the_end_never_comes() {
+    // A pusher against whoever closes and empties the ring; and one who only sees it closed.
+    for closes_itself in [true, false] {
+        check(move || {
+            let ring: &Values = leak(Ring::new(2));
+            let pusher = thread::spawn(move || (1..=2).take_while(|&value| ring.push(parcel(value)).is_ok()).count());
+            if closes_itself {
+                assert!(ring.close());
+            } else {
+                let closer = thread::spawn(move || assert!(ring.close()));
+                while !ring.is_closed() {
+                    thread::yield_now();
+                }
+                closer.join().unwrap();
+            }
+            let popped: Vec<u32> = std::iter::from_fn(|| ring.pop()).map(open).collect();
+            let pushed = pusher.join().unwrap();
+            assert_eq!(popped, [1, 2][..pushed], "what was pushed before the end comes, and nothing after");
+            assert!(ring.is_empty() && ring.push(parcel(3)).is_err() && !ring.close());
+        });
+    }
+}
+
+#[test]
+fn one_of_those_who_close_has_closed() {
+    check(|| {
+        let ring: &Values = leak(Ring::new(1));
+        let other = thread::spawn(move || ring.close());
+        assert_ne!(ring.close(), other.join().unwrap());
+    });
+}
