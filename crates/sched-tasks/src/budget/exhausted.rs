@@ -46,6 +46,9 @@ impl Strand {
     #[cold]
     #[inline(never)]
     pub(crate) fn pay_slowly(&self, cost: &Budget) {
+        if !self.meter.is_metered() {
+            return self.meter.wind_up(); // so much was charged that even a meter without an end came to it
+        }
         if self.is_unwinding() {
             return self.meter.pay_what_there_is(cost); // what unwinds must come to its end
         }
@@ -127,7 +130,15 @@ impl Strand {
                     pass_down(innermost, scope, &amount);
                     return Reply::Given(amount);
                 }
-                Reply::NotMe => level = scope.outer(),
+                Reply::NotMe => {
+                    let mut inner = scope;
+                    while inner.shares_account()
+                        && let Some(outer) = inner.outer()
+                    {
+                        inner = outer; // the same account: it was asked
+                    }
+                    level = inner.outer();
+                }
                 reply => return reply,
             }
         }
@@ -141,8 +152,8 @@ impl Strand {
                 reply => return reply,
             }
         }
-        if let Some(handler) = account.handler() {
-            match handler(exhausted) {
+        if let Some(handler) = account.handler().filter(|_| !self.answering.get()) {
+            match self.while_answering(|| handler(exhausted)) {
                 Answer::Cancel => return Reply::Refused,
                 Answer::Ignore => {}
                 Answer::Recharge(amount) => {
@@ -155,6 +166,19 @@ impl Strand {
             }
         }
         self.ask_treasurer(account, exhausted)
+    }
+
+    /// What a handler spends it spends as the exhausted task itself. No handler is asked about that: it would be asked for ever.
+    fn while_answering<R>(&self, handler: impl FnOnce() -> R) -> R {
+        struct Done<'a>(&'a Strand);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                self.0.answering.set(false);
+            }
+        }
+        self.answering.set(true);
+        let _done = Done(self);
+        handler()
     }
 
     /// A task whose pool does not give it what it needs uses the capability to recharge itself, if it has one.
