@@ -119,13 +119,14 @@ impl Strand {
         while let Some(scope) = level
             && let Some(account) = scope.account()
         {
-            let share = account.share_of(exhausted, level == innermost, scope.is_owned_by(self.seat));
+            let owner = scope.is_owned_by(self.seat);
+            let share = account.share_of(exhausted, level == innermost, owner);
             if level == innermost
                 && let Some(amount) = self.ask_capability(scope, exhausted, share)
             {
                 return Reply::Given(amount);
             }
-            match self.ask_one(account, exhausted, share) {
+            match self.ask_one(account, exhausted, share, owner) {
                 Reply::Given(amount) => {
                     pass_down(innermost, scope, &amount);
                     return Reply::Given(amount);
@@ -145,7 +146,7 @@ impl Strand {
         Reply::Refused
     }
 
-    fn ask_one(&self, account: &Account, exhausted: &Exhausted, share: u64) -> Reply {
+    fn ask_one(&self, account: &Account, exhausted: &Exhausted, share: u64, owner: bool) -> Reply {
         if share >= exhausted.missing {
             match self.ask_pool(account, exhausted, share) {
                 Reply::NotMe => {}
@@ -164,6 +165,9 @@ impl Strand {
                     account.settle(&Settlement { left: drawn, ..Settlement::default() });
                 }
             }
+        }
+        if owner {
+            return Reply::NotMe; // the treasurer of its own nursery is most likely itself, who cannot answer now
         }
         self.ask_treasurer(account, exhausted)
     }
