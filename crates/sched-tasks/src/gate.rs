@@ -62,10 +62,7 @@ impl Gate {
             limit: options.spawn_limit,
             spawned: AtomicU64::new(0),
             paid: AtomicU64::new(0),
-            permits: lease.map(|lease| Permits {
-                lease: lease.clone(),
-                taken: Stock::new(TaskPermits::empty(lease)),
-            }),
+            permits: lease.map(|lease| Permits { lease: lease.clone(), taken: Stock::new(TaskPermits::empty(lease)) }),
             closed,
         })
     }
@@ -92,24 +89,28 @@ impl Gate {
         if let Some(error) = self.closed {
             return Err(Reason::NotAllowed(error));
         }
-        if let Some(limit) = self.limit
-            && self.spawned.fetch_add(1, Relaxed) >= limit
-        {
-            return Err(Reason::BudgetExhausted { component: Component::Spawns, granted: limit, wanted: 1 });
+        let mut claim = Claim { gate: self, counted: false, permits: 0 };
+        if let Some(limit) = self.limit {
+            claim.counted = true;
+            if self.spawned.fetch_add(1, Relaxed) >= limit {
+                return Err(Reason::BudgetExhausted { component: Component::Spawns, granted: limit, wanted: 1 });
+            }
         }
         let ahead = owner && self.limit.is_none();
         let mut admitted = if ahead { MOST_AHEAD } else { 1 };
         if let Some(permits) = &self.permits {
             admitted = permits.take(admitted.min(permits.lease.batch())).map_err(Reason::NotAllowed)?;
+            claim.permits = admitted;
         }
-        if let Some(account) = nursery.account() {
-            let most = admitted.min(if ahead { account.spawns_in_advance(MOST_AHEAD) } else { 1 });
-            let bought = strand.buy_spawns(nursery, account, most);
-            if let Some(permits) = &self.permits {
-                permits.ended(admitted - bought.as_ref().unwrap_or(&0));
+        match nursery.account() {
+            Some(account) => {
+                let most = admitted.min(if ahead { account.spawns_in_advance(MOST_AHEAD) } else { 1 });
+                admitted = strand.buy_spawns(nursery, account, most)?;
             }
-            admitted = bought?;
+            // A nursery that only counts, lent to a task that has a budget: the task pays.
+            None => strand.charge_spawn()?,
         }
+        claim.keep(admitted);
         if owner {
             self.paid.store(admitted - 1, Relaxed);
         }
@@ -133,6 +134,32 @@ impl Gate {
         if let Some(permits) = &self.permits {
             let all = permits.taken.close(|taken| taken.split(taken.count()));
             drop(all); // not under the lock: it walks the capabilities above
+        }
+    }
+}
+
+/// What was counted for tasks that are not admitted yet. Dropped, it is taken back: they were refused, or their spawner unwinds.
+struct Claim<'a> {
+    gate: &'a Gate,
+    counted: bool,
+    permits: u64,
+}
+
+impl Claim<'_> {
+    /// So many are admitted.
+    fn keep(mut self, tasks: u64) {
+        self.counted = false;
+        self.permits = self.permits.saturating_sub(tasks);
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.counted {
+            self.gate.spawned.fetch_sub(1, Relaxed);
+        }
+        if let Some(permits) = self.gate.permits.as_ref().filter(|_| self.permits > 0) {
+            permits.ended(self.permits);
         }
     }
 }

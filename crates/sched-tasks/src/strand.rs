@@ -67,6 +67,8 @@ pub(crate) struct Strand {
     pub(crate) open: Cell<Option<OpenRef>>,
     /// What the task may still spend.
     pub(crate) meter: Meter,
+    /// A handler answers for the task, on its stack.
+    pub(crate) answering: Cell<bool>,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
@@ -110,6 +112,7 @@ impl Strand {
             linger_credit: Cell::new(1),
             open: Cell::new(None),
             meter: Meter::unmetered(),
+            answering: Cell::new(false),
         }
     }
 

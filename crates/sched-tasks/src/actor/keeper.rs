@@ -426,6 +426,7 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         });
         let serial = self.shared.next_serial();
         let (signal, link) = (Arc::new(Signal::new()), Arc::new(Link::default()));
+        let stray = link.clone();
         self.runs.insert(id, Run { serial, signal: signal.clone(), link: link.clone(), for_good: false });
         self.starting = Some(id);
 
@@ -446,6 +447,7 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         if watcher.is_done()
             && let Err(refused) = watcher.join()
         {
+            stray.cancel(); // the child itself may have been the last that was let in
             self.inbox.sender().put(Input::Child { id, serial, event: ChildEvent::Ended { outcome: Err(refused) } });
         }
     }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! Whoever waits here is told: by a recharge, a refusal, a settlement that may have brought what it needs, a new period; or nobody is left who could, and
 //! then it does not wait.
+//! A new period makes no budget, except at a root: what it brings comes from where the pool came from.
 //! Two accounts are never locked at the same time.
 //!
 //! # Why they hold
@@ -53,8 +54,8 @@ pub(crate) struct Account {
     /// What it began with.
     given: Budget,
     source: Source,
-    /// The owner's meter, or what is left of it, until the nursery ends.
-    aside: Option<Reading>,
+    /// The owner has a meter, which is aside until the nursery ends.
+    has_aside: bool,
     /// Somebody waits for what is in purses: they are to be returned.
     wanted: AtomicBool,
     /// A holder lost its stack and cannot settle.
@@ -66,6 +67,10 @@ pub(crate) struct Account {
 
 struct Books {
     pool: Pool,
+    /// The owner's meter, or what is left of it.
+    aside: Option<Reading>,
+    /// What later periods took from the source, beside what was given at first.
+    fetched: Budget,
     /// Workers that have a purse.
     purses: u32,
     treasurers: u32,
@@ -161,6 +166,7 @@ impl Account {
             first.set(component, limit[component].min(most));
         }
         static ACCOUNTS: AtomicU64 = AtomicU64::new(1);
+        let aside = strand.meter.is_metered().then(|| strand.meter.take());
         let account = Self {
             serial: ACCOUNTS.fetch_add(1, Relaxed),
             limit,
@@ -169,13 +175,15 @@ impl Account {
             handler,
             period,
             given,
-            aside: strand.meter.is_metered().then(|| strand.meter.take()),
+            has_aside: aside.is_some(),
             source,
             wanted: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             bell: OnceLock::new(),
             books: SpinLock::new(Books {
                 pool: Pool::new(given),
+                aside,
+                fetched: Budget::ZERO,
                 purses: 0,
                 treasurers: 0,
                 watchers: Vec::new(),
@@ -183,7 +191,7 @@ impl Account {
                 period_end: period.map(clock::due),
             }),
         };
-        if account.aside.is_some() {
+        if account.has_aside {
             let mut own = Budget::ZERO;
             for component in [Component::Ops, Component::Memory, Component::ChannelOps, Component::Syscalls] {
                 own.set(component, share(component));
@@ -208,7 +216,7 @@ impl Account {
     /// How much more its pool gives to somebody who has spent what it had. `own`: to a task of this very nursery, which may not have had all of its due.
     pub(super) fn share_of(&self, exhausted: &Exhausted, own: bool, owner: bool) -> u64 {
         let Exhausted { component, granted, missing, .. } = *exhausted;
-        let by_policy = self.recharge == Recharge::FromPool || self.period.is_some();
+        let by_policy = self.recharges();
         let most = match self.limit[component] {
             _ if owner => UNLIMITED, // what is in the pool was its own
             0 => 0,                  // who was granted nothing of it gets no more
@@ -218,6 +226,17 @@ impl Account {
             _ => 0,
         };
         self.child[component].max(missing).min(most)
+    }
+
+    /// Whether its pool gives to whoever has spent its share.
+    fn recharges(&self) -> bool {
+        self.recharge == Recharge::FromPool || self.period.is_some()
+    }
+
+    /// Whether a task that spends as two could spend more than as one: each task has a limit of its own.
+    pub(crate) fn limits_each(&self) -> bool {
+        let is_limit = |component: &Component| !matches!(self.limit[*component], 0 | UNLIMITED);
+        !self.recharges() && Component::ALL.iter().any(is_limit)
     }
 
     /// What a task of this nursery that was granted so much may yet draw.
@@ -313,22 +332,54 @@ impl Account {
 
     /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `ticket` is on the list.
     pub(super) fn draw_or_wait(&self, exhausted: &Exhausted, wanted: &Budget, ticket: Ticket) -> Draw {
-        let now = self.period.map(|_| clock::due(Duration::ZERO));
-        let mut books = self.books.lock();
-        if let Some(now) = now {
-            books.begin_period(self.period, &self.given, now);
+        if let Some(length) = self.period {
+            self.begin_period(length, clock::now());
         }
+        let around_has = match &self.source {
+            Source::Account(around) if self.period.is_some() => around.pool().left()[exhausted.component] > 0,
+            _ => true,
+        };
+        let mut books = self.books.lock();
         if books.pool.left()[exhausted.component] >= exhausted.missing {
             return Draw::Drawn(books.pool.draw(wanted));
         }
-        // Memory does not come back by itself, and more than a whole period's worth never comes.
-        let refills = exhausted.component != Component::Memory && self.given[exhausted.component] >= exhausted.missing;
+        // Memory does not come back by itself, and more than a whole period's worth never comes; nor what the source does not have.
+        let has_more = match self.source {
+            Source::Meter => books.aside.is_some_and(|meter| meter.left[exhausted.component] > 0),
+            Source::Root(_) | Source::Account(_) => around_has,
+        };
+        let refills = exhausted.component != Component::Memory
+            && self.given[exhausted.component] >= exhausted.missing
+            && has_more;
         let until = books.period_end.filter(|_| refills);
         if books.purses == 0 && until.is_none() {
             return Draw::Dry;
         }
         self.wanted.store(true, Release);
         Draw::Wait { place: books.enlist(ticket, exhausted, false), until }
+    }
+
+    /// Begins a new period if the last one is over: what was spent is there again, as far as the source has it.
+    fn begin_period(&self, length: Duration, now: Instant) {
+        let around = {
+            let mut books = self.books.lock();
+            if !books.is_period_over(length, now) {
+                return;
+            }
+            let mut missing = self.given.saturating_sub(&books.pool.left());
+            missing.memory = 0;
+            match &self.source {
+                Source::Root(_) => return books.pool.replenish(&self.given),
+                Source::Meter => {
+                    let fetched = books.aside.as_mut().map_or(Budget::ZERO, |meter| meter.draw(&missing));
+                    return books.fetch(&fetched);
+                }
+                Source::Account(around) => (around, missing),
+            }
+        };
+        let (around, missing) = around;
+        let fetched = around.draw(&missing); // not under our own lock
+        self.books.lock().fetch(&fetched);
     }
 
     /// Waits for a treasurer, if there is one.
@@ -467,30 +518,35 @@ impl Account {
 
     /// The owner has nothing to do any more but wait for its children: they may have what it does not spend.
     pub(crate) fn return_owners_share(&self, strand: &Strand) {
-        if self.aside.is_some() {
-            self.settle(&strand.meter.end());
-            strand.meter.begin(&Budget::ZERO);
+        if self.has_aside {
+            self.settle(&strand.meter.end_and_wait());
         }
     }
 
     /// The nursery is over: what is left goes back to where it came from. Without its owner, whose stack was lost, what the owner had is spent.
     pub(crate) fn close(&self, strand: &Strand, by_owner: bool) {
-        if self.aside.is_some() {
+        let mut overdraft = 0;
+        if self.has_aside {
             if by_owner {
+                overdraft = strand.meter.overdraft();
                 self.settle(&strand.meter.end());
             } else {
                 self.holder_lost();
             }
         }
-        let pool = self.books.lock().pool;
+        let (pool, aside, fetched) = {
+            let books = self.books.lock();
+            (books.pool, books.aside, books.fetched)
+        };
         let settlement = pool.close(self.lost.load(Acquire));
         if let Source::Account(around) = &self.source {
             around.settle(&settlement);
         }
-        if let (Some(mut meter), true) = (self.aside, by_owner) {
+        if let (Some(mut meter), true) = (aside, by_owner) {
+            meter.add_overdraft(overdraft); // found at the owner's next check
             if let Source::Meter = self.source {
                 // Whatever more than it gave came in through this nursery is accounted for where the owner drew its own.
-                meter.granted.recharge(&pool.granted().saturating_sub(&self.given));
+                meter.granted.recharge(&pool.granted().saturating_sub(&self.given).saturating_sub(&fetched));
                 meter.left.recharge(&settlement.left);
             }
             strand.meter.put(&meter);
@@ -526,16 +582,19 @@ impl Books {
         self.tell(|waiting| (!waiting.asks).then_some(Told::Look))
     }
 
-    /// Begins a new period if the last one is over. Periods nobody noticed are left out.
-    fn begin_period(&mut self, length: Option<Duration>, budget: &Budget, now: Instant) {
-        let (Some(length), Some(end)) = (length, self.period_end) else { return };
-        if now < end {
-            return;
-        }
+    /// Whether the last period is over; then another has begun. Periods nobody noticed are left out.
+    fn is_period_over(&mut self, length: Duration, now: Instant) -> bool {
+        let Some(end) = self.period_end.filter(|end| *end <= now) else { return false };
         let late = now.duration_since(end).as_nanos() / length.as_nanos().max(1);
         let late = u32::try_from(late).unwrap_or(u32::MAX);
-        self.period_end = Some(end + length.saturating_mul(late) + length);
-        self.pool.replenish(budget);
+        self.period_end = Some(clock::later(end, length.saturating_mul(late.saturating_add(1))));
+        true
+    }
+
+    /// A new period took so much from the source.
+    fn fetch(&mut self, amount: &Budget) {
+        self.pool.recharge(amount);
+        self.fetched.recharge(amount);
     }
 }
 

@@ -17,7 +17,7 @@ use policy_admission::CapError;
 use vocab::{Budget, Component, Shortage};
 
 use super::{
-    Answer, Exhausted, Reading, Settlement,
+    Answer, Exhausted, Settlement,
     account::{Account, Draw, Told},
 };
 use crate::{
@@ -47,7 +47,8 @@ impl Strand {
     #[inline(never)]
     pub(crate) fn pay_slowly(&self, cost: &Budget) {
         if !self.meter.is_metered() {
-            return self.meter.put(&Reading::UNMETERED); // numbers that another task left here
+            // Numbers that another task left here; or so much was charged that even a meter without an end came to it.
+            return self.meter.wind_up();
         }
         if self.is_unwinding() {
             return self.meter.pay_what_there_is(cost); // what unwinds must come to its end
@@ -119,33 +120,42 @@ impl Strand {
         while let Some(scope) = level
             && let Some(account) = scope.account()
         {
-            let share = account.share_of(exhausted, level == innermost, scope.is_owned_by(self.seat));
+            let owner = scope.is_owned_by(self.seat);
+            let share = account.share_of(exhausted, level == innermost, owner);
             if level == innermost
                 && let Some(amount) = self.ask_capability(scope, exhausted, share)
             {
                 return Reply::Given(amount);
             }
-            match self.ask_one(account, exhausted, share) {
+            match self.ask_one(account, exhausted, share, owner) {
                 Reply::Given(amount) => {
                     pass_down(innermost, scope, &amount);
                     return Reply::Given(amount);
                 }
-                Reply::NotMe => level = scope.outer(),
+                Reply::NotMe => {
+                    let mut inner = scope;
+                    while inner.shares_account()
+                        && let Some(outer) = inner.outer()
+                    {
+                        inner = outer; // the same account: it was asked
+                    }
+                    level = inner.outer();
+                }
                 reply => return reply,
             }
         }
         Reply::Refused
     }
 
-    fn ask_one(&self, account: &Account, exhausted: &Exhausted, share: u64) -> Reply {
+    fn ask_one(&self, account: &Account, exhausted: &Exhausted, share: u64, owner: bool) -> Reply {
         if share >= exhausted.missing {
             match self.ask_pool(account, exhausted, share) {
                 Reply::NotMe => {}
                 reply => return reply,
             }
         }
-        if let Some(handler) = account.handler() {
-            match handler(exhausted) {
+        if let Some(handler) = account.handler().filter(|_| !self.answering.get()) {
+            match self.while_answering(|| handler(exhausted)) {
                 Answer::Cancel => return Reply::Refused,
                 Answer::Ignore => {}
                 Answer::Recharge(amount) => {
@@ -157,7 +167,23 @@ impl Strand {
                 }
             }
         }
+        if owner {
+            return Reply::NotMe; // the treasurer of its own nursery is most likely itself, who cannot answer now
+        }
         self.ask_treasurer(account, exhausted)
+    }
+
+    /// What a handler spends it spends as the exhausted task itself. No handler is asked about that: it would be asked for ever.
+    fn while_answering<R>(&self, handler: impl FnOnce() -> R) -> R {
+        struct Done<'a>(&'a Strand);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                self.0.answering.set(false);
+            }
+        }
+        self.answering.set(true);
+        let _done = Done(self);
+        handler()
     }
 
     /// A task whose pool does not give it what it needs uses the capability to recharge itself, if it has one.

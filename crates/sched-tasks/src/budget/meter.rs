@@ -49,6 +49,23 @@ impl Reading {
     /// Of a task without a budget.
     pub(crate) const UNMETERED: Reading =
         Reading { granted: Budget::UNLIMITED, left: Budget::UNLIMITED, overdraft: 0, metered: false };
+
+    /// What goes back to where it was drawn, of a task that does not go on.
+    pub(crate) fn settlement(&self) -> Settlement {
+        Settlement { left: self.left, spent: self.granted.saturating_sub(&self.left) }
+    }
+
+    /// Gives a part of it away: as much of `wanted` as there is.
+    pub(super) fn draw(&mut self, wanted: &Budget) -> Budget {
+        let drawn = self.left.min(wanted);
+        self.left.charge(&drawn).expect("no more than there is");
+        drawn
+    }
+
+    /// Takes over what a nursery's owner overdrew meanwhile.
+    pub(super) fn add_overdraft(&mut self, bytes: u64) {
+        self.overdraft = self.overdraft.saturating_add(bytes);
+    }
 }
 
 impl Meter {
@@ -149,6 +166,26 @@ impl Meter {
         let spent = self.granted.get().saturating_sub(&left);
         self.put(&Reading::UNMETERED);
         Settlement { left, spent }
+    }
+
+    /// The same, but it goes on with nothing. What it has overdrawn it still has.
+    pub(super) fn end_and_wait(&self) -> Settlement {
+        let overdraft = self.overdraft.get();
+        let settlement = self.end();
+        self.begin(&Budget::ZERO);
+        self.overdraft.set(overdraft);
+        settlement
+    }
+
+    /// Of a task without a budget: shows no end again, however much was charged.
+    pub(super) fn wind_up(&self) {
+        debug_assert!(!self.is_metered());
+        self.put(&Reading::UNMETERED);
+    }
+
+    /// Takes back operations that were paid and not done.
+    pub(super) fn unpay_ops(&self, ops: u64) {
+        self.ops.set(self.ops.get().saturating_add(ops).min(self.granted.get().ops));
     }
 
     /// Puts the reading aside.

@@ -163,7 +163,24 @@ impl Strand {
     pub(crate) fn start_funded(&self) {
         if self.meter.left().ops == 0 {
             self.pay_slowly(&Budget::ops(1));
+            self.meter.unpay_ops(1); // it has done nothing yet
         }
+    }
+
+    /// What it overdrew it pays before it ends, or fails: else what it leaves to others would be free.
+    #[inline(always)]
+    pub(crate) fn pay_overdraft(&self) {
+        if self.meter.overdraft() != 0 {
+            self.pay_slowly(&Budget::ZERO);
+        }
+    }
+
+    /// Whether a half of a `join` may run elsewhere, where it is paid like another task of the nursery. Not if that makes a difference: an owner spends from the pool, and a
+    /// task with a limit of its own would have it twice.
+    #[inline]
+    pub(crate) fn may_spend_as_two(&self) -> bool {
+        let Some(scope) = self.scope.get() else { return true };
+        scope.account().is_none_or(|account| !scope.is_owned_by(self.seat) && !account.limits_each())
     }
 
     /// Pays for operations.

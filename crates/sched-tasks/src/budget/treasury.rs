@@ -14,7 +14,7 @@ use crate::{
 
 /// Answers for the tasks of a nursery that have spent their budget; made by [`Nursery::treasury`](crate::Nursery::treasury).
 ///
-/// While there is one, an exhausted task waits instead of failing. When the last one is dropped, those that still wait go on asking further out, or fail.
+/// While there is one, an exhausted task waits instead of failing; except for the owner of the nursery, who would wait for itself: it asks further out. When the last one is dropped, those that still wait go on asking further out, or fail.
 ///
 /// ```
 /// use bursar::{Answer, Budget, NurseryOptions, charge, nursery_with};

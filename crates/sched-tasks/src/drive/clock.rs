@@ -90,7 +90,8 @@ pub(crate) fn due(after: Duration) -> Instant {
     later(now(), after)
 }
 
-fn later(now: Instant, after: Duration) -> Instant {
+/// `after` later, or so late that nobody waits for it.
+pub(crate) fn later(now: Instant, after: Duration) -> Instant {
     now.checked_add(after).unwrap_or_else(|| now + FAR)
 }
 

@@ -139,7 +139,10 @@ where
     // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
     match rest.meter.take() {
-        Some(meter) => strand.begin_again(Running::of(this, header), header.scope, &meter),
+        Some(meter) => {
+            let meter = *meter; // the box is freed here: in the task's own name it would be credit for what it never paid
+            strand.begin_again(Running::of(this, header), header.scope, &meter);
+        }
         None => strand.begin(Running::of(this, header), header.scope),
     }
     strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
@@ -147,7 +150,11 @@ where
     let future = unsafe { Pin::new_unchecked(&mut *rest.future) };
     let polled = catch_unwind(AssertUnwindSafe(|| {
         strand.start_funded();
-        future.poll(&mut Context::from_waker(&waker))
+        let polled = future.poll(&mut Context::from_waker(&waker));
+        if polled.is_ready() {
+            strand.pay_overdraft();
+        }
+        polled
     }));
     rest.locals = strand.locals.take();
     strand.has_locals.set(false);
@@ -187,6 +194,9 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     let header = &cell.front.header;
     // SAFETY: ours while RUNNING.
     let rest = unsafe { &mut *cell.rest.get() };
+    if let (Some(meter), Some(account)) = (rest.meter.take(), header.scope.account()) {
+        account.settle(&meter.settlement()); // it had waited, and does not go on
+    }
     let locals = std::mem::take(&mut rest.locals);
     let dropped = strand.aside(Running::of(this, header), header.scope, || {
         strand.put_locals(locals);

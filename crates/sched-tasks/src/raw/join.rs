@@ -55,6 +55,9 @@ where
     RB: Send,
 {
     strand.ensure_room();
+    if !strand.may_spend_as_two() {
+        return (first(), second());
+    }
     let half = Half {
         runnable: Runnable {
             vtable: &VTable {
@@ -122,8 +125,12 @@ where
     let closure = unsafe { (*half.closure.get()).take() }.expect("a half is run once");
     strand.begin(Running::new(half.task, this), half.scope);
     strand.shields.set(half.shields);
-    let outcome =
-        catch_unwind(AssertUnwindSafe(closure)).map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let value = closure();
+        strand.pay_overdraft();
+        value
+    }));
+    let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
     strand.end();
     if half.scope.account().is_some()
         && let Some(worker) = &strand.worker

@@ -197,7 +197,9 @@ where
         strand.begin(Running::of(this, header), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
-            closure()
+            let outcome = closure();
+            strand.pay_overdraft();
+            outcome
         }));
         strand.end();
         match outcome {
