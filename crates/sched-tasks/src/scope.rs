@@ -103,6 +103,7 @@ where
 {
     strand::with(|strand| {
         strand.ensure_room();
+        strand.pay_overdraft(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
             shared.check_process()?;
         }

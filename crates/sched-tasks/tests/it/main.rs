@@ -3,6 +3,7 @@
 mod actors;
 mod block_on;
 mod budgets;
+mod budgets_corners;
 mod cancel;
 mod capabilities;
 mod channels;
@@ -25,6 +26,8 @@ mod nurseries;
 mod overflow;
 mod pools_model;
 mod seeded;
+mod seeded_budgets;
+mod seeded_supervisors;
 mod select;
 mod stress;
 mod supervisors;

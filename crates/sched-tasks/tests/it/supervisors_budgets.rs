@@ -8,7 +8,7 @@ use std::{
 use sched_tasks::{
     Answer, Budget, Component, NurseryOptions, Profile, Reason, Runtime,
     actor::{self, Child, Restart, Strategy, Supervisor, SupervisorError},
-    charge, nursery, nursery_with,
+    charge, now, nursery, nursery_with, sleep,
 };
 
 use crate::support::watch;
@@ -185,4 +185,32 @@ fn a_treasury_answers_in_its_own_time() {
     })
     .unwrap_err();
     assert!(matches!(error.reason(), Reason::BudgetExhausted { granted: 10, .. }), "{error}");
+}
+
+#[test]
+fn a_child_for_whose_watcher_there_is_no_spawn_left_does_not_stay_behind() {
+    for spawns in 1..6 {
+        let runtime = Runtime::builder().workers(2).seeded(spawns).build().unwrap();
+        let outcome = runtime.run(|| {
+            let begun = now();
+            let outcome = nursery(|n| {
+                Supervisor::new(Strategy::OneForOne)
+                    .budget(Budget::ops(10_000).spawns(spawns))
+                    .child_budget(Budget::ops(1_000))
+                    .max_restarts(3, Duration::from_secs(60))
+                    .child(Child::task("sleeper", || {
+                        sleep(Duration::from_secs(3600 * 24));
+                        Ok(())
+                    }))
+                    .child(Child::task("brief", || Err(sched_tasks::TaskError::msg("over"))))
+                    .start(n)?;
+                Ok(())
+            });
+            (outcome, now() - begun)
+        });
+        let (outcome, took) = outcome.expect("no deadlock");
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("SpawnBudgetExhausted"), "{spawns} spawns: {error}");
+        assert!(took < Duration::from_secs(3600), "{spawns} spawns: somebody slept for {took:?}");
+    }
 }
