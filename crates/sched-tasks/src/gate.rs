@@ -62,10 +62,7 @@ impl Gate {
             limit: options.spawn_limit,
             spawned: AtomicU64::new(0),
             paid: AtomicU64::new(0),
-            permits: lease.map(|lease| Permits {
-                lease: lease.clone(),
-                taken: Stock::new(TaskPermits::empty(lease)),
-            }),
+            permits: lease.map(|lease| Permits { lease: lease.clone(), taken: Stock::new(TaskPermits::empty(lease)) }),
             closed,
         })
     }
