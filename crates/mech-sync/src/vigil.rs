@@ -89,6 +89,7 @@ impl Vigil {
         or_planted!(self.due.store(false, Relaxed), "due-cleared-late" => ());
         or_planted!(fence(SeqCst), "go-on-without-fence" => ()); // pairs with the fence in `wake`
         let any_awake = all.into_iter().any(|one| one.0.load(Relaxed));
+        #[cfg(loom)]
         or_planted!((), "due-cleared-late" => self.due.store(false, Relaxed));
         any_awake && self.is_mine_to_set()
     }
