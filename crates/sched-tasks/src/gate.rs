@@ -190,12 +190,13 @@ impl Permits {
 impl Strand {
     /// Pays for a task that is spawned into a nursery without an account.
     pub(crate) fn charge_spawn(&self) -> Result<(), Reason> {
-        let exhausted = |shortage: Shortage| Reason::BudgetExhausted {
-            component: shortage.component,
-            granted: self.meter.granted()[shortage.component],
-            wanted: shortage.wanted,
-        };
-        self.meter.pay(&Budget::ZERO.spawns(1)).map_err(exhausted)
+        while let Err(Shortage { component, wanted, .. }) = self.meter.pay(&Budget::ZERO.spawns(1)) {
+            if !self.ask_for_spawn() {
+                let granted = self.meter.granted()[component];
+                return Err(Reason::BudgetExhausted { component, granted, wanted });
+            }
+        }
+        Ok(())
     }
 
     /// Buys the right to spawn, one to `most` times, into a nursery with an account. What its pool does not have may come from further out.

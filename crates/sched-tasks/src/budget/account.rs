@@ -38,6 +38,9 @@ use crate::{
 /// Most children's budgets that a worker draws at a time.
 const PURSE_CHILDREN: u64 = 16;
 
+/// What tasks spend themselves. Spawns are paid by pools.
+const SPENT: [Component; 4] = [Component::Ops, Component::Memory, Component::ChannelOps, Component::Syscalls];
+
 /// What somebody draws at a time. Small, so that those who wait do not keep what others need.
 const SHARE: Budget = CHILD_BUDGET.memory(64 << 10).spawns(16);
 
@@ -51,8 +54,9 @@ pub(crate) struct Account {
     recharge: Recharge,
     handler: Option<Handler>,
     period: Option<Duration>,
-    /// What it began with.
+    /// What it began with, and what somebody said it should have.
     given: Budget,
+    walls: Budget,
     source: Source,
     /// The owner has a meter, which is aside until the nursery ends.
     has_aside: bool,
@@ -143,27 +147,20 @@ impl Account {
         let given = match &source {
             Source::Root(usual) => wanted.unwrap_or(*usual),
             Source::Meter => {
-                strand.draw_all();
+                strand.draw_due(&wanted.unwrap_or(Budget::ZERO));
                 strand.meter.draw(&all)
             }
             Source::Account(around) => around.draw(&all),
         };
-        // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns are not spent but passed on.
+        // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them.
         let share = |component: Component| match given[component] {
             UNLIMITED => SHARE[component],
             given => (given / 10).clamp(1, SHARE[component]),
         };
         let limit = child.unwrap_or(usual_child);
-        let mut first = limit;
-        for component in Component::ALL {
-            let most = match (component, child) {
-                (Component::Spawns, Some(child)) if child.spawns != UNLIMITED || given.spawns == UNLIMITED => {
-                    child.spawns
-                }
-                (_, Some(child)) if child[component] != UNLIMITED => SHARE[component],
-                _ => share(component),
-            };
-            first.set(component, limit[component].min(most));
+        let mut first = Budget::ZERO;
+        for component in SPENT {
+            first.set(component, limit[component].min(share(component)));
         }
         static ACCOUNTS: AtomicU64 = AtomicU64::new(1);
         let aside = strand.meter.is_metered().then(|| strand.meter.take());
@@ -175,6 +172,7 @@ impl Account {
             handler,
             period,
             given,
+            walls: all,
             has_aside: aside.is_some(),
             source,
             wanted: AtomicBool::new(false),
@@ -193,10 +191,10 @@ impl Account {
         };
         if account.has_aside {
             let mut own = Budget::ZERO;
-            for component in [Component::Ops, Component::Memory, Component::ChannelOps, Component::Syscalls] {
+            for component in SPENT {
                 own.set(component, share(component));
             }
-            strand.meter.begin(&account.draw(&own)); // its spawns are the pool's
+            strand.meter.begin(&account.draw(&own));
         }
         Arc::new(account)
     }
@@ -213,19 +211,38 @@ impl Account {
         &self.child
     }
 
-    /// How much more its pool gives to somebody who has spent what it had. `own`: to a task of this very nursery, which may not have had all of its due.
-    pub(super) fn share_of(&self, exhausted: &Exhausted, own: bool, owner: bool) -> u64 {
-        let Exhausted { component, granted, missing, .. } = *exhausted;
-        let by_policy = self.recharges();
-        let most = match self.limit[component] {
+    /// How much more its pool gives to somebody who has spent what it had: to its `owner`, or to a task of it that was granted so much, which may not have had all its due.
+    pub(super) fn share_of(&self, exhausted: &Exhausted, granted: Option<u64>, owner: bool) -> u64 {
+        let Exhausted { component, missing, .. } = *exhausted;
+        let most = match (self.limit[component], granted) {
             _ if owner => UNLIMITED, // what is in the pool was its own
-            0 => 0,                  // who was granted nothing of it gets no more
-            UNLIMITED => UNLIMITED,
-            _ if by_policy => UNLIMITED,
-            limit if own => limit.saturating_sub(granted),
-            _ => 0,
+            (0, _) => 0,             // who was granted nothing of it gets no more
+            (UNLIMITED, _) => UNLIMITED,
+            _ if self.recharges() => UNLIMITED,
+            (limit, Some(granted)) => limit.saturating_sub(granted),
+            (_, None) => 0,
         };
-        self.child[component].max(missing).min(most)
+        let usual = match component {
+            // Few when they run out, so that none lie idle where they are not needed.
+            Component::Spawns => (self.pool().left().spawns / 256).min(SHARE.spawns),
+            _ => self.child[component],
+        };
+        usual.max(missing).min(most)
+    }
+
+    /// What its owner was granted of a component by the nursery around, as a task of that.
+    pub(super) fn owner_granted(&self, component: Component) -> Option<u64> {
+        let books = self.books.lock();
+        let came_in = books.pool.granted().saturating_sub(&self.given).saturating_sub(&books.fetched)[component];
+        match self.source {
+            Source::Meter => books.aside.map(|meter| meter.granted[component].saturating_add(came_in)),
+            Source::Root(_) | Source::Account(_) => None,
+        }
+    }
+
+    /// Whether somebody said how much of a component there is to be: then no other pool gives to it by itself.
+    pub(super) fn is_walled(&self, component: Component) -> bool {
+        self.walls[component] != UNLIMITED
     }
 
     /// Whether its pool gives to whoever has spent its share.
@@ -242,17 +259,6 @@ impl Account {
     /// What a task of this nursery that was granted so much may yet draw.
     pub(crate) fn undrawn(&self, granted: &Budget) -> Budget {
         self.limit.saturating_sub(granted)
-    }
-
-    /// The same, of what has a limit. What has none it may share with others, and draw when it needs it.
-    pub(crate) fn due(&self, granted: &Budget) -> Budget {
-        let mut due = self.undrawn(granted);
-        for component in Component::ALL {
-            if self.limit[component] == UNLIMITED {
-                due.set(component, 0);
-            }
-        }
-        due
     }
 
     pub(super) fn handler(&self) -> Option<&Handler> {

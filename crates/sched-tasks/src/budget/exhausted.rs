@@ -94,14 +94,28 @@ impl Strand {
         let Some(task) = self.label() else { return Reply::Refused };
         let Shortage { component, wanted, left } = *shortage;
         let granted = self.meter.granted()[component];
-        self.ask_from(self.scope.get(), &Exhausted { task, component, granted, missing: wanted - left })
+        let exhausted = Exhausted { task, component, granted, missing: wanted - left };
+        self.ask_from(self.scope.get(), &exhausted, Some(granted), false)
+    }
+
+    /// Asks for spawns, for the task itself. False if nobody gives any.
+    pub(crate) fn ask_for_spawn(&self) -> bool {
+        match self.ask(&Shortage { component: Component::Spawns, wanted: 1, left: 0 }) {
+            Reply::Given(amount) => {
+                self.meter.recharge(&amount);
+                true
+            }
+            Reply::Cancelled => self.unwind(),
+            Reply::NotMe | Reply::Refused => false,
+        }
     }
 
     /// Asks for one more of `component` for the pool of a nursery. False if nobody gives it.
     pub(crate) fn ask_further_out(&self, nursery: &NurseryCore, account: &Account, component: Component) -> bool {
         let Some(task) = self.label() else { return false };
         let exhausted = Exhausted { task, component, granted: account.pool().granted()[component], missing: 1 };
-        match self.ask_from(nursery.outer(), &exhausted) {
+        let (granted, walled) = (account.owner_granted(component), account.is_walled(component));
+        match self.ask_from(nursery.outer(), &exhausted, granted, walled) {
             Reply::Given(amount) => {
                 account.recharge(&amount);
                 true
@@ -112,7 +126,16 @@ impl Strand {
     }
 
     /// Asks every nursery from `innermost` outwards, until one answers. What it gives has passed through those between.
-    fn ask_from(&self, innermost: Option<ScopeRef>, exhausted: &Exhausted) -> Reply {
+    ///
+    /// At each level it asks as a task of that nursery: as itself, which was `granted` so much, then as the owner of the one inside. Behind a wall, a nursery whose
+    /// budget somebody set, no pool gives by itself, but a handler or a treasurer may.
+    fn ask_from(
+        &self,
+        innermost: Option<ScopeRef>,
+        exhausted: &Exhausted,
+        mut granted: Option<u64>,
+        mut walled: bool,
+    ) -> Reply {
         if let Some(worker) = &self.worker {
             worker.report(); // what is missing may be in our own purse
         }
@@ -121,7 +144,7 @@ impl Strand {
             && let Some(account) = scope.account()
         {
             let owner = scope.is_owned_by(self.seat);
-            let share = account.share_of(exhausted, level == innermost, owner);
+            let share = if walled { 0 } else { account.share_of(exhausted, granted, owner) };
             if level == innermost
                 && let Some(amount) = self.ask_capability(scope, exhausted, share)
             {
@@ -139,6 +162,8 @@ impl Strand {
                     {
                         inner = outer; // the same account: it was asked
                     }
+                    granted = account.owner_granted(exhausted.component);
+                    walled |= account.is_walled(exhausted.component);
                     level = inner.outer();
                 }
                 reply => return reply,

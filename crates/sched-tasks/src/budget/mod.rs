@@ -134,6 +134,9 @@ pub fn budget_left() -> Budget {
         if !strand.meter.is_metered() {
             return Budget::UNLIMITED;
         }
+        if let Some(worker) = &strand.worker {
+            worker.report(); // what is in the purse is in no pool
+        }
         let mut left = strand.meter.left();
         left.recharge(&strand.undrawn());
         left
@@ -149,12 +152,18 @@ impl Strand {
         if scope.is_owned_by(self.seat) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
     }
 
-    /// Draws all that is the task's due: it opens a nursery, and passes it on.
-    pub(crate) fn draw_all(&self) {
+    /// Draws of the task's due what is missing to have `wanted`: it opens a nursery, and passes so much on.
+    pub(crate) fn draw_due(&self, wanted: &Budget) {
+        let missing = wanted.saturating_sub(&self.meter.left());
         if let Some(scope) = self.scope.get()
             && let Some(account) = scope.account()
         {
-            self.meter.recharge(&account.draw(&account.due(&self.meter.granted())));
+            let due = if scope.is_owned_by(self.seat) {
+                missing
+            } else {
+                account.undrawn(&self.meter.granted()).min(&missing)
+            };
+            self.meter.recharge(&account.draw(&due));
         }
     }
 

@@ -137,7 +137,6 @@ fn a_holder_of_a_budget_capability_recharges_itself_up_to_its_limit() {
         .join()
     })
     .unwrap()
-    .map(|()| ())
     .unwrap_err();
     assert!(matches!(error.reason(), Reason::BudgetExhausted { component: Component::Ops, .. }), "{error}");
     let spent = spent.load(SeqCst);
@@ -311,4 +310,59 @@ fn a_limit_holds_for_all_nurseries_together() {
             assert!(refused.into_inner() > 0, "it was never tight");
         }
     });
+}
+
+/// Each task opens a nursery of its own, and all have the same limit: nobody takes from its siblings what it does not need.
+#[test]
+fn an_honest_tree_under_one_capability_finishes() {
+    fn tree(depth: u32) -> u64 {
+        charge(10);
+        if depth == 0 {
+            return 1;
+        }
+        let branches = nursery(|n| {
+            let both = [n.spawn(|| tree(depth - 1)), n.spawn(|| tree(depth - 1))];
+            both.into_iter().map(|task| task.join()).sum()
+        });
+        branches.unwrap()
+    }
+    let each = Budget::ops(1_000_000).spawns(1_000);
+    let cap = Ledger::new().grant(CapSpawn::new().max_tasks(1_000).task_budget(each));
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    for _ in 0..50 {
+        let leaves =
+            runtime.run(|| nursery_with(NurseryOptions::new().capability(&cap), |n| n.spawn(|| tree(4)).join()));
+        assert_eq!(leaves.unwrap().unwrap(), 16);
+        let pool = each.spawns(1_001);
+        let options = NurseryOptions::new().budget(pool).capability(&cap);
+        let leaves = runtime.run(|| nursery_with(options, |n| n.spawn(|| tree(4)).join()));
+        assert_eq!(leaves.unwrap().unwrap(), 16, "also with a pool that is no larger than a task may spend");
+    }
+}
+
+/// A budget that somebody set is a wall: what is around it has plenty, and gives it nothing by itself.
+#[test]
+fn a_set_budget_is_not_filled_up_from_around() {
+    let spent = AtomicU64::new(0);
+    let error = nursery_with(
+        NurseryOptions::new().budget(Budget::ops(1_000_000).spawns(100)).task_budget(Budget::UNLIMITED),
+        |n| {
+            n.spawn(|| {
+                nursery_with(NurseryOptions::new().name("tenant").budget(Budget::ops(500).spawns(1)), |m| {
+                    m.spawn(|| {
+                        loop {
+                            charge(1);
+                            spent.fetch_add(1, SeqCst);
+                        }
+                    })
+                    .join()
+                })
+            })
+            .join()
+        },
+    )
+    .unwrap()
+    .unwrap_err();
+    assert!(matches!(error.reason(), Reason::BudgetExhausted { component: Component::Ops, .. }), "{error}");
+    assert!(spent.load(SeqCst) <= 500);
 }
