@@ -245,8 +245,27 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         if let Some(refusal) = refusal {
             return Task::new(raw::refused(self, identity, refusal));
         }
-        let (runnable, handle) = raw::spawn_async(self, future, identity);
+        let (runnable, handle) = raw::spawn_async(self, future, identity, true);
         self.core.shared().publish_as(priority, runnable);
+        Task::new(handle)
+    }
+
+    /// Starts a future of the runtime's own: no budget stops it.
+    pub(crate) fn spawn_free<F>(&'scope self, site: &'static Location<'static>, future: F) -> Task<'scope, ()>
+    where
+        F: Future<Output = ()> + Send + 'scope,
+    {
+        let (id, refusal) = self.admit();
+        let identity = Identity { id, site, name: None };
+        if let Some(refusal) = refusal {
+            return Task::new(raw::refused(self, identity, refusal));
+        }
+        let future = async move {
+            future.await;
+            Ok(())
+        };
+        let (runnable, handle) = raw::spawn_async(self, future, identity, false);
+        self.core.shared().publish_as(Priority::Normal, runnable);
         Task::new(handle)
     }
 

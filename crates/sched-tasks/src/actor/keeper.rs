@@ -442,7 +442,8 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
                 run(Incarnation { signal: &signal, restarts, ready: &ready })
             })
         });
-        let watcher = self.children.spawn_async(async move { say_end(ChildEvent::Ended { outcome: task.await }) });
+        let watch = async move { say_end(ChildEvent::Ended { outcome: task.await }) };
+        let watcher = self.children.spawn_free(child.site, watch);
         // A nursery that may start no more tasks refuses the watcher, too: nobody else would tell.
         if watcher.is_done()
             && let Err(refused) = watcher.join()

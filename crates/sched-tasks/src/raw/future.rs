@@ -69,9 +69,18 @@ struct Cell<F, T> {
 struct Rest<F> {
     future: ManuallyDrop<F>,
     locals: Locals,
-    /// What it has left to spend, between polls.
-    meter: Option<Box<Reading>>,
+    funds: Funds,
     place: u32,
+}
+
+/// What a future has to spend, between polls.
+enum Funds {
+    /// Its share, which it gets when it is polled.
+    Fresh,
+    /// So much is left.
+    Aside(Box<Reading>),
+    /// It works for the runtime, and nobody charges it.
+    Free,
 }
 
 type Pointer = NonNull<Runnable>;
@@ -80,7 +89,12 @@ type Pointer = NonNull<Runnable>;
 ///
 /// # Safety
 /// As for `task::create`.
-pub(super) unsafe fn create<F, T>(scope: &NurseryCore, future: F, identity: Identity) -> (RunnableRef, Handle<T>)
+pub(super) unsafe fn create<F, T>(
+    scope: &NurseryCore,
+    future: F,
+    identity: Identity,
+    charged: bool,
+) -> (RunnableRef, Handle<T>)
 where
     F: Future<Output = Result<T, TaskError>> + Send,
     T: Send,
@@ -110,7 +124,7 @@ where
         rest: UnsafeCell::new(Rest {
             future: ManuallyDrop::new(future),
             locals: Locals::default(),
-            meter: None,
+            funds: if charged { Funds::Fresh } else { Funds::Free },
             place: NO_PLACE,
         }),
     });
@@ -138,12 +152,16 @@ where
     }
     // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
-    match rest.meter.take() {
-        Some(meter) => {
+    match std::mem::replace(&mut rest.funds, Funds::Fresh) {
+        Funds::Aside(meter) => {
             let meter = *meter; // the box is freed here: in the task's own name it would be credit for what it never paid
             strand.begin_again(Running::of(this, header), header.scope, &meter);
         }
-        None => strand.begin(Running::of(this, header), header.scope),
+        Funds::Free => {
+            rest.funds = Funds::Free;
+            strand.begin_again(Running::of(this, header), header.scope, &Reading::UNMETERED);
+        }
+        Funds::Fresh => strand.begin(Running::of(this, header), header.scope),
     }
     strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
     // SAFETY: the future stays in this cell until it is dropped.
@@ -159,7 +177,7 @@ where
     rest.locals = strand.locals.take();
     strand.has_locals.set(false);
     if strand.meter.is_metered() && matches!(polled, Ok(Poll::Pending)) {
-        rest.meter = Some(Box::new(strand.put_meter_aside()));
+        rest.funds = Funds::Aside(Box::new(strand.put_meter_aside()));
     }
     strand.end();
     match polled {
@@ -194,7 +212,9 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     let header = &cell.front.header;
     // SAFETY: ours while RUNNING.
     let rest = unsafe { &mut *cell.rest.get() };
-    if let (Some(meter), Some(account)) = (rest.meter.take(), header.scope.account()) {
+    if let (Funds::Aside(meter), Some(account)) =
+        (std::mem::replace(&mut rest.funds, Funds::Free), header.scope.account())
+    {
         account.settle(&meter.settlement()); // it had waited, and does not go on
     }
     let locals = std::mem::take(&mut rest.locals);

@@ -78,18 +78,19 @@ where
     unsafe { task::create_ended(nursery.core(), identity, error) }
 }
 
-/// The same for a future.
+/// The same for a future; `charged`, or one of the runtime's own that nobody pays for.
 pub(crate) fn spawn_async<'scope, F, T>(
     nursery: &'scope Nursery<'scope, '_>,
     body: F,
     identity: Identity,
+    charged: bool,
 ) -> (RunnableRef, Handle<T>)
 where
     F: Future<Output = Result<T, TaskError>> + Send + 'scope,
     T: Send + 'scope,
 {
     // SAFETY: as in `spawn`.
-    unsafe { future::create(nursery.core(), body, identity) }
+    unsafe { future::create(nursery.core(), body, identity, charged) }
 }
 
 /// A frame that must not be left before others are done: an open nursery or a `join`.
