@@ -139,8 +139,9 @@ where
     // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
     match rest.meter.take() {
-        Some(meter) => {
-            let meter = *meter; // the box is freed here: in the task's own name it would be credit for what it never paid
+        Some(boxed) => {
+            let meter = *boxed;
+            drop(boxed); // before it begins: in its own name that would be credit for what it never paid
             strand.begin_again(Running::of(this, header), header.scope, &meter);
         }
         None => strand.begin(Running::of(this, header), header.scope),
