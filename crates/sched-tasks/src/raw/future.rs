@@ -153,8 +153,9 @@ where
     // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
     match std::mem::replace(&mut rest.funds, Funds::Fresh) {
-        Funds::Aside(meter) => {
-            let meter = *meter; // the box is freed here: in the task's own name it would be credit for what it never paid
+        Funds::Aside(boxed) => {
+            let meter = *boxed;
+            drop(boxed); // before it begins: in its own name that would be credit for what it never paid
             strand.begin_again(Running::of(this, header), header.scope, &meter);
         }
         Funds::Free => {
