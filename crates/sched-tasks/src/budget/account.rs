@@ -23,10 +23,10 @@ use std::{
 
 use mech_sync::{SpinLock, Ticket};
 use slab::Slab;
-use vocab::{Budget, Component, TaskId, UNLIMITED};
+use vocab::{Budget, Component, UNLIMITED};
 
 use super::{
-    Answer, CHILD_BUDGET, Exhausted, Handler, Recharge,
+    CHILD_BUDGET, Exhausted, Handler, Recharge,
     meter::Reading,
     pool::{Pool, Settlement},
 };
@@ -65,35 +65,35 @@ pub(crate) struct Account {
     /// A holder lost its stack and cannot settle.
     lost: AtomicBool,
     /// To be rung when somebody asks the treasurer.
-    bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    books: SpinLock<Books>,
+    pub(super) bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(super) books: SpinLock<Books>,
 }
 
-struct Books {
-    pool: Pool,
+pub(super) struct Books {
+    pub(super) pool: Pool,
     /// The owner's meter, or what is left of it.
     aside: Option<Reading>,
     /// What later periods took from the source, beside what was given at first.
     fetched: Budget,
     /// Workers that have a purse.
     purses: u32,
-    treasurers: u32,
+    pub(super) treasurers: u32,
     /// Treasurers that wait for somebody to ask.
-    watchers: Vec<Ticket>,
-    waiting: Slab<Waiting>,
+    pub(super) watchers: Vec<Ticket>,
+    pub(super) waiting: Slab<Waiting>,
     /// When the present period ends.
     period_end: Option<Instant>,
 }
 
 /// A task that is exhausted and waits.
-struct Waiting {
-    ticket: Ticket,
-    exhausted: Exhausted,
+pub(super) struct Waiting {
+    pub(super) ticket: Ticket,
+    pub(super) exhausted: Exhausted,
     /// It waits for a treasurer, who is to see it; not only for a settlement.
-    asks: bool,
+    pub(super) asks: bool,
     /// A treasurer was told of it.
-    seen: bool,
-    answer: Option<Told>,
+    pub(super) seen: bool,
+    pub(super) answer: Option<Told>,
 }
 
 /// What a waiter is told.
@@ -388,22 +388,6 @@ impl Account {
         self.books.lock().fetch(&fetched);
     }
 
-    /// Waits for a treasurer, if there is one.
-    pub(super) fn ask_treasurer(&self, exhausted: &Exhausted, ticket: Ticket) -> Option<u32> {
-        let (place, watchers) = {
-            let mut books = self.books.lock();
-            if books.treasurers == 0 {
-                return None;
-            }
-            (books.enlist(ticket, exhausted, true), std::mem::take(&mut books.watchers))
-        };
-        wake(watchers);
-        if let Some(bell) = self.bell.get() {
-            bell();
-        }
-        Some(place)
-    }
-
     /// What the waiter at `place` was told, who leaves.
     pub(super) fn stop_waiting(&self, place: u32) -> Told {
         let told = self.books.lock().waiting.remove(place as usize).answer;
@@ -423,96 +407,6 @@ impl Account {
             books.tell_to_look(&self.wanted)
         };
         wake(waiting);
-    }
-
-    // ---- treasurers ----
-
-    pub(super) fn treasurer_comes(&self) {
-        self.books.lock().treasurers += 1;
-    }
-
-    /// The last one leaves nobody waiting.
-    pub(super) fn treasurer_goes(&self) {
-        let refused = {
-            let mut books = self.books.lock();
-            books.treasurers -= 1;
-            let none_left = books.treasurers == 0;
-            books.tell(|waiting| (none_left && waiting.asks).then_some(Told::Look))
-        };
-        wake(refused);
-    }
-
-    /// The next who asks and of whom no treasurer has heard; else `ticket` is woken when there is one.
-    pub(super) fn next_exhausted(&self, ticket: Ticket) -> Option<Exhausted> {
-        let mut books = self.books.lock();
-        let fresh = books.waiting.iter_mut().find(|(_, waiting)| waiting.asks && !waiting.seen);
-        if let Some((_, waiting)) = fresh {
-            waiting.seen = true;
-            return Some(waiting.exhausted.clone());
-        }
-        books.watchers.push(ticket);
-        None
-    }
-
-    /// A treasurer does not wait any more.
-    pub(super) fn stop_watching(&self, ticket: Ticket) {
-        self.books.lock().watchers.retain(|watcher| !watcher.is_same(ticket));
-    }
-
-    /// Who waits for a treasurer.
-    pub(super) fn exhausted(&self) -> Vec<Exhausted> {
-        let books = self.books.lock();
-        let asking = |(_, waiting): (usize, &Waiting)| {
-            (waiting.asks && waiting.answer.is_none()).then(|| waiting.exhausted.clone())
-        };
-        books.waiting.iter().filter_map(asking).collect()
-    }
-
-    /// Whether this task waits for a treasurer.
-    pub(crate) fn is_exhausted(&self, task: TaskId) -> bool {
-        let books = self.books.lock();
-        books.waiting.iter().any(|(_, waiting)| waiting.exhausted.task.id == task)
-    }
-
-    /// A treasurer's answer. None: the task does not wait. Else what it was given.
-    pub(super) fn answer(&self, task: TaskId, answer: Answer) -> Option<Budget> {
-        let mut given = None;
-        let woken = {
-            let mut books = self.books.lock();
-            let asks =
-                |waiting: &Waiting| waiting.asks && waiting.answer.is_none() && waiting.exhausted.task.id == task;
-            let place = books.waiting.iter().find(|(_, waiting)| asks(waiting)).map(|(place, _)| place)?;
-            let told = match answer {
-                Answer::Ignore => return Some(Budget::ZERO),
-                Answer::Cancel => Told::Refused,
-                Answer::Recharge(amount) => {
-                    let drawn = books.pool.draw(&amount);
-                    if drawn[books.waiting[place].exhausted.component] == 0 {
-                        books.pool.settle(&Settlement { left: drawn, ..Settlement::default() });
-                        return Some(Budget::ZERO); // nothing that would help
-                    }
-                    given = Some(drawn);
-                    Told::Recharged(drawn)
-                }
-            };
-            let waiting = &mut books.waiting[place];
-            waiting.answer = Some(told);
-            waiting.ticket
-        };
-        wake(vec![woken]);
-        Some(given.unwrap_or(Budget::ZERO))
-    }
-
-    /// A treasurer cannot help this one: it asks further out.
-    pub(super) fn let_go(&self, task: TaskId) {
-        let woken =
-            self.books.lock().tell(|waiting| (waiting.asks && waiting.exhausted.task.id == task).then_some(Told::Look));
-        wake(woken);
-    }
-
-    /// What to call when somebody asks; the first to say so counts.
-    pub(super) fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
-        let _ = self.bell.set(Box::new(bell));
     }
 
     // ---- the end ----
@@ -561,13 +455,13 @@ impl Account {
 }
 
 impl Books {
-    fn enlist(&mut self, ticket: Ticket, exhausted: &Exhausted, asks: bool) -> u32 {
+    pub(super) fn enlist(&mut self, ticket: Ticket, exhausted: &Exhausted, asks: bool) -> u32 {
         let waiting = Waiting { ticket, exhausted: exhausted.clone(), asks, seen: false, answer: None };
         u32::try_from(self.waiting.insert(waiting)).expect("fewer than 2^32 tasks wait at a time")
     }
 
     /// Gives answers to those who have none, and returns whom to wake.
-    fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> Vec<Ticket> {
+    pub(super) fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> Vec<Ticket> {
         let mut woken = Vec::new();
         for (_, waiting) in &mut self.waiting {
             if waiting.answer.is_none()
@@ -604,7 +498,7 @@ impl Books {
     }
 }
 
-fn wake(waiting: Vec<Ticket>) {
+pub(super) fn wake(waiting: Vec<Ticket>) {
     for ticket in waiting {
         strand::wake(ticket, 0);
     }

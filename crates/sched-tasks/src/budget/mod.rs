@@ -10,6 +10,7 @@
 //! Every nursery inside a task that has a budget takes its pool out of that task's meter, so no depth of nesting makes budget. See `pool.rs` for the law.
 
 mod account;
+mod desk;
 mod exhausted;
 mod meter;
 mod pool;

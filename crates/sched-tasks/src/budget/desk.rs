@@ -1,0 +1,121 @@
+//! An account as its treasurers know it: who asks, and what they are told.
+//!
+//! # Invariant
+//! Whoever asks is on the list before a treasurer hears of it, and leaves the list with an answer, or because the last treasurer went.
+//!
+//! # Why it holds
+//! Both sides change the list under the lock of the account; wakes and bells come after it is released.
+
+use mech_sync::Ticket;
+use vocab::{Budget, TaskId};
+
+use super::{
+    Answer, Exhausted, Settlement,
+    account::{Account, Told, Waiting, wake},
+};
+
+impl Account {
+    /// Waits for a treasurer, if there is one.
+    pub(super) fn ask_treasurer(&self, exhausted: &Exhausted, ticket: Ticket) -> Option<u32> {
+        let (place, watchers) = {
+            let mut books = self.books.lock();
+            if books.treasurers == 0 {
+                return None;
+            }
+            (books.enlist(ticket, exhausted, true), std::mem::take(&mut books.watchers))
+        };
+        wake(watchers);
+        if let Some(bell) = self.bell.get() {
+            bell();
+        }
+        Some(place)
+    }
+
+    pub(super) fn treasurer_comes(&self) {
+        self.books.lock().treasurers += 1;
+    }
+
+    /// The last one leaves nobody waiting.
+    pub(super) fn treasurer_goes(&self) {
+        let refused = {
+            let mut books = self.books.lock();
+            books.treasurers -= 1;
+            let none_left = books.treasurers == 0;
+            books.tell(|waiting| (none_left && waiting.asks).then_some(Told::Look))
+        };
+        wake(refused);
+    }
+
+    /// The next who asks and of whom no treasurer has heard; else `ticket` is woken when there is one.
+    pub(super) fn next_exhausted(&self, ticket: Ticket) -> Option<Exhausted> {
+        let mut books = self.books.lock();
+        let fresh = books.waiting.iter_mut().find(|(_, waiting)| waiting.asks && !waiting.seen);
+        if let Some((_, waiting)) = fresh {
+            waiting.seen = true;
+            return Some(waiting.exhausted.clone());
+        }
+        books.watchers.push(ticket);
+        None
+    }
+
+    /// A treasurer does not wait any more.
+    pub(super) fn stop_watching(&self, ticket: Ticket) {
+        self.books.lock().watchers.retain(|watcher| !watcher.is_same(ticket));
+    }
+
+    /// Who waits for a treasurer.
+    pub(super) fn exhausted(&self) -> Vec<Exhausted> {
+        let books = self.books.lock();
+        let asking = |(_, waiting): (usize, &Waiting)| {
+            (waiting.asks && waiting.answer.is_none()).then(|| waiting.exhausted.clone())
+        };
+        books.waiting.iter().filter_map(asking).collect()
+    }
+
+    /// Whether this task waits for a treasurer.
+    pub(crate) fn is_exhausted(&self, task: TaskId) -> bool {
+        let books = self.books.lock();
+        books.waiting.iter().any(|(_, waiting)| waiting.exhausted.task.id == task)
+    }
+
+    /// A treasurer's answer. None: the task does not wait. Else what it was given.
+    pub(super) fn answer(&self, task: TaskId, answer: Answer) -> Option<Budget> {
+        let mut given = None;
+        let woken = {
+            let mut books = self.books.lock();
+            let asks =
+                |waiting: &Waiting| waiting.asks && waiting.answer.is_none() && waiting.exhausted.task.id == task;
+            let place = books.waiting.iter().find(|(_, waiting)| asks(waiting)).map(|(place, _)| place)?;
+            let told = match answer {
+                Answer::Ignore => return Some(Budget::ZERO),
+                Answer::Cancel => Told::Refused,
+                Answer::Recharge(amount) => {
+                    let drawn = books.pool.draw(&amount);
+                    if drawn[books.waiting[place].exhausted.component] == 0 {
+                        books.pool.settle(&Settlement { left: drawn, ..Settlement::default() });
+                        return Some(Budget::ZERO); // nothing that would help
+                    }
+                    given = Some(drawn);
+                    Told::Recharged(drawn)
+                }
+            };
+            let waiting = &mut books.waiting[place];
+            waiting.answer = Some(told);
+            waiting.ticket
+        };
+        wake(vec![woken]);
+        Some(given.unwrap_or(Budget::ZERO))
+    }
+
+    /// A treasurer cannot help this one: it asks further out.
+    pub(super) fn let_go(&self, task: TaskId) {
+        let woken =
+            self.books.lock().tell(|waiting| (waiting.asks && waiting.exhausted.task.id == task).then_some(Told::Look));
+        wake(woken);
+    }
+
+    /// What to call when somebody asks; the first to say so counts.
+    pub(super) fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.bell.set(Box::new(bell));
+    }
+}
