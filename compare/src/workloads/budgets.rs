@@ -34,7 +34,8 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let budgets = || NurseryOptions::new().budget(all).task_budget(each);
 
     let root = Ledger::new().grant(CapSpawn::new().max_tasks(4 * count as u64));
-    let team = root.attenuate(Grant::new(CapSpawn::new().max_tasks(3 * count as u64)).delegation(Delegation::Allowed))?;
+    let team =
+        root.attenuate(Grant::new(CapSpawn::new().max_tasks(3 * count as u64)).delegation(Delegation::Allowed))?;
     let tenant = team.attenuate(CapSpawn::new().max_tasks(2 * count as u64).task_budget(each))?;
 
     let [without, budgeted, both] = plan.best_of(

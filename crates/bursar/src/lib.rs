@@ -425,7 +425,7 @@ pub use sched_tasks::{
 #[doc(inline)]
 pub use sched_tasks::{
     Answer, Budget, BudgetedAlloc, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge, Settlement, Treasury,
-    UNLIMITED, budget_left, charge,
+    UNLIMITED, budget_left, charge, recharge,
 };
 
 // ---- what tasks may do ----
