@@ -338,8 +338,9 @@ impl Account {
             Source::Meter => books.aside.is_some_and(|meter| meter.left[exhausted.component] > 0),
             Source::Root(_) | Source::Account(_) => around_has,
         };
-        let refills =
-            exhausted.component != Component::Memory && self.given[exhausted.component] >= exhausted.missing && has_more;
+        let refills = exhausted.component != Component::Memory
+            && self.given[exhausted.component] >= exhausted.missing
+            && has_more;
         let until = books.period_end.filter(|_| refills);
         if books.purses == 0 && until.is_none() {
             return Draw::Dry;
