@@ -109,7 +109,14 @@ fn a_period_inside_a_nursery_of_the_same_owner_gives_no_more_than_that_has() {
     let outer = runtime.run(|| {
         nursery_with(NurseryOptions::new().budget(Budget::ops(1_000).spawns(10)), |n| {
             let options = NurseryOptions::new().budget(Budget::ops(100).spawns(1)).period(SECOND);
-            let inside: Result<(), _> = nursery_with(options, |m| m.spawn(|| loop { charge(10) }).join());
+            let inside: Result<(), _> = nursery_with(options, |m| {
+                m.spawn(|| {
+                    loop {
+                        charge(10)
+                    }
+                })
+                .join()
+            });
             assert_eq!(spent_component(&inside.unwrap_err()), Component::Ops);
             Ok(n.pool().unwrap())
         })
@@ -141,7 +148,14 @@ fn a_handler_that_spends_itself_is_not_asked_about_itself() {
         }
     };
     let options = NurseryOptions::new().task_budget(Budget::ops(10)).on_exhausted(handler);
-    let error: Result<(), _> = nursery_with(options, |n| n.spawn(|| loop { charge(1) }).join());
+    let error: Result<(), _> = nursery_with(options, |n| {
+        n.spawn(|| {
+            loop {
+                charge(1)
+            }
+        })
+        .join()
+    });
     assert_eq!(spent_component(&error.unwrap_err()), Component::Ops);
     assert_eq!((asked.load(SeqCst), rx.len()), (1, 0));
 }
@@ -234,7 +248,9 @@ fn a_spawn_that_the_capability_refuses_does_not_count_against_the_limit() {
     let options = NurseryOptions::new().spawn_limit(3).capability(&cap).on_failure(OnFailure::WaitAll);
     let _ = nursery_with(options, |n| {
         let (tx, rx) = channel::<()>(0);
-        let first = n.spawn(move || { let _ = rx.recv(); });
+        let first = n.spawn(move || {
+            let _ = rx.recv();
+        });
         for _ in 0..5 {
             let error = n.spawn(|| ()).join().unwrap_err();
             let refused = matches!(error.reason(), Reason::NotAllowed(CapError::TaskLimitExceeded { .. }));

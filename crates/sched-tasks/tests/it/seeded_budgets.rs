@@ -97,7 +97,8 @@ impl Tree {
         }
         if !self.one_in(6) {
             // By default children may not spawn.
-            options = options.task_budget(Budget::ops(dice.roll(3_000)).spawns(dice.roll(40)).channel_ops(dice.roll(9)));
+            options =
+                options.task_budget(Budget::ops(dice.roll(3_000)).spawns(dice.roll(40)).channel_ops(dice.roll(9)));
         }
         if self.one_in(2) {
             options = options.recharge(if self.one_in(3) { Recharge::Never } else { Recharge::FromPool });
