@@ -392,7 +392,6 @@ fn a_future_keeps_its_budget_from_poll_to_poll() {
             })
         })
         .unwrap()
-        .map(|()| ())
         .unwrap_err();
     assert_eq!(exhausted(&error), (Component::Ops, 100));
     assert_eq!(polls.load(SeqCst), 100);

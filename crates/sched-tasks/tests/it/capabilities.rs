@@ -137,7 +137,6 @@ fn a_holder_of_a_budget_capability_recharges_itself_up_to_its_limit() {
         .join()
     })
     .unwrap()
-    .map(|()| ())
     .unwrap_err();
     assert!(matches!(error.reason(), Reason::BudgetExhausted { component: Component::Ops, .. }), "{error}");
     let spent = spent.load(SeqCst);
