@@ -168,7 +168,7 @@ where
     // SAFETY: the future stays in this cell until it is dropped.
     let future = unsafe { Pin::new_unchecked(&mut *rest.future) };
     let polled = catch_unwind(AssertUnwindSafe(|| {
-        strand.start_funded();
+        // Not `start_funded`: one that only waits for others costs nothing, and must not fail for want of what it does not need.
         let polled = future.poll(&mut Context::from_waker(&waker));
         if polled.is_ready() {
             strand.pay_overdraft();

@@ -154,3 +154,30 @@ fn the_same_seed_gives_the_same_run_with_supervisors() {
         }
     }
 }
+
+#[test]
+fn a_hog_whose_supervisor_has_nothing_left_ends_in_any_order() {
+    let _watchdog = watch("a_hog_whose_supervisor_has_nothing_left_ends_in_any_order");
+    let program = || {
+        let error = nursery(|n| {
+            let hog = || {
+                loop {
+                    charge(1);
+                }
+            };
+            Supervisor::new(Strategy::OneForOne)
+                .max_restarts(2, Duration::from_secs(60))
+                .budget(Budget::ops(200).spawns(20))
+                .child_budget(Budget::ops(50))
+                .child(Child::task("hog", hog).restart(Restart::Permanent))
+                .start(n)?; // no handle is kept: it ends with its last child
+            Ok(())
+        });
+        let text = error.expect_err("it gives up").to_string();
+        assert!(text.contains("OpsBudgetExhausted"), "{text}");
+    };
+    for workers in [1, 2, 3] {
+        Explore::new().workers(workers).run(0..60, program);
+        Explore::new().workers(workers).preempt_one_in(2).run(0..60, program);
+    }
+}
