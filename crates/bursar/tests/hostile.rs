@@ -139,9 +139,20 @@ fn is_contained(component: Component, budget: Budget, hostile: impl Fn() + Send 
         }
     }
     assert!(with * 10 >= without * 9, "the others did {without} units of work a second alone, {with} beside it");
-    let kept = LIVE_BYTES.load(SeqCst).saturating_sub(live);
+    // How many stacks and blocks there are at most at one time is a matter of luck, and they are kept for the next. What is lost is lost every time.
+    let measure = |live: usize, resident: u64| {
+        (LIVE_BYTES.load(SeqCst).saturating_sub(live), resident_bytes().saturating_sub(resident))
+    };
+    let (mut kept, mut grown) = measure(live, resident);
+    for _ in 0..5 {
+        if kept < 64 << 10 && grown < 8 * MIB {
+            break;
+        }
+        let (live, resident) = (LIVE_BYTES.load(SeqCst), resident_bytes());
+        let _ = beside(&runtime, attack);
+        (kept, grown) = measure(live, resident);
+    }
     assert!(kept < 64 << 10, "{kept} bytes were not given back");
-    let grown = resident_bytes().saturating_sub(resident);
     assert!(grown < 8 * MIB, "the process is {grown} bytes larger");
     println!("{component}: {with} of {without} units of work; {kept} bytes kept, {grown} more resident");
 }

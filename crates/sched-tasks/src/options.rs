@@ -101,7 +101,7 @@ impl NurseryOptions {
     }
 
     /// The [`budget`](Self::budget) is there again after every `period`: what was not spent is not saved, and memory comes back only when it is freed. Tasks
-    /// that have spent theirs wait for the next period.
+    /// that have spent theirs wait for the next period. If the caller has a budget itself, every period comes out of it.
     pub fn period(mut self, period: Duration) -> Self {
         self.period = Some(period);
         self
@@ -114,7 +114,8 @@ impl NurseryOptions {
     }
 
     /// Asks `handler` about every task that has spent its budget and gets no more from the pool. It is called on the exhausted task, and should be quick; for answers
-    /// that take time see [`Nursery::treasury`](crate::Nursery::treasury).
+    /// that take time see [`Nursery::treasury`](crate::Nursery::treasury). What it spends it spends
+    /// as that task, which has little: no handler is asked about that.
     pub fn on_exhausted(mut self, handler: impl Fn(&Exhausted) -> Answer + Send + Sync + 'static) -> Self {
         self.on_exhausted = Some(Arc::new(handler));
         self
