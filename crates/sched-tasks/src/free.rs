@@ -36,7 +36,7 @@ where
 pub fn yield_now() {
     let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
     worker::yield_now(&strand);
-    strand.charge_ops(0); // costs nothing, but memory that was overdrawn is looked at
+    strand.pay_overdraft(); // a yield costs nothing, but memory that was overdrawn is looked at
     strand.checkpoint();
 }
 
