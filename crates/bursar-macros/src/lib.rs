@@ -3,6 +3,7 @@
 
 mod args;
 mod items;
+mod plain;
 mod weave;
 
 use proc_macro::TokenStream;
@@ -78,7 +79,8 @@ use crate::{args::Args, weave::Weaver};
 /// - What macros are given: a loop in the arguments of `vec![…]` or `println!(…)` is not checked. Bind its value before.
 /// - Loops that are not written here, in iterator adaptors such as `for_each` and `sum`, or in functions without the attribute. Write a `for` loop, or
 ///   call a budgeted function from the closure.
-/// - A loop the compiler would have vectorised is not, once it counts. Leave the attribute off the innermost function and put it on the one that calls it, block by block.
+/// - A loop the compiler would have vectorised is not, once it counts; unless it goes through a range, `for i in a..b`, and only computes: such a loop is checked once in a
+///   stretch of iterations. Else leave the attribute off the innermost function and put it on the one that calls it, block by block.
 ///
 /// # What is refused
 ///

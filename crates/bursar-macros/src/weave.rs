@@ -7,7 +7,7 @@
 //!
 //! # Why it holds
 //! A visitor enters one body at a time, counts the checks it puts there, and declares the counter at the top only then: mutable if there are any. Bodies of
-//! inner items are not entered. A loop is charged by a statement at the top of its body; a future about to be awaited goes through a function
+//! inner items are not entered. A loop is charged by a statement at the top of its body, and one that only computes by the range it counts through (see `plain`); a future about to be awaited goes through a function
 //! and comes back, since a block around it would end the life of its temporaries.
 //!
 //! The counter's name has the hygiene of a `macro_rules!` local: no name of the user is the same.
@@ -23,6 +23,8 @@ use syn::{
     spanned::Spanned,
     visit_mut::{self, VisitMut},
 };
+
+use crate::plain;
 
 /// Puts checks into bodies.
 pub(crate) struct Weaver {
@@ -84,6 +86,21 @@ impl Body<'_> {
         body.stmts.insert(0, parse_quote_spanned!(span=> #fuel::tick(&mut #counter);));
     }
 
+    /// Has a loop look up once in a stretch of turns, whose number is known beforehand. There is nothing in it to be charged.
+    fn charge_stretches(&mut self, node: &mut ExprForLoop) {
+        self.visit_expr_mut(&mut node.expr); // its ends may be anything
+        self.checks += 1;
+        let (span, fuel) = (here(node.for_token.span()), &self.weaver.fuel);
+        let counter = counter(span, self.checks);
+        let stretch = Ident::new("stretch", span);
+        let (pat, range, body) = (&node.pat, &node.expr, &node.body);
+        let body = parse_quote_spanned!(span=> { for #pat in #stretch #body });
+        let range = parse_quote_spanned!(span=> #fuel::stretches(#range, &mut #counter));
+        node.body = body;
+        *node.expr = range;
+        *node.pat = parse_quote_spanned!(span=> #stretch);
+    }
+
     /// Visits a body of its own. How many checks it needs.
     fn inner(&self, visit: impl FnOnce(&mut Self)) -> usize {
         let mut inner = Self { weaver: self.weaver, checks: 0 };
@@ -94,6 +111,9 @@ impl Body<'_> {
 
 impl VisitMut for Body<'_> {
     fn visit_expr_for_loop_mut(&mut self, node: &mut ExprForLoop) {
+        if plain::is_plain(node) {
+            return self.charge_stretches(node);
+        }
         visit_mut::visit_expr_for_loop_mut(self, node);
         self.charge_iterations(&mut node.body, node.for_token.span());
     }

@@ -18,7 +18,7 @@
 //! - Telling the check the difference: the compiler then keeps the counter from before the subtraction too, and copies it in every iteration.
 //! - An atomic flag for each task, set by whoever cancels: an indirection more, for an answer some microseconds earlier.
 
-use std::cell::Cell;
+use std::{cell::Cell, ops::Range};
 
 use vocab::Budget;
 
@@ -69,6 +69,27 @@ impl Fuel {
         }
     }
 
+    /// Cuts a range into stretches, with a check between them when the interval is over. For loops whose turns only compute: they look up once in a stretch, and the
+    /// compiler may do several turns at once.
+    #[inline(always)]
+    pub fn stretches<T>(range: Range<T>, fuel: &mut Self) -> Stretches<'_, T>
+    where
+        T: Clone,
+        Range<T>: Iterator<Item = T>,
+    {
+        Stretches { range, fuel, out: 0 }
+    }
+
+    /// So many turns were done, at most what was left.
+    #[inline(always)]
+    fn did(&mut self, turns: u32) {
+        self.left -= turns;
+        if self.left <= alarm() {
+            let left = std::mem::replace(&mut self.left, self.interval);
+            check(self.interval, left);
+        }
+    }
+
     /// A check, whatever is left. Waiting costs nothing itself.
     #[inline(always)]
     pub fn at_await(&mut self) {
@@ -81,6 +102,48 @@ impl Fuel {
     pub fn awaiting<F>(future: F, fuel: &mut Self) -> F {
         fuel.at_await();
         future
+    }
+}
+
+/// The stretches of a range; made by [`Fuel::stretches`].
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Stretches<'a, T> {
+    range: Range<T>,
+    fuel: &'a mut Fuel,
+    /// How many turns the last stretch had: they are counted when they are done.
+    out: u32,
+}
+
+impl<T> Iterator for Stretches<'_, T>
+where
+    T: Clone,
+    Range<T>: Iterator<Item = T>,
+{
+    type Item = Range<T>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Range<T>> {
+        if self.out > 0 {
+            self.fuel.did(std::mem::take(&mut self.out));
+        }
+        let (start, end) = (self.range.start.clone(), self.range.end.clone());
+        let most = self.fuel.left as usize;
+        let mut rest = start.clone()..end.clone();
+        match rest.nth(most) {
+            Some(middle) => {
+                self.range.start = middle.clone();
+                self.out = self.fuel.left;
+                Some(start..middle)
+            }
+            None => {
+                let last = start..end.clone();
+                let turns = last.size_hint().0; // no more than `most`
+                self.range.start = end;
+                self.out = turns as u32;
+                (turns > 0).then_some(last)
+            }
+        }
     }
 }
 
@@ -100,7 +163,14 @@ impl Drop for Fuel {
 fn check(interval: u32, left: u32) {
     ALARM.set(CALM);
     spend(interval - left);
-    strand::with(worker::yield_now); // the interval is over: others first
+    strand::with(give_way); // the interval is over
+}
+
+/// Lets other tasks have a turn. A plain thread has its turns from the system.
+fn give_way(strand: &Strand) {
+    if strand.worker.is_some() {
+        worker::yield_now(strand);
+    }
 }
 
 /// The running task must stop at its very next check.
@@ -122,7 +192,7 @@ fn spend(ops: u32) {
     strand::with(|strand| {
         strand.charge_ops(ops.into());
         if strand.meter.is_turn_over() {
-            worker::yield_now(strand); // calls that call themselves are loops, too
+            give_way(strand); // calls that call themselves are loops, too
         }
         strand.checkpoint();
     });
@@ -229,6 +299,39 @@ mod tests {
         fuel.at_await();
         drop(fuel);
         assert_eq!(TOLD.take(), [Spent(1), Spent(1), Spent(0)]);
+    }
+
+    #[test]
+    fn stretches_are_the_range_and_are_charged_when_they_are_done() {
+        let mut fuel = Fuel::enter_every(4);
+        let mut seen = Vec::new();
+        for stretch in Fuel::stretches(-3..7_i64, &mut fuel) {
+            seen.extend(stretch);
+        }
+        assert_eq!(seen, (-3..7).collect::<Vec<_>>());
+        drop(fuel);
+        assert_eq!(TOLD.take(), [Spent(1), Spent(4), Spent(4), Noted(2)]);
+    }
+
+    #[test]
+    fn an_empty_range_costs_nothing() {
+        let mut fuel = Fuel::enter_every(4);
+        #[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
+        let stretches = Fuel::stretches(5..3_u8, &mut fuel).count();
+        drop(fuel);
+        assert_eq!((stretches, TOLD.take()), (0, vec![Spent(1)]));
+    }
+
+    #[test]
+    fn stretches_reach_the_ends_of_their_types() {
+        let mut fuel = Fuel::enter_every(100);
+        assert_eq!(Fuel::stretches(i8::MIN..i8::MAX, &mut fuel).map(Iterator::count).sum::<usize>(), 255);
+        assert_eq!(
+            Fuel::stretches('a'..'\u{e000}', &mut fuel).map(Iterator::count).sum::<usize>(),
+            ('a'..'\u{e000}').count()
+        );
+        drop(fuel);
+        TOLD.take();
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) fn counts_of<R>(work: impl FnOnce() -> R) -> [usize; 4] {
 
 #[allow(non_snake_case)]
 pub(crate) mod __budget {
+    use std::ops::Range;
+
     use super::{Entry, write};
 
     pub(crate) struct Fuel(());
@@ -54,6 +56,20 @@ pub(crate) mod __budget {
 
         pub(crate) fn tick(&mut self) {
             write(Entry::Tick);
+        }
+
+        /// In stretches of one turn, each of which is a tick.
+        pub(crate) fn stretches<T: Clone>(range: Range<T>, _: &mut Self) -> impl Iterator<Item = Range<T>>
+        where
+            Range<T>: Iterator<Item = T>,
+        {
+            let mut rest = range;
+            std::iter::from_fn(move || {
+                let start = rest.start.clone();
+                rest.next()?;
+                write(Entry::Tick);
+                Some(start..rest.start.clone())
+            })
         }
 
         pub(crate) fn awaiting<F>(future: F, _: &mut Self) -> F {
