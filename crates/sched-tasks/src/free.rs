@@ -35,9 +35,13 @@ where
 #[inline(always)]
 pub fn yield_now() {
     let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
-    worker::yield_now(&strand);
+    // All that can be done before is: after a switch nothing is where the processor expects it.
     strand.pay_overdraft(); // a yield costs nothing, but memory that was overdrawn is looked at
-    strand.checkpoint();
+    strand.come_by();
+    worker::yield_now(&strand);
+    if strand.needs_attention() {
+        strand.attend();
+    }
 }
 
 /// Ends the task here if it was cancelled, by unwinding. Long computations call this now and then. Costs one operation of the task's budget, if it has one.

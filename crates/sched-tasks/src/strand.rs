@@ -373,11 +373,17 @@ impl Strand {
     /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. In a seeded run, others may go first.
     #[inline]
     pub(crate) fn checkpoint(&self) {
-        if let Some(worker) = &self.worker {
-            worker.watch.answer();
-        }
+        self.come_by();
         if self.needs_attention() {
             self.attend();
+        }
+    }
+
+    /// Tells the watchdog that the task came to a checkpoint.
+    #[inline(always)]
+    pub(crate) fn come_by(&self) {
+        if let Some(worker) = &self.worker {
+            worker.watch.answer();
         }
     }
 

@@ -1,7 +1,6 @@
 //! A meter: what the task that runs here may still spend.
 //!
-//! Only the strand's own thread touches it, so a charge is a load, a test and a store. A task without a budget has a meter too, which shows no end:
-//! the charge does not ask which kind it is.
+//! Only the strand's own thread touches it, so a charge is a few loads, tests and stores, and for a task without a budget a load and a test.
 //!
 //! # Invariant
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.

@@ -171,7 +171,7 @@ impl Strand {
     /// A task whose pool was dry when it was to begin asks first.
     #[inline(always)]
     pub(crate) fn start_funded(&self) {
-        if self.meter.left().ops == 0 {
+        if self.meter.is_metered() && self.meter.left().ops == 0 {
             self.pay_slowly(&Budget::ops(1));
             self.meter.unpay_ops(1); // it has done nothing yet
         }
@@ -196,7 +196,7 @@ impl Strand {
     /// Pays for operations.
     #[inline(always)]
     pub(crate) fn charge_ops(&self, ops: u64) {
-        if !self.meter.pay_ops(ops) {
+        if self.meter.is_metered() && !self.meter.pay_ops(ops) {
             self.pay_slowly(&Budget::ops(ops));
         }
     }
@@ -204,7 +204,7 @@ impl Strand {
     /// Pays for an operation of a channel.
     #[inline(always)]
     pub(crate) fn charge_channel_op(&self) {
-        if !self.meter.pay_channel_op() {
+        if self.meter.is_metered() && !self.meter.pay_channel_op() {
             self.pay_slowly(&vocab::Operation::ChannelSend.cost());
         }
     }
@@ -213,7 +213,7 @@ impl Strand {
     #[inline]
     pub(crate) fn charge_syscall(&self) {
         let cost = vocab::Operation::FileIo.cost();
-        if self.meter.pay(&cost).is_err() {
+        if self.meter.is_metered() && self.meter.pay(&cost).is_err() {
             self.pay_slowly(&cost);
         }
     }
