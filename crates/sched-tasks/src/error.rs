@@ -211,7 +211,13 @@ impl Reason {
                 CapError::NoChannelCapability => "NoChannelCapability",
                 CapError::TaskLimitExceeded { .. } => "TaskLimitExceeded",
                 CapError::ChannelLimitExceeded { .. } => "ChannelLimitExceeded",
+                CapError::NoExecutorCapability => "NoExecutorCapability",
+                CapError::BudgetLimitExceeded { .. } => "BudgetLimitExceeded",
+                CapError::ExecutorLimitExceeded { .. } => "ExecutorLimitExceeded",
+                CapError::NotDelegatable { .. } => "NotDelegatable",
                 CapError::Revoked { .. } => "Revoked",
+                CapError::Stale { .. } => "Stale",
+                CapError::Foreign => "Foreign",
                 _ => "NotAllowed",
             },
             Reason::Deadlock { .. } => "Deadlock",
@@ -241,7 +247,7 @@ impl fmt::Display for Reason {
             ),
             Reason::BudgetExhausted { component: Component::Spawns, granted, .. } => write!(
                 f,
-                "{}: the nursery has spawned the {granted} tasks it may; raise `NurseryOptions::spawn_limit` or the spawns of its budget",
+                "{}: the nursery has spawned the {granted} tasks it may; raise `NurseryOptions::spawn_limit`, or the spawns of its budget or of its capability",
                 self.name()
             ),
             Reason::BudgetExhausted { component, granted, wanted } => write!(

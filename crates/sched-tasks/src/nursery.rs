@@ -252,9 +252,17 @@ impl NurseryCore {
         }
     }
 
-    /// A child failed: its error is kept, and its siblings are told.
+    /// A child failed: its error is kept, and its siblings are told. An error of one that was dismissed, such as a channel that nobody reads any more, is nobody's concern; a
+    /// panic is.
     #[cold]
     pub(crate) fn child_failed(&self, error: TaskError) {
+        if matches!(error.reason(), Reason::Failed(_)) && self.inner.lock().dismissed {
+            return;
+        }
+        self.keep_failure(error);
+    }
+
+    fn keep_failure(&self, error: TaskError) {
         {
             let mut inner = self.inner.lock();
             if inner.first.is_none() {
@@ -282,7 +290,7 @@ impl NurseryCore {
             // Somebody else's cancellation, handed on: no failure, but a body that gives up does not leave its children behind.
             self.cancel_after_failure();
         } else if !known {
-            self.child_failed(error.clone());
+            self.keep_failure(error.clone());
         }
     }
 

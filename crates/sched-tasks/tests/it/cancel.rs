@@ -373,3 +373,42 @@ fn a_plain_thread_that_waits_for_a_nursery_does_not_poll() {
         });
     }
 }
+
+#[test]
+fn an_error_of_a_task_that_was_dismissed_is_nobodys_concern_but_a_panic_is() {
+    let outcome = nursery(|n| {
+        let (started, begun) = std::sync::mpsc::channel();
+        n.try_spawn(move || {
+            shield(|| {
+                started.send(()).unwrap();
+                until(is_cancelled);
+            });
+            Err::<(), _>(TaskError::msg("nobody reads any more"))
+        });
+        begun.recv().unwrap();
+        n.dismiss();
+        Ok(7)
+    });
+    assert_eq!(outcome.unwrap(), 7);
+
+    let outcome: Result<(), _> = nursery(|n| {
+        n.dismiss();
+        Err(TaskError::msg("the body itself"))
+    });
+    assert!(outcome.unwrap_err().to_string().contains("the body itself"));
+
+    let (started, begun) = std::sync::mpsc::channel();
+    let outcome = nursery(|n| {
+        n.spawn(move || {
+            shield(|| {
+                started.send(()).unwrap();
+                until(is_cancelled);
+                panic!("on the way out");
+            })
+        });
+        begun.recv().unwrap();
+        n.dismiss();
+        Ok(7)
+    });
+    assert!(outcome.unwrap_err().is_panic());
+}
