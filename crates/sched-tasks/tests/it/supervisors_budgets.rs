@@ -6,7 +6,7 @@ use std::{
 };
 
 use sched_tasks::{
-    Answer, Budget, Component, Explore, NurseryOptions, Profile, Reason, Runtime,
+    Answer, Budget, Component, NurseryOptions, Profile, Reason, Runtime,
     actor::{self, Child, Restart, Strategy, Supervisor, SupervisorError},
     charge, now, nursery, nursery_with, sleep,
 };
@@ -212,31 +212,5 @@ fn a_child_for_whose_watcher_there_is_no_spawn_left_does_not_stay_behind() {
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("SpawnBudgetExhausted"), "{spawns} spawns: {error}");
         assert!(took < Duration::from_secs(3600), "{spawns} spawns: somebody slept for {took:?}");
-    }
-}
-
-/// Whoever tells the supervisor that a child ended must be able to, also when nobody can spend anything.
-#[test]
-fn a_supervisor_hears_of_every_end_whatever_the_order() {
-    let program = || {
-        let error = nursery(|n| {
-            let hog = || {
-                loop {
-                    charge(1);
-                }
-            };
-            Supervisor::new(Strategy::OneForOne)
-                .max_restarts(2, Duration::from_secs(60))
-                .budget(Budget::ops(1_000).spawns(20))
-                .child_budget(Budget::ops(100))
-                .child(Child::task("hog", hog).restart(Restart::Permanent))
-                .start(n)?;
-            Ok(())
-        });
-        let text = error.unwrap_err().to_string();
-        assert!(text.contains("hog"), "{text}");
-    };
-    for workers in [1, 2, 4] {
-        Explore::new().workers(workers).run(0..100, program);
     }
 }
