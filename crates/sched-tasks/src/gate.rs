@@ -190,7 +190,9 @@ impl Permits {
 impl Strand {
     /// Pays for a task that is spawned into a nursery without an account.
     pub(crate) fn charge_spawn(&self) -> Result<(), Reason> {
-        while let Err(Shortage { component, wanted, .. }) = self.meter.pay(&Budget::ZERO.spawns(1)) {
+        while self.meter.is_metered()
+            && let Err(Shortage { component, wanted, .. }) = self.meter.pay(&Budget::ZERO.spawns(1))
+        {
             if !self.ask_for_spawn() {
                 let granted = self.meter.granted()[component];
                 return Err(Reason::BudgetExhausted { component, granted, wanted });

@@ -249,9 +249,8 @@ impl Strand {
     #[inline]
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
         self.occupy(running, scope);
-        match (scope.account(), &self.worker) {
-            (Some(account), Some(worker)) => worker.open_meter(scope, account, &self.meter),
-            _ => self.meter.begin_unmetered(),
+        if let (Some(account), Some(worker)) = (scope.account(), &self.worker) {
+            worker.open_meter(scope, account, &self.meter);
         }
     }
 
@@ -344,7 +343,6 @@ impl Strand {
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.occupy(running, scope);
-        self.meter.begin_unmetered();
         self.shields.set(1);
         let outcome = catch_unwind(AssertUnwindSafe(drop));
         self.shields.set(0);

@@ -46,10 +46,7 @@ impl Strand {
     #[cold]
     #[inline(never)]
     pub(crate) fn pay_slowly(&self, cost: &Budget) {
-        if !self.meter.is_metered() {
-            // Numbers that another task left here; or so much was charged that even a meter without an end came to it.
-            return self.meter.wind_up();
-        }
+        debug_assert!(self.meter.is_metered(), "nobody charges a task without a budget");
         if self.is_unwinding() {
             return self.meter.pay_what_there_is(cost); // what unwinds must come to its end
         }

@@ -2,7 +2,8 @@
 //!
 //! Only the strand's own thread touches it, so a charge is a few loads, tests and stores, and for a task without a budget a load and a test.
 //!
-//! # Invariant
+//! # Invariants
+//! Of a task without a budget nobody looks at the numbers or changes them: whoever charges asks first whether there is one.
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
 
 use std::cell::Cell;
@@ -122,6 +123,7 @@ impl Meter {
         self.granted.set(*budget);
         self.metered.set(true);
         self.recharged.set(false);
+        self.primed_for.set(0);
     }
 
     /// Begins a task that may spend a child's first share of `account`.
@@ -152,12 +154,6 @@ impl Meter {
         untouched
     }
 
-    /// A task begins that has no budget, and may count on these numbers: they are no child's any more.
-    #[inline(always)]
-    pub(crate) fn begin_unmetered(&self) {
-        self.primed_for.set(0);
-    }
-
     /// Ends it: what goes back to where it was drawn.
     #[inline(always)]
     pub(crate) fn end(&self) -> Settlement {
@@ -174,12 +170,6 @@ impl Meter {
         self.begin(&Budget::ZERO);
         self.overdraft.set(overdraft);
         settlement
-    }
-
-    /// Of a task without a budget: shows no end again, however much was charged.
-    pub(super) fn wind_up(&self) {
-        debug_assert!(!self.is_metered());
-        self.put(&Reading::UNMETERED);
     }
 
     /// Takes back operations that were paid and not done.

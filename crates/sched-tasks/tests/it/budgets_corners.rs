@@ -350,3 +350,21 @@ fn an_owner_does_not_wait_for_the_treasurer_that_it_is_itself() {
     });
     assert_eq!(spent_component(&error.unwrap_err()), Component::Ops);
 }
+
+/// A fiber runs task after task, and the next one may have no budget: what the last one had is not its limit.
+#[test]
+fn a_task_without_a_budget_is_not_held_to_what_the_last_one_had() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let outcome = runtime.run(|| {
+        nursery_with(NurseryOptions::new().task_budget(Budget::ops(10)), |n| n.spawn(|| ()).join())?;
+        nursery(|n| {
+            n.spawn(|| {
+                // Counted, but nobody pays; and a loop that is only noted at its end.
+                charge(1_000);
+                nursery_with(NurseryOptions::new().spawn_limit(2), |m| m.spawn(|| 7).join())
+            })
+            .join()?
+        })
+    });
+    assert_eq!(outcome.unwrap().unwrap(), 7);
+}
