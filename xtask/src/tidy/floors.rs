@@ -9,13 +9,13 @@ use super::{File, Problem};
 /// Floors of the house, lowest first. A crate depends only on floors below its own.
 const FLOORS: &[&[&str]] = &[
     &["vocab", "bursar-macros"],
-    &["mech-fiber", "mech-sync", "policy-cpu"],
+    &["mech-fiber", "mech-sync", "mech-process", "policy-cpu"],
     &["policy-admission"],
     &["sched-tasks"],
     &["sched-jobs", "sched-flow"],
     &["proof-sim"],
     &["bursar"],
-    &["surface-capi", "surface-janus"],
+    &["surface-capi", "surface-janus", "surface-jobfile", "surface-journal"],
     &["surface-cli"],
 ];
 
