@@ -4,6 +4,26 @@
 //! has the threads and clocks.
 #![forbid(unsafe_code)]
 
+mod aging;
+mod config;
+mod decide;
+mod demand;
+mod drive;
+mod error;
+mod event;
+mod executor;
+mod job;
 mod state;
+mod why;
 
-pub use state::{Event, IllegalMove, State};
+pub use aging::Aging;
+pub use config::{BadSetting, Config, Scheduler};
+pub use decide::{Others, Retry, Usage};
+pub use demand::{Demand, Limits, Resource};
+pub use drive::{Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, RunFailed, Summary, Target};
+pub use error::{Cause, ControlError, SubmitError};
+pub use event::{Event, What};
+pub use executor::{Executor, Order, Outcome, Reporter, Ticket};
+pub use job::{Job, JobError, JobId, Needed, Returns, Stopped};
+pub use state::{IllegalMove, Move, State};
+pub use why::{Holder, Short, Waits, Why};

@@ -41,7 +41,7 @@ pub enum State {
 
 /// What can happen to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Event {
+pub enum Move {
     /// The last dependency succeeded, or the back-off is over.
     Unblocked,
     /// It was chosen to run.
@@ -68,7 +68,7 @@ pub struct IllegalMove {
     /// Where the job was.
     pub from: State,
     /// What happened to it.
-    pub event: Event,
+    pub event: Move,
 }
 
 impl State {
@@ -80,8 +80,8 @@ impl State {
     ///
     /// # Errors
     /// If no job makes that move.
-    pub const fn after(self, event: Event) -> Result<State, IllegalMove> {
-        use {Event as E, State as S};
+    pub const fn after(self, event: Move) -> Result<State, IllegalMove> {
+        use {Move as E, State as S};
         Ok(match (self, event) {
             (S::Queued, E::Unblocked) => S::Ready,
             (S::Ready, E::Chosen) => S::Running,
@@ -135,11 +135,11 @@ impl core::error::Error for IllegalMove {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, State};
+    use super::{Move, State};
 
     #[test]
     fn a_job_makes_exactly_the_moves_that_are_drawn() {
-        use {Event as E, State as S};
+        use {Move as E, State as S};
         let legal = [
             (S::Queued, E::Unblocked, S::Ready),
             (S::Queued, E::Paused, S::Paused),

@@ -1,0 +1,263 @@
+//! Pause, resume, cancel, retry: for a job, for everything below it, or for all.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashSet;
+
+use super::graph::{CANCELING, EXTRA, Edge, NONE, PAUSING, RESUMING};
+use super::{Alarm, Core, Effect};
+use crate::aging::Time;
+use crate::error::{Cause, ControlError};
+use crate::event::What;
+use crate::state::{Move, State};
+
+/// Whom a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Job(u32),
+    Subtree(u32),
+    Run,
+}
+
+impl Core {
+    /// The jobs a request is about, ancestors before their descendants where it matters.
+    fn members(&self, scope: Scope) -> Vec<u32> {
+        match scope {
+            Scope::Job(id) => vec![id],
+            Scope::Run => (0..self.nodes.len() as u32).collect(),
+            Scope::Subtree(root) => {
+                let mut seen: HashSet<u32> = [root].into_iter().collect();
+                let (mut members, mut at) = (vec![root], 0);
+                while let Some(&id) = members.get(at) {
+                    at += 1;
+                    let mut edge = self.nodes[id as usize].first_dependent;
+                    while edge != NONE {
+                        let Edge { dependent, next, .. } = self.edges[edge as usize];
+                        if seen.insert(dependent) {
+                            members.push(dependent);
+                        }
+                        edge = next;
+                    }
+                }
+                members
+            }
+        }
+    }
+
+    /// A job and everything below it.
+    pub(crate) fn subtree(&self, id: u32) -> Vec<u32> {
+        self.members(Scope::Subtree(id))
+    }
+
+    fn not_now(&self, id: u32, request: &'static str) -> ControlError {
+        ControlError::NotNow { job: self.name(id).to_owned(), state: self.state(id), request }
+    }
+
+    /// Pauses; returns the running jobs that were asked to and have not yet.
+    pub(crate) fn pause(&mut self, now: Time, scope: Scope) -> Result<Vec<u32>, ControlError> {
+        let mut asked = Vec::new();
+        for id in self.members(scope) {
+            match self.state(id) {
+                State::Queued => {
+                    self.step(id, Move::Paused);
+                    self.nodes[id as usize].paused_from = State::Queued;
+                    self.tell(now, id, What::Paused);
+                }
+                State::Ready => {
+                    self.leave_lane(id);
+                    self.step(id, Move::Paused);
+                    self.nodes[id as usize].paused_from = State::Ready;
+                    self.tell(now, id, What::Paused);
+                }
+                State::Running if !self.nodes[id as usize].is(CANCELING) => {
+                    let node = &mut self.nodes[id as usize];
+                    if !node.is(PAUSING) {
+                        node.set(PAUSING, true);
+                        let limit = u64::try_from(self.rules.pause_timeout.as_nanos()).unwrap_or(u64::MAX);
+                        let at = now.saturating_add(limit);
+                        self.alarms.push(Reverse((at, id, node.stamp, Alarm::PauseTimeout)));
+                        self.effects.push(Effect::Pause(id));
+                    }
+                    asked.push(id);
+                }
+                State::Paused => {
+                    let node = &mut self.nodes[id as usize];
+                    if node.is(RESUMING) {
+                        node.set(RESUMING, false);
+                        self.resuming.retain(|other| *other != id);
+                    }
+                }
+                _ if scope == Scope::Job(id) => return Err(self.not_now(id, "pause")),
+                _ => {}
+            }
+        }
+        Ok(asked)
+    }
+
+    /// A running job stands still at a checkpoint, or is frozen. `false` if that is no longer wanted.
+    pub(crate) fn paused(&mut self, now: Time, id: u32) -> bool {
+        let node = &mut self.nodes[id as usize];
+        if node.state != State::Running || !node.is(PAUSING) || node.is(CANCELING) {
+            return false;
+        }
+        node.set(PAUSING, false);
+        node.stamp = node.stamp.wrapping_add(1); // its timeout is void
+        node.paused_from = State::Running;
+        self.step(id, Move::Paused);
+        let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
+        self.room.step_aside(need);
+        self.tell(now, id, What::Paused);
+        true
+    }
+
+    pub(super) fn pause_timed_out(&mut self, now: Time, id: u32) {
+        let cause = Cause::PauseTimeout { waited: self.rules.pause_timeout };
+        self.cancel_running(now, id, cause);
+    }
+
+    /// Lets paused jobs go on where they were.
+    pub(crate) fn resume(&mut self, now: Time, scope: Scope) -> Result<(), ControlError> {
+        for id in self.members(scope) {
+            let node = &mut self.nodes[id as usize];
+            match (node.state, node.paused_from) {
+                (State::Paused, State::Running) if node.is(CANCELING) => {}
+                (State::Paused, State::Running) => {
+                    if !node.is(RESUMING) {
+                        node.set(RESUMING, true);
+                        self.resuming.push_back(id);
+                    }
+                }
+                (State::Paused, from) => {
+                    self.step(id, Move::Resumed(from));
+                    self.tell(now, id, What::Resumed);
+                    if from == State::Ready {
+                        self.join_lane(now, id);
+                    }
+                }
+                (State::Running, _) if node.is(PAUSING) => {
+                    node.set(PAUSING, false);
+                    node.stamp = node.stamp.wrapping_add(1);
+                    self.effects.push(Effect::Resume(id));
+                }
+                _ if scope == Scope::Job(id) => return Err(self.not_now(id, "resume")),
+                _ => {}
+            }
+        }
+        self.let_back(now);
+        Ok(())
+    }
+
+    /// Paused jobs that were resumed get their CPU slots before anybody new: they hold memory.
+    pub(super) fn let_back(&mut self, now: Time) {
+        while let Some(&id) = self.resuming.front() {
+            let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
+            if !self.room.can_come_back(need) {
+                break;
+            }
+            self.room.come_back(need);
+            self.resuming.pop_front();
+            self.nodes[id as usize].set(RESUMING, false);
+            self.step(id, Move::Resumed(State::Running));
+            self.effects.push(Effect::Resume(id));
+            self.tell(now, id, What::Resumed);
+        }
+    }
+
+    /// Whether somebody who was resumed waits for CPU slots: then nobody new may take them.
+    pub(super) fn is_somebody_coming_back(&self) -> bool {
+        !self.resuming.is_empty()
+    }
+
+    /// Cancels. What has ended stays as it is, so asking twice changes nothing.
+    pub(crate) fn cancel(&mut self, now: Time, scope: Scope) {
+        for id in self.members(scope) {
+            match self.state(id) {
+                State::Succeeded | State::Failed | State::Canceled => {}
+                State::Running => self.cancel_running(now, id, Cause::Asked),
+                State::Paused if self.nodes[id as usize].paused_from == State::Running => {
+                    self.cancel_running(now, id, Cause::Asked);
+                }
+                _ => {
+                    self.drop_from_line(id);
+                    self.end(now, id, Move::Canceled, Some(Cause::Asked));
+                    self.cancel_dependents(now, id);
+                }
+            }
+        }
+    }
+
+    fn cancel_running(&mut self, now: Time, id: u32, cause: Cause) {
+        let node = &mut self.nodes[id as usize];
+        if node.is(CANCELING) {
+            return;
+        }
+        node.set(CANCELING, true);
+        node.set(EXTRA, true);
+        if node.is(RESUMING) {
+            node.set(RESUMING, false);
+            self.resuming.retain(|other| *other != id);
+        }
+        self.extras.entry(id).or_default().cause = Some(cause);
+        self.effects.push(Effect::Cancel(id));
+        self.cancel_dependents(now, id);
+    }
+
+    /// Tries a job again that failed or was cancelled, and with it whatever was cancelled because of it.
+    pub(crate) fn retry(&mut self, now: Time, mut id: u32) -> Result<(), ControlError> {
+        let ended_badly = |state| matches!(state, State::Failed | State::Canceled);
+        if !ended_badly(self.state(id)) {
+            return Err(self.not_now(id, "retry"));
+        }
+        // It cannot run before what it needs has: that is tried again, which revives it.
+        loop {
+            let culprit = self.needs_of(id).find(|need| ended_badly(self.state(*need)));
+            match culprit {
+                Some(need) => id = need,
+                None => break,
+            }
+        }
+        // Everything below that was cancelled for an ancestor, as long as nothing else it needs has ended badly.
+        let mut candidates: HashSet<u32> = [id].into_iter().collect();
+        let below = self.members(Scope::Subtree(id));
+        for &other in &below[1..] {
+            if self.state(other) == State::Canceled && matches!(self.cause(other), Some(Cause::Ancestor { .. })) {
+                candidates.insert(other);
+            }
+        }
+        loop {
+            let hopeless: Vec<u32> = candidates
+                .iter()
+                .copied()
+                .filter(|other| *other != id)
+                .filter(|other| {
+                    self.needs_of(*other).any(|need| ended_badly(self.state(need)) && !candidates.contains(&need))
+                })
+                .collect();
+            if hopeless.is_empty() {
+                break;
+            }
+            for other in hopeless {
+                candidates.remove(&other);
+            }
+        }
+        let revived: Vec<u32> = below.into_iter().filter(|other| candidates.contains(other)).collect();
+        for &other in &revived {
+            let how = if self.state(other) == State::Failed { Move::Retried } else { Move::Revived };
+            self.step(other, how);
+            let attempt = self.attempt(other);
+            if let Some(extra) = self.extras.get_mut(&other) {
+                extra.cause = None;
+                extra.spent = attempt;
+            }
+            self.tell(now, other, What::Revived);
+        }
+        for &other in &revived {
+            let unmet = self.needs_of(other).filter(|need| self.state(*need) != State::Succeeded).count();
+            self.nodes[other as usize].unmet = unmet as u32;
+            if unmet == 0 {
+                self.make_ready(now, other);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,558 @@
+//! What runs next: the whole scheduler without a clock, a thread or a queue to wait at.
+//!
+//! Room: decisions. Time comes in as an argument, what is to be done goes out as [`Effect`]s. Drivers in `drive/` do it.
+//!
+//! # Invariants
+//! - Every life of a job ends once: `end` is the only function that makes it terminal, and asserts it.
+//! - A ready job stands in exactly one lane, once; no other does.
+//! - What `room` says is in use is exactly what running jobs need, and paused ones keep.
+//!
+//! Checked after every step of random histories by `laws_hold_after_every_step`.
+
+mod control;
+mod explain;
+mod formula;
+mod graph;
+mod lanes;
+mod phases;
+mod reserve;
+mod room;
+mod submit;
+
+use core::time::Duration;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hashbrown::HashMap;
+
+pub(crate) use self::control::Scope;
+pub use self::room::{Others, Usage};
+pub(crate) use self::submit::NewJob;
+
+use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
+use self::lanes::{Entry, Lanes};
+use self::reserve::Reservation;
+use self::room::{Need, Room};
+use crate::JobId;
+use crate::aging::{Aging, Time};
+use crate::demand::Limits;
+use crate::error::Cause;
+use crate::event::{Event, What};
+use crate::state::{Move, State};
+
+/// What a driver must do about a running job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Ask it to pause; answer with `Core::paused`.
+    Pause(u32),
+    /// Let it go on.
+    Resume(u32),
+    /// Ask it to end; answer with `Core::ended`.
+    Cancel(u32),
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Well,
+    Badly(Cause),
+    /// It gave up because it was asked to.
+    Stopped,
+}
+
+/// How often, and how soon, a job that failed is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// How many further attempts.
+    pub times: u32,
+    /// How long after the first failure; each time twice as long.
+    pub backoff: Duration,
+    /// At most so long.
+    pub longest: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { times: 0, backoff: Duration::from_secs(1), longest: Duration::from_secs(300) }
+    }
+}
+
+/// What only some jobs have.
+#[derive(Debug, Default)]
+struct Extra {
+    retry: Retry,
+    /// Attempts made before the present life.
+    spent: u32,
+    cause: Option<Cause>,
+    /// How long it probably runs.
+    expected: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    Retry,
+    PauseTimeout,
+}
+
+/// How the scheduler is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) limits: Limits,
+    pub(crate) workers: usize,
+    pub(crate) most_running: usize,
+    pub(crate) aging: Aging,
+    pub(crate) pause_timeout: Duration,
+    /// Whether jobs are picked by the formula written out, rather than by lanes.
+    pub(crate) by_formula: bool,
+    /// What jitter is drawn from.
+    pub(crate) seed: u64,
+}
+
+/// All jobs and everything known about them.
+#[derive(Debug)]
+pub(crate) struct Core {
+    rules: Rules,
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+    names: Names,
+    needs: Vec<Need>,
+    need_ids: HashMap<Need, u32>,
+    extras: HashMap<u32, Extra>,
+    lanes: Lanes,
+    room: Room,
+    reservation: Option<Reservation>,
+    next_sweep: Time,
+    /// Paused jobs that want their CPU slots back, first come first served.
+    resuming: VecDeque<u32>,
+    alarms: BinaryHeap<Reverse<(Time, u32, u32, Alarm)>>,
+    /// Running jobs, and paused ones that keep memory.
+    holding: Vec<u32>,
+    counts: [usize; 7],
+    effects: Vec<Effect>,
+    events: Option<Vec<Event>>,
+    woken: Vec<u32>,
+}
+
+impl Core {
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self {
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            names: Names::default(),
+            needs: Vec::new(),
+            need_ids: HashMap::new(),
+            extras: HashMap::new(),
+            lanes: Lanes::new(rules.aging),
+            room: Room::new(&rules.limits, rules.workers, rules.most_running),
+            reservation: None,
+            next_sweep: 0,
+            resuming: VecDeque::new(),
+            alarms: BinaryHeap::new(),
+            holding: Vec::new(),
+            counts: [0; 7],
+            effects: Vec::new(),
+            events: None,
+            woken: Vec::new(),
+            rules,
+        }
+    }
+
+    // What is asked about jobs.
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn name(&self, id: u32) -> &str {
+        self.names.get(id)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+        self.names.find(name)
+    }
+
+    pub(crate) fn state(&self, id: u32) -> State {
+        self.nodes[id as usize].state
+    }
+
+    pub(crate) fn attempt(&self, id: u32) -> u32 {
+        self.nodes[id as usize].attempt
+    }
+
+    pub(crate) fn place(&self, id: u32) -> u32 {
+        self.nodes[id as usize].place
+    }
+
+    pub(crate) fn set_place(&mut self, id: u32, place: u32) {
+        self.nodes[id as usize].place = place;
+    }
+
+    pub(crate) fn cause(&self, id: u32) -> Option<&Cause> {
+        self.extras.get(&id)?.cause.as_ref()
+    }
+
+    pub(crate) fn is_local(&self, id: u32) -> bool {
+        self.nodes[id as usize].is(LOCAL)
+    }
+
+    pub(crate) fn is_canceling(&self, id: u32) -> bool {
+        self.nodes[id as usize].is(CANCELING)
+    }
+
+    pub(crate) fn is_pausing(&self, id: u32) -> bool {
+        self.nodes[id as usize].is(PAUSING)
+    }
+
+    /// Whether it stands still in the middle of an attempt.
+    pub(crate) fn is_paused_from_running(&self, id: u32) -> bool {
+        let node = &self.nodes[id as usize];
+        node.state == State::Paused && node.paused_from == State::Running
+    }
+
+    /// Whether any job stands in line.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.counts[State::Ready as usize] > 0
+    }
+
+    pub(crate) fn needs_of(&self, id: u32) -> impl Iterator<Item = u32> {
+        let node = &self.nodes[id as usize];
+        let first = node.first_need as usize;
+        self.edges[first..first + node.needs as usize].iter().map(|edge| edge.need)
+    }
+
+    /// How many jobs are in each state, in the order of `State::ALL`.
+    pub(crate) fn counts(&self) -> [usize; 7] {
+        self.counts
+    }
+
+    /// How many jobs have not ended.
+    pub(crate) fn open(&self) -> usize {
+        self.counts[..4].iter().sum()
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.room.usage()
+    }
+
+    pub(crate) fn set_others(&mut self, others: &Others) {
+        self.room.set_elsewhere(others);
+    }
+
+    // What comes out.
+
+    pub(crate) fn watch(&mut self, on: bool) {
+        if on && self.events.is_none() {
+            self.events = Some(Vec::new());
+        } else if !on {
+            self.events = None;
+        }
+    }
+
+    pub(crate) fn take_effects(&mut self, into: &mut Vec<Effect>) {
+        into.append(&mut self.effects);
+    }
+
+    /// What happened since it was last taken.
+    pub(crate) fn news(&mut self) -> Option<&mut Vec<Event>> {
+        self.events.as_mut().filter(|events| !events.is_empty())
+    }
+
+    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, &str)) {
+        for event in self.events.iter().flatten() {
+            tell(event, self.names.get(event.job.0));
+        }
+    }
+
+    #[inline]
+    fn tell(&mut self, at: Time, id: u32, what: What) {
+        if let Some(events) = &mut self.events {
+            events.push(Event { at, job: JobId(id), what });
+        }
+    }
+
+    pub(crate) fn progress(&mut self, now: Time, id: u32, done: f32) {
+        self.tell(now, id, What::Progress(done));
+    }
+
+    // How jobs move.
+
+    /// The only way a job changes its state.
+    #[inline]
+    fn step(&mut self, id: u32, event: Move) {
+        let node = &mut self.nodes[id as usize];
+        let from = node.state;
+        let to = from.after(event).unwrap_or_else(|error| panic!("job {id}: {error}"));
+        node.state = to;
+        self.counts[from as usize] -= 1;
+        self.counts[to as usize] += 1;
+    }
+
+    fn need(&self, id: u32) -> &Need {
+        &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize]
+    }
+
+    /// Nothing but room is missing from now on.
+    #[inline]
+    fn make_ready(&mut self, now: Time, id: u32) {
+        self.step(id, Move::Unblocked);
+        self.join_lane(now, id);
+        self.tell(now, id, What::Ready);
+    }
+
+    fn join_lane(&mut self, now: Time, id: u32) {
+        let node = &mut self.nodes[id as usize];
+        node.ready_since = now;
+        self.lanes.push(node.lane, Entry { ready_since: now, id, stamp: node.stamp });
+    }
+
+    /// A ready job is no longer in line.
+    fn leave_lane(&mut self, id: u32) {
+        let node = &mut self.nodes[id as usize];
+        node.stamp = node.stamp.wrapping_add(1);
+        let lane = node.lane;
+        let nodes = &self.nodes;
+        self.lanes.leave(lane, |id| nodes[id as usize].stamp);
+    }
+
+    /// Chooses the job to run now, and takes its room. Call until it returns `None`.
+    pub(crate) fn pick(&mut self, now: Time) -> Option<u32> {
+        self.tick(now);
+        self.let_back(now);
+        if self.is_somebody_coming_back() {
+            return None;
+        }
+        if self.rules.by_formula {
+            let id = self.pick_by_formula(now)?;
+            self.sweep(now, id);
+            let (lane, nodes) = (self.nodes[id as usize].lane, &self.nodes);
+            self.lanes.take(lane, id, |id| nodes[id as usize].stamp);
+            self.start(now, id);
+            return Some(id);
+        }
+        let lane = match self.owed(now) {
+            Some(reserved) => {
+                if self.room.fits(self.need(reserved), None) {
+                    let (lane, nodes) = (self.nodes[reserved as usize].lane, &self.nodes);
+                    self.lanes.take(lane, reserved, |id| nodes[id as usize].stamp);
+                    self.start(now, reserved);
+                    return Some(reserved);
+                }
+                let kept = self.need(reserved);
+                self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], Some(kept)))
+            }
+            None => self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], None)),
+        }?;
+        let nodes = &self.nodes;
+        let id = self.lanes.pop(lane, |id| nodes[id as usize].stamp);
+        self.sweep(now, id);
+        self.start(now, id);
+        Some(id)
+    }
+
+    #[inline]
+    fn start(&mut self, now: Time, id: u32) {
+        self.begin(now, id);
+        let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
+        self.room.take(need);
+        self.holding.push(id);
+    }
+
+    fn begin(&mut self, now: Time, id: u32) {
+        self.step(id, Move::Chosen);
+        let node = &mut self.nodes[id as usize];
+        node.started = now;
+        node.attempt += 1;
+        node.stamp = node.stamp.wrapping_add(1);
+        let attempt = node.attempt;
+        if self.reservation.as_ref().is_some_and(|reservation| reservation.id == id) {
+            self.reservation = None;
+        }
+        self.tell(now, id, What::Started { attempt });
+    }
+
+    /// An attempt ended.
+    pub(crate) fn ended(&mut self, now: Time, id: u32, how: Ended) {
+        self.release(id);
+        self.conclude(now, id, how);
+    }
+
+    /// What a running or paused job holds is free again.
+    fn release(&mut self, id: u32) {
+        let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
+        match self.nodes[id as usize].state {
+            State::Running => self.room.give_back(need),
+            State::Paused => self.room.give_back_kept(need),
+            state => panic!("job {id} ended while {state}"),
+        }
+        let at = self.holding.iter().position(|holder| *holder == id).expect("who runs holds");
+        self.holding.swap_remove(at);
+    }
+
+    #[inline]
+    fn conclude(&mut self, now: Time, id: u32, how: Ended) {
+        let node = &mut self.nodes[id as usize];
+        let canceling = node.is(CANCELING);
+        node.flags &= !(PAUSING | CANCELING | RESUMING | CLAIMED);
+        node.stamp = node.stamp.wrapping_add(1); // a pause timeout is void
+        match how {
+            _ if canceling => self.end(now, id, Move::Canceled, None),
+            Ended::Well => {
+                self.end(now, id, Move::Succeeded, None);
+                self.wake_dependents(now, id);
+            }
+            Ended::Badly(cause) => self.failed(now, id, cause),
+            Ended::Stopped => {
+                // Nobody asked: then its own choice is a failure of its own.
+                self.failed(now, id, Cause::Error("it stopped as if cancelled, but nobody asked it to".to_owned()));
+            }
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, now: Time, id: u32, cause: Cause) {
+        if self.nodes[id as usize].state == State::Paused {
+            self.step(id, Move::Resumed(State::Running)); // it ended while it was being frozen
+        }
+        let node = &self.nodes[id as usize];
+        let attempt = node.attempt;
+        let extra = self.extras.entry(id).or_default();
+        let made = attempt - extra.spent;
+        extra.cause = Some(cause);
+        self.nodes[id as usize].set(EXTRA, true);
+        if made <= extra.retry.times {
+            let wait = backoff(extra.retry, made, self.rules.seed ^ u64::from(id) << 32 ^ u64::from(attempt));
+            self.step(id, Move::Failed);
+            self.step(id, Move::Retried);
+            let stamp = self.nodes[id as usize].stamp;
+            let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+            self.alarms.push(Reverse((now.saturating_add(wait_ns), id, stamp, Alarm::Retry)));
+            let after_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
+            self.tell(now, id, What::Retrying { attempt, after_ms });
+            return;
+        }
+        let cause = extra.cause.take();
+        self.end(now, id, Move::Failed, cause);
+        self.cancel_dependents(now, id);
+    }
+
+    /// A life is over. The only function that makes a job terminal.
+    fn end(&mut self, now: Time, id: u32, how: Move, cause: Option<Cause>) {
+        let before = self.nodes[id as usize].state;
+        assert!(!before.is_terminal(), "job {id} ends twice");
+        if before == State::Paused && how == Move::Succeeded {
+            self.step(id, Move::Resumed(State::Running)); // it ended while it was being frozen
+        }
+        self.step(id, how);
+        if cause.is_some() {
+            self.extras.entry(id).or_default().cause = cause;
+            self.nodes[id as usize].set(EXTRA, true);
+        }
+        let what = match how {
+            Move::Succeeded => What::Succeeded,
+            Move::Failed => What::Failed,
+            _ => What::Canceled,
+        };
+        if self.reservation.as_ref().is_some_and(|reservation| reservation.id == id) {
+            self.reservation = None;
+        }
+        self.tell(now, id, what);
+    }
+
+    /// Those that needed it need one less.
+    #[inline]
+    fn wake_dependents(&mut self, now: Time, id: u32) {
+        let mut edge = self.nodes[id as usize].first_dependent;
+        if edge == NONE {
+            return;
+        }
+        let mut woken = core::mem::take(&mut self.woken);
+        while edge != NONE {
+            let Edge { dependent, next, .. } = self.edges[edge as usize];
+            let node = &mut self.nodes[dependent as usize];
+            node.unmet -= 1;
+            if node.unmet == 0 {
+                woken.push(dependent);
+            }
+            edge = next;
+        }
+        // The list has the latest dependent first; lanes want the earliest.
+        for dependent in woken.drain(..).rev() {
+            let node = &mut self.nodes[dependent as usize];
+            match node.state {
+                State::Queued => self.make_ready(now, dependent),
+                // It waits to be resumed, and then only for room.
+                State::Paused if node.paused_from == State::Queued => node.paused_from = State::Ready,
+                _ => {}
+            }
+        }
+        self.woken = woken;
+    }
+
+    /// Everything below a job that ended badly is cancelled, naming it.
+    fn cancel_dependents(&mut self, now: Time, id: u32) {
+        let state = self.nodes[id as usize].state;
+        let name = self.names.get(id).to_owned();
+        let mut stack = vec![id];
+        while let Some(at) = stack.pop() {
+            let mut edge = self.nodes[at as usize].first_dependent;
+            while edge != NONE {
+                let Edge { dependent, next, .. } = self.edges[edge as usize];
+                edge = next;
+                if self.nodes[dependent as usize].state.is_terminal() {
+                    continue;
+                }
+                let cause = Cause::Ancestor { id: JobId(id), name: name.clone(), state };
+                self.drop_from_line(dependent);
+                self.end(now, dependent, Move::Canceled, Some(cause));
+                stack.push(dependent);
+            }
+        }
+    }
+
+    /// A job that does not run is about to end: no lane and no alarm may know it any more.
+    fn drop_from_line(&mut self, id: u32) {
+        if self.nodes[id as usize].state == State::Ready {
+            self.leave_lane(id);
+        } else {
+            let node = &mut self.nodes[id as usize];
+            node.stamp = node.stamp.wrapping_add(1);
+        }
+    }
+
+    /// When `tick` has something to do next.
+    pub(crate) fn next_alarm(&self) -> Option<Time> {
+        // A reservation that becomes owed only keeps others from starting: nobody need be woken for it.
+        self.alarms.peek().map(|Reverse(alarm)| alarm.0)
+    }
+
+    /// Does what is due.
+    #[inline]
+    pub(crate) fn tick(&mut self, now: Time) {
+        while let Some(&Reverse((at, id, stamp, alarm))) = self.alarms.peek() {
+            if at > now {
+                break;
+            }
+            self.alarms.pop();
+            let node = &self.nodes[id as usize];
+            if node.stamp != stamp {
+                continue;
+            }
+            match (alarm, node.state) {
+                (Alarm::Retry, State::Queued) => self.make_ready(now, id),
+                (Alarm::Retry, State::Paused) => self.nodes[id as usize].paused_from = State::Ready,
+                (Alarm::PauseTimeout, State::Running) if node.is(PAUSING) => self.pause_timed_out(now, id),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How long to wait after so many failures: twice as long each time, and up to a quarter more, so that many do not return at once.
+fn backoff(retry: Retry, failures: u32, seed: u64) -> Duration {
+    let doubled = retry.backoff.saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
+    let wait = doubled.min(retry.longest);
+    let mut x = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    wait.saturating_add(wait / 4 * ((x >> 32) as u32 % 1000) / 1000).min(retry.longest)
+}

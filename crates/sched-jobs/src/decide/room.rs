@@ -1,0 +1,310 @@
+//! What is taken and what is free.
+//!
+//! # Invariant
+//! CPU slots, workers and named resources in use never exceed their limits. Memory does so only for a job that runs alone.
+//!
+//! # Why it holds
+//! `take` is the only way to use more, and asserts it, also in release.
+
+use std::sync::Arc;
+
+use crate::demand::{Demand, Limits, Resource};
+use crate::why::Short;
+
+pub(super) const CPU: usize = 0;
+pub(super) const RAM: usize = 1;
+pub(super) const VRAM: usize = 2;
+pub(super) const WORKER: usize = 3;
+const PLAIN: usize = 4;
+/// Limits that a job may exceed when nothing else runs, and that 0 lifts.
+const SOFT: [bool; PLAIN] = [false, true, true, false];
+
+/// A demand, with its names looked up.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Need {
+    pub(super) plain: [u64; PLAIN],
+    /// Index of the named resource, and how much.
+    pub(super) named: Box<[(u16, u64)]>,
+}
+
+/// What others on this machine use, as far as we know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Others {
+    /// How many jobs they run.
+    pub running: usize,
+    /// CPU slots they hold.
+    pub cpu_slots: u64,
+    /// Memory they were promised, in MB.
+    pub ram_mb: u64,
+    /// Video memory they were promised, in MB.
+    pub vram_mb: u64,
+    /// Memory that is really free on this machine and promised to nobody, in MB; `None` if nobody knows.
+    pub ram_free_mb: Option<u64>,
+    /// Video memory that is really free, in MB; `None` if nobody knows.
+    pub vram_free_mb: Option<u64>,
+    /// Named resources they hold.
+    pub named: Vec<(String, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Room {
+    limit: [u64; PLAIN],
+    used: [u64; PLAIN],
+    elsewhere: [u64; PLAIN],
+    /// What the machine really has left, where somebody looked.
+    really_free: [Option<u64>; PLAIN],
+    names: Vec<Arc<str>>,
+    named_limit: Vec<u64>,
+    named_used: Vec<u64>,
+    named_elsewhere: Vec<u64>,
+    pub(super) running: usize,
+    running_elsewhere: usize,
+    /// At most so many jobs at once, whatever they need.
+    most_running: usize,
+}
+
+impl Room {
+    pub(super) fn new(limits: &Limits, workers: usize, most_running: usize) -> Self {
+        let n = limits.named.len();
+        Self {
+            limit: [u64::from(limits.cpu_slots), limits.ram_mb, limits.vram_mb, workers as u64],
+            used: [0; PLAIN],
+            elsewhere: [0; PLAIN],
+            really_free: [None; PLAIN],
+            names: limits.named.iter().map(|(name, _)| Arc::from(name.as_str())).collect(),
+            named_limit: limits.named.iter().map(|(_, amount)| *amount).collect(),
+            named_used: vec![0; n],
+            named_elsewhere: vec![0; n],
+            running: 0,
+            running_elsewhere: 0,
+            most_running,
+        }
+    }
+
+    pub(super) fn cpu_limit(&self) -> u64 {
+        self.limit[CPU]
+    }
+
+    pub(super) fn named(&self) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        self.names.iter().zip(self.named_limit.iter().copied())
+    }
+
+    /// Looks up the names of `demand`; `Err` with one that nobody declared.
+    pub(super) fn need(&self, demand: &Demand, workers: u64) -> Result<Need, String> {
+        let plain = [u64::from(demand.cpu_slots), demand.ram_mb, demand.vram_mb, workers];
+        let named = demand.named.iter().map(|(name, amount)| {
+            let index = self.names.iter().position(|known| **known == **name).ok_or_else(|| name.clone())?;
+            Ok((u16::try_from(index).expect("fewer than 65,536 named resources"), *amount))
+        });
+        Ok(Need { plain, named: named.collect::<Result<_, String>>()? })
+    }
+
+    pub(super) fn set_elsewhere(&mut self, others: &Others) {
+        self.elsewhere = [others.cpu_slots, others.ram_mb, others.vram_mb, 0];
+        self.really_free = [None, others.ram_free_mb, others.vram_free_mb, None];
+        self.running_elsewhere = others.running;
+        for (name, held) in self.names.iter().zip(&mut self.named_elsewhere) {
+            *held = others.named.iter().find(|(other, _)| **other == **name).map_or(0, |(_, amount)| *amount);
+        }
+    }
+
+    /// Whether nothing runs, here or elsewhere: then one job may exceed the soft limits.
+    fn is_deserted(&self) -> bool {
+        self.running == 0 && self.running_elsewhere == 0
+    }
+
+    /// Whether a job of this need may start now, without touching what is kept for `reserved`.
+    #[inline]
+    pub(super) fn fits(&self, need: &Need, reserved: Option<&Need>) -> bool {
+        if self.running >= self.most_running {
+            return false;
+        }
+        let deserted = self.is_deserted();
+        for i in 0..PLAIN {
+            let wanted = need.plain[i];
+            if wanted == 0 || (SOFT[i] && deserted && reserved.is_none()) {
+                continue;
+            }
+            let kept = reserved.map_or(0, |kept| kept.plain[i]);
+            if !(SOFT[i] && self.limit[i] == 0) {
+                let sum = self.used[i].saturating_add(self.elsewhere[i]).saturating_add(kept).saturating_add(wanted);
+                if sum > self.limit[i] {
+                    return false;
+                }
+            }
+            if self.really_free[i].is_some_and(|free| wanted.saturating_add(kept) > free) {
+                return false;
+            }
+        }
+        need.named.iter().all(|&(i, wanted)| {
+            let kept = reserved
+                .and_then(|kept| kept.named.iter().find(|(other, _)| *other == i))
+                .map_or(0, |(_, amount)| *amount);
+            let i = usize::from(i);
+            let sum = self.named_used[i].saturating_add(self.named_elsewhere[i]).saturating_add(kept);
+            sum.saturating_add(wanted) <= self.named_limit[i]
+        })
+    }
+
+    /// A job starts.
+    pub(super) fn take(&mut self, need: &Need) {
+        self.running += 1;
+        for i in 0..PLAIN {
+            self.used[i] += need.plain[i];
+            assert!(SOFT[i] || self.used[i] <= self.limit[i], "{} over a hard limit", self.resource(i));
+            if let Some(free) = &mut self.really_free[i] {
+                *free = free.saturating_sub(need.plain[i]);
+            }
+        }
+        for &(i, amount) in &need.named {
+            let i = usize::from(i);
+            self.named_used[i] += amount;
+            assert!(self.named_used[i] <= self.named_limit[i], "{} over its limit", self.names[i]);
+        }
+    }
+
+    /// A job ended.
+    pub(super) fn give_back(&mut self, need: &Need) {
+        self.running -= 1;
+        for i in 0..PLAIN {
+            self.used[i] -= need.plain[i];
+        }
+        for &(i, amount) in &need.named {
+            self.named_used[usize::from(i)] -= amount;
+        }
+    }
+
+    /// A running job was paused: it gives back its worker and CPU slots, and keeps its memory and named resources.
+    pub(super) fn step_aside(&mut self, need: &Need) {
+        self.running -= 1;
+        self.used[CPU] -= need.plain[CPU];
+        self.used[WORKER] -= need.plain[WORKER];
+    }
+
+    /// Whether a paused job could go on.
+    pub(super) fn can_come_back(&self, need: &Need) -> bool {
+        self.running < self.most_running
+            && [CPU, WORKER]
+                .into_iter()
+                .all(|i| need.plain[i] == 0 || self.used[i] + self.elsewhere[i] + need.plain[i] <= self.limit[i])
+    }
+
+    /// A paused job goes on.
+    pub(super) fn come_back(&mut self, need: &Need) {
+        self.running += 1;
+        for i in [CPU, WORKER] {
+            self.used[i] += need.plain[i];
+            assert!(self.used[i] <= self.limit[i], "{} over a hard limit", self.resource(i));
+        }
+    }
+
+    /// A job that is paused from running was cancelled or ended: what it kept comes back.
+    pub(super) fn give_back_kept(&mut self, need: &Need) {
+        self.running += 1;
+        self.used[CPU] += need.plain[CPU];
+        self.used[WORKER] += need.plain[WORKER];
+        self.give_back(need);
+    }
+
+    fn resource(&self, i: usize) -> Resource {
+        match i {
+            CPU => Resource::Cpu,
+            RAM => Resource::Ram,
+            VRAM => Resource::Vram,
+            WORKER => Resource::Worker,
+            named => Resource::Named(self.names[named - PLAIN].clone()),
+        }
+    }
+
+    /// Everything that keeps a job of this need from starting now.
+    pub(super) fn shortages(&self, need: &Need, reserved: Option<&Need>) -> Vec<Short> {
+        let mut shortages = Vec::new();
+        let deserted = self.is_deserted() && reserved.is_none();
+        for i in 0..PLAIN {
+            let needs = need.plain[i];
+            if needs == 0 || (SOFT[i] && deserted) {
+                continue;
+            }
+            let kept = reserved.map_or(0, |kept| kept.plain[i]);
+            let limit = self.limit[i];
+            if !(SOFT[i] && limit == 0) {
+                let free = limit.saturating_sub(self.used[i]).saturating_sub(self.elsewhere[i]).saturating_sub(kept);
+                if needs > free {
+                    let (elsewhere, machine) = (self.elsewhere[i], false);
+                    shortages.push(Short { resource: self.resource(i), needs, free, limit, elsewhere, kept, machine });
+                    continue;
+                }
+            }
+            if let Some(free) = self.really_free[i].map(|free| free.saturating_sub(kept)).filter(|free| needs > *free) {
+                let (elsewhere, machine) = (self.elsewhere[i], true);
+                shortages.push(Short { resource: self.resource(i), needs, free, limit, elsewhere, kept, machine });
+            }
+        }
+        for &(i, needs) in &need.named {
+            let i = usize::from(i);
+            let kept = reserved
+                .and_then(|kept| kept.named.iter().find(|(other, _)| usize::from(*other) == i))
+                .map_or(0, |(_, amount)| *amount);
+            let limit = self.named_limit[i];
+            let free =
+                limit.saturating_sub(self.named_used[i]).saturating_sub(self.named_elsewhere[i]).saturating_sub(kept);
+            if needs > free {
+                let (resource, elsewhere) = (self.resource(PLAIN + i), self.named_elsewhere[i]);
+                shortages.push(Short { resource, needs, free, limit, elsewhere, kept, machine: false });
+            }
+        }
+        if shortages.is_empty() && self.running >= self.most_running {
+            shortages.push(Short {
+                resource: Resource::Worker,
+                needs: 1,
+                free: 0,
+                limit: self.most_running as u64,
+                elsewhere: 0,
+                kept: 0,
+                machine: false,
+            });
+        }
+        shortages
+    }
+
+    /// How much of `resource` a job of this need holds.
+    pub(super) fn holds(&self, need: &Need, resource: &Resource) -> u64 {
+        match resource {
+            Resource::Cpu => need.plain[CPU],
+            Resource::Ram => need.plain[RAM],
+            Resource::Vram => need.plain[VRAM],
+            Resource::Worker => need.plain[WORKER],
+            Resource::Named(name) => {
+                let index = self.names.iter().position(|known| known == name);
+                let held = need.named.iter().find(|(i, _)| Some(usize::from(*i)) == index);
+                held.map_or(0, |(_, amount)| *amount)
+            }
+        }
+    }
+
+    /// What running and paused jobs use now.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            running: self.running,
+            cpu_slots: self.used[CPU],
+            ram_mb: self.used[RAM],
+            vram_mb: self.used[VRAM],
+            named: self.names.iter().map(|name| name.to_string()).zip(self.named_used.iter().copied()).collect(),
+        }
+    }
+}
+
+/// What the jobs of one scheduler use at a moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How many run.
+    pub running: usize,
+    /// CPU slots.
+    pub cpu_slots: u64,
+    /// Memory, in MB, as demanded.
+    pub ram_mb: u64,
+    /// Video memory, in MB, as demanded.
+    pub vram_mb: u64,
+    /// Named resources.
+    pub named: Vec<(String, u64)>,
+}

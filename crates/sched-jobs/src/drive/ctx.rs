@@ -1,0 +1,158 @@
+//! What a closure sees of the scheduler while it runs.
+
+use core::any::Any;
+use core::fmt;
+use core::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::Shared;
+use super::pool::{CANCEL, PAUSE, Post};
+use crate::job::{JobId, Stopped};
+
+/// A running closure's view of its job.
+pub struct Ctx<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) post: &'a Post,
+    pub(super) id: u32,
+    pub(super) attempt: u32,
+}
+
+impl Ctx<'_> {
+    /// Its job.
+    pub fn id(&self) -> JobId {
+        JobId(self.id)
+    }
+
+    /// Its job's name.
+    pub fn name(&self) -> String {
+        self.shared.lock().core.name(self.id).to_owned()
+    }
+
+    /// Which attempt this is: the first is 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Says how far it is, from 0 to 1, and is a [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Errors
+    /// If the job was cancelled: pass it on with `?`.
+    pub fn progress(&self, done: f32) -> Result<(), Stopped> {
+        let done = if done.is_finite() { done.clamp(0.0, 1.0) } else { 0.0 };
+        let before = f32::from_bits(self.post.progress.swap(done.to_bits(), Ordering::Relaxed));
+        if (done - before).abs() >= 0.01 || (done >= 1.0 && before < 1.0) {
+            self.shared.section(|inner, now| inner.core.progress(now, self.id, done));
+        }
+        self.checkpoint()
+    }
+
+    /// Whether the job was asked to end.
+    pub fn is_canceled(&self) -> bool {
+        self.post.asked.load(Ordering::Relaxed) & CANCEL != 0
+    }
+
+    /// Stands still here while the job is paused.
+    ///
+    /// # Errors
+    /// If the job was cancelled: pass it on with `?`.
+    #[inline]
+    pub fn checkpoint(&self) -> Result<(), Stopped> {
+        if self.post.asked.load(Ordering::Relaxed) == 0 { Ok(()) } else { self.stand_still() }
+    }
+
+    #[cold]
+    fn stand_still(&self) -> Result<(), Stopped> {
+        let asked = |post: &Post| post.asked.load(Ordering::Relaxed);
+        if asked(self.post) & CANCEL == 0 && asked(self.post) & PAUSE != 0 {
+            let paused = self.shared.section(|inner, now| {
+                let paused = inner.core.paused(now, self.id);
+                if paused {
+                    self.post.asked.fetch_and(!PAUSE, Ordering::Relaxed);
+                    self.post.go_on.store(false, Ordering::Relaxed);
+                    inner.aside += 1;
+                }
+                paused
+            });
+            if paused {
+                let mut inner = self.shared.lock();
+                while !self.post.go_on.load(Ordering::Relaxed) && asked(self.post) & CANCEL == 0 {
+                    inner = self.post.wake.wait(inner).unwrap_or_else(PoisonError::into_inner);
+                }
+                inner.aside -= 1;
+            }
+        }
+        if asked(self.post) & CANCEL != 0 { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// The output of a job that this one needs.
+    ///
+    /// # Errors
+    /// If it does not need that job, or that job returned nothing, or something else than a `T`.
+    pub fn input<T: Any + Send + Sync>(&self, job: &str) -> Result<Arc<T>, InputError> {
+        let inner = self.shared.lock();
+        let need = inner.core.needs_of(self.id).find(|need| inner.core.name(*need) == job);
+        let Some(need) = need else {
+            let needs = inner.core.needs_of(self.id).map(|need| inner.core.name(need).to_owned()).collect();
+            return Err(InputError::NotNeeded { job: job.to_owned(), needs });
+        };
+        let output = inner.outputs.get(&need).cloned();
+        drop(inner);
+        let output = output.ok_or_else(|| InputError::Nothing { job: job.to_owned() })?;
+        let expected = core::any::type_name::<T>();
+        output.downcast().map_err(|_| InputError::OtherType { job: job.to_owned(), expected })
+    }
+
+    /// The names of the jobs that this one needs, in the order they were given.
+    pub fn needs(&self) -> Vec<String> {
+        let inner = self.shared.lock();
+        inner.core.needs_of(self.id).map(|need| inner.core.name(need).to_owned()).collect()
+    }
+}
+
+impl fmt::Debug for Ctx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx").field("id", &self.id).field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no such input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The job does not need that one.
+    NotNeeded {
+        /// Whose output was asked for.
+        job: String,
+        /// What it does need.
+        needs: Vec<String>,
+    },
+    /// That job returned nothing.
+    Nothing {
+        /// The job.
+        job: String,
+    },
+    /// That job returned something else.
+    OtherType {
+        /// The job.
+        job: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNeeded { job, needs } if needs.is_empty() => {
+                write!(f, "this job needs nothing, so it has no output of `{job}`; add `.needs(\"{job}\")`")
+            }
+            Self::NotNeeded { job, needs } => {
+                write!(f, "this job does not need `{job}`, only {}; add `.needs(\"{job}\")`", needs.join(", "))
+            }
+            Self::Nothing { job } => write!(f, "`{job}` returned nothing; return a value from its closure"),
+            Self::OtherType { job, expected } => write!(f, "`{job}` returned something else than a `{expected}`"),
+        }
+    }
+}
+
+impl core::error::Error for InputError {}

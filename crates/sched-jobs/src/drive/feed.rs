@@ -1,0 +1,118 @@
+//! Events, for whoever asked to see them.
+//!
+//! Each listener has its own queue. One that does not read loses the oldest events, and is told how many: nothing grows without end.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+
+use crate::event::Event;
+
+/// What one listener may leave unread.
+const LIMIT: usize = 1 << 20;
+
+#[derive(Default)]
+pub(super) struct Feed {
+    listeners: Vec<Weak<Queue>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    unread: Mutex<Unread>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Unread {
+    events: VecDeque<Event>,
+    missed: u64,
+    is_over: bool,
+}
+
+/// The events of a scheduler, from the moment they were asked for.
+pub struct Events(Arc<Queue>);
+
+impl Feed {
+    pub(super) fn listen(&mut self) -> Events {
+        let queue = Arc::new(Queue::default());
+        self.listeners.push(Arc::downgrade(&queue));
+        Events(queue)
+    }
+
+    /// Whether anybody listens.
+    pub(super) fn has_listeners(&mut self) -> bool {
+        self.listeners.retain(|listener| listener.strong_count() > 0);
+        !self.listeners.is_empty()
+    }
+
+    pub(super) fn take(&mut self, news: &mut Vec<Event>) {
+        self.listeners.retain(|listener| {
+            let Some(queue) = listener.upgrade() else { return false };
+            let mut unread = queue.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            unread.events.extend(news.iter().copied());
+            let over = unread.events.len().saturating_sub(LIMIT);
+            unread.events.drain(..over);
+            unread.missed += over as u64;
+            queue.arrived.notify_one();
+            true
+        });
+        news.clear();
+    }
+
+    pub(super) fn close(&mut self) {
+        for queue in self.listeners.drain(..).filter_map(|listener| listener.upgrade()) {
+            queue.unread.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+            queue.arrived.notify_all();
+        }
+    }
+}
+
+impl Events {
+    /// The next event; waits for it. `None` when the scheduler is gone.
+    pub fn recv(&mut self) -> Option<Event> {
+        let mut unread = self.0.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(event) = unread.events.pop_front() {
+                return Some(event);
+            }
+            if unread.is_over {
+                return None;
+            }
+            unread = self.0.arrived.wait(unread).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next event, if it comes within that time.
+    pub fn recv_timeout(&mut self, time: Duration) -> Option<Event> {
+        let unread = self.0.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let empty = |unread: &mut Unread| unread.events.is_empty() && !unread.is_over;
+        let waited = self.0.arrived.wait_timeout_while(unread, time, empty).unwrap_or_else(PoisonError::into_inner);
+        let mut unread = waited.0;
+        unread.events.pop_front()
+    }
+
+    /// The next event, if it is there.
+    pub fn try_recv(&mut self) -> Option<Event> {
+        self.0.unread.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
+    }
+
+    /// How many events were lost because more than a million were left unread.
+    pub fn missed(&self) -> u64 {
+        self.0.unread.lock().unwrap_or_else(PoisonError::into_inner).missed
+    }
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        self.recv()
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,522 @@
+//! What users hold: a scheduler of jobs.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::{Arc, PoisonError};
+
+use super::{Events, Neighbours, Observer, Shared};
+use crate::config::{Config, Scheduler};
+use crate::decide::{Rules, Scope, Usage};
+use crate::error::{Cause, ControlError, SubmitError};
+use crate::job::{Job, JobId, Needed, Work};
+use crate::state::State;
+use crate::why::Why;
+
+/// A scheduler for a graph of jobs.
+///
+/// ```
+/// use sched_jobs::{Job, Jobs};
+///
+/// let jobs = Jobs::builder().cpu_slots(2).build();
+/// let board = jobs.submit(Job::new("storyboard").run(|_| Ok::<_, std::io::Error>(vec![1, 2, 3])))?;
+/// jobs.submit(Job::new("compose").needs(&board).run(|ctx| {
+///     let scenes = ctx.input::<Vec<i32>>("storyboard")?;
+///     assert_eq!(scenes.len(), 3);
+///     ctx.progress(1.0)?;
+///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+/// }))?;
+/// let summary = jobs.wait()?;
+/// assert_eq!(summary.succeeded, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A clone is another handle on the same scheduler. When the last is dropped, whatever has not ended is cancelled, and
+/// the drop returns when nothing runs any more.
+#[derive(Clone)]
+pub struct Jobs {
+    owner: Arc<Owner>,
+}
+
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+/// Settings of a scheduler that is not there yet.
+#[must_use]
+pub struct Builder {
+    config: Config,
+    observer: Option<Observer>,
+    neighbours: Option<Box<dyn Neighbours>>,
+    seed: u64,
+}
+
+impl Builder {
+    /// All settings at once.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Which driver runs the jobs.
+    pub fn scheduler(mut self, scheduler: Scheduler) -> Self {
+        self.config.scheduler = scheduler;
+        self
+    }
+
+    /// Threads that run closures.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.config.workers = workers.max(1);
+        self
+    }
+
+    /// CPU slots: a hard limit. As many workers run closures.
+    pub fn cpu_slots(mut self, slots: u32) -> Self {
+        self.config.limits.cpu_slots = slots.max(1);
+        self.config.workers = slots.clamp(1, 1024) as usize;
+        self
+    }
+
+    /// Memory, in MB: a soft limit; 0 means unlimited.
+    pub fn ram_mb(mut self, mb: u64) -> Self {
+        self.config.limits.ram_mb = mb;
+        self
+    }
+
+    /// Video memory, in MB: a soft limit; 0 means unlimited.
+    pub fn vram_mb(mut self, mb: u64) -> Self {
+        self.config.limits.vram_mb = mb;
+        self
+    }
+
+    /// A named resource, and how much of it there is: a hard limit.
+    pub fn resource(mut self, name: impl Into<String>, amount: u64) -> Self {
+        let name = name.into();
+        self.config.limits.named.retain(|(known, _)| *known != name);
+        self.config.limits.named.push((name, amount));
+        self
+    }
+
+    /// What waiting gains: `boost` for every `interval`.
+    pub fn aging(mut self, interval: Duration, boost: u32) -> Self {
+        self.config.aging = crate::Aging { interval, boost };
+        self
+    }
+
+    /// How long a running job may take to reach a checkpoint when it is asked to pause.
+    pub fn pause_timeout(mut self, time: Duration) -> Self {
+        self.config.pause_timeout = time;
+        self
+    }
+
+    /// Is told every event and the name of its job, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
+    pub fn observe(mut self, observer: impl FnMut(&crate::Event, &str) + Send + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Shares what there is with others on this machine.
+    pub fn neighbours(mut self, neighbours: impl Neighbours + 'static) -> Self {
+        self.neighbours = Some(Box::new(neighbours));
+        self
+    }
+
+    /// What the jitter of back-offs is drawn from.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The scheduler. Threads start with the first job.
+    pub fn build(self) -> Jobs {
+        let Config { scheduler, workers, limits, aging, pause_timeout } = self.config;
+        let simple = scheduler == Scheduler::Simple;
+        let rules = Rules {
+            limits,
+            workers: if simple { 1 } else { workers },
+            most_running: if simple { 1 } else { usize::MAX },
+            aging,
+            pause_timeout,
+            by_formula: simple,
+            seed: self.seed,
+        };
+        Jobs { owner: Arc::new(Owner { shared: Shared::new(rules, self.observer, self.neighbours) }) }
+    }
+}
+
+/// Whom a request is about: a job by name or number, everything below one, or the whole run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// One job.
+    Job(Needed),
+    /// A job and everything that needs it, directly or not.
+    Subtree(Needed),
+    /// All jobs.
+    Run,
+}
+
+impl<N: Into<Needed>> From<N> for Target {
+    fn from(job: N) -> Self {
+        Target::Job(job.into())
+    }
+}
+
+/// What is known about a job.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct JobStatus {
+    /// The job.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: State,
+    /// Attempts made, the present one included.
+    pub attempts: u32,
+    /// How far it says it is, from 0 to 1, while it runs.
+    pub progress: Option<f32>,
+    /// Why it ended, if not well; or what its last attempt died of.
+    pub cause: Option<Cause>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Jobs that did what they should.
+    pub succeeded: usize,
+    /// Jobs that failed.
+    pub failed: usize,
+    /// Jobs that were cancelled.
+    pub canceled: usize,
+}
+
+/// Some jobs of a run did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunFailed {
+    /// How many.
+    pub summary: Summary,
+    /// The first of those that failed by themselves, with their causes: at most ten.
+    pub first: Vec<(String, Cause)>,
+}
+
+impl fmt::Display for RunFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Summary { succeeded, failed, canceled } = self.summary;
+        write!(f, "{failed} failed, {canceled} canceled, {succeeded} succeeded")?;
+        self.first.iter().try_for_each(|(name, cause)| write!(f, "; {name}: {cause}"))
+    }
+}
+
+impl core::error::Error for RunFailed {}
+
+impl Jobs {
+    /// Settings for a scheduler, starting from the built-in ones. [`Config::from_env`] reads the environment.
+    pub fn builder() -> Builder {
+        Builder { config: Config::default(), observer: None, neighbours: None, seed: 0x00B5_5A12 }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.owner.shared
+    }
+
+    /// Takes a job. What it needs must have been submitted.
+    ///
+    /// # Errors
+    /// If it cannot be taken. Then it left no trace.
+    pub fn submit(&self, job: Job) -> Result<JobId, SubmitError> {
+        let mut job = Some(job);
+        let slot = core::slice::from_mut(&mut job);
+        self.take(slot).map(|range| JobId(range.start))
+    }
+
+    /// Takes a workflow: all jobs, or none. They may need each other in any order, by name.
+    ///
+    /// # Errors
+    /// If one cannot be taken, or they need each other in a circle. Then none left a trace.
+    pub fn submit_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<JobId>, SubmitError> {
+        let mut jobs: Vec<Option<Job>> = jobs.into_iter().map(Some).collect();
+        self.take(&mut jobs).map(|range| range.map(JobId).collect())
+    }
+
+    fn take(&self, jobs: &mut [Option<Job>]) -> Result<core::ops::Range<u32>, SubmitError> {
+        for job in jobs.iter().flatten() {
+            if matches!(job.work, Work::Once(_)) && job.retry.times > 0 {
+                return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retry.times });
+            }
+        }
+        self.shared().section(|inner, now| {
+            if inner.is_closing {
+                return Err(SubmitError::ShuttingDown);
+            }
+            let range = inner.core.submit(now, jobs.iter().flatten().map(Job::as_new))?;
+            for job in jobs.iter_mut().filter_map(Option::take) {
+                inner.only_closures &= !matches!(job.work, Work::Remote(_));
+                inner.works.push(job.work);
+            }
+            Ok(range)
+        })
+    }
+
+    fn find(inner: &super::Inner, job: &Needed) -> Result<u32, ControlError> {
+        let found = match job {
+            Needed::Id(id) => Some(id.0).filter(|id| (*id as usize) < inner.core.len()),
+            Needed::Name(name) => inner.core.find(name),
+        };
+        found.ok_or_else(|| ControlError::UnknownJob { name: job.to_string() })
+    }
+
+    fn scope(inner: &super::Inner, target: &Target) -> Result<Scope, ControlError> {
+        Ok(match target {
+            Target::Job(job) => Scope::Job(Self::find(inner, job)?),
+            Target::Subtree(job) => Scope::Subtree(Self::find(inner, job)?),
+            Target::Run => Scope::Run,
+        })
+    }
+
+    /// Pauses, and returns when what ran stands still. A running job that reaches no checkpoint in time is cancelled.
+    ///
+    /// # Errors
+    /// If a single job has ended or is unknown; 3003 if a job was cancelled for not standing still.
+    pub fn pause(&self, target: impl Into<Target>) -> Result<(), ControlError> {
+        let target = target.into();
+        let asked = self.shared().section(|inner, now| {
+            let scope = Self::scope(inner, &target)?;
+            inner.core.pause(now, scope)
+        })?;
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let shared = self.shared();
+        let mut inner = shared.lock();
+        inner.waiting += 1;
+        while asked.iter().any(|&id| {
+            inner.core.state(id) == State::Running && inner.core.is_pausing(id) && !inner.core.is_canceling(id)
+        }) {
+            inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        inner.waiting -= 1;
+        for &id in &asked {
+            if let Some(Cause::PauseTimeout { waited }) = inner.core.cause(id) {
+                return Err(ControlError::PauseTimeout { job: inner.core.name(id).to_owned(), waited: *waited });
+            }
+            let state = inner.core.state(id);
+            if state.is_terminal() && matches!(target, Target::Job(_)) {
+                return Err(ControlError::NotNow { job: inner.core.name(id).to_owned(), state, request: "pause" });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets paused jobs go on where they were. One that ran goes on as soon as its CPU slots are free.
+    ///
+    /// # Errors
+    /// If a single job is not paused, or is unknown.
+    pub fn resume(&self, target: impl Into<Target>) -> Result<(), ControlError> {
+        let target = target.into();
+        self.shared().section(|inner, now| {
+            let scope = Self::scope(inner, &target)?;
+            inner.core.resume(now, scope)
+        })
+    }
+
+    /// Cancels. What does not run has ended when this returns; what runs was asked to. What has ended stays as it is.
+    ///
+    /// # Errors
+    /// If the job is unknown.
+    pub fn cancel(&self, target: impl Into<Target>) -> Result<(), ControlError> {
+        let target = target.into();
+        self.shared().section(|inner, now| {
+            let scope = Self::scope(inner, &target)?;
+            inner.core.cancel(now, scope);
+            Ok(())
+        })
+    }
+
+    /// Cancels, and returns when everything it is about has ended. Waits as long as a closure takes to reach a checkpoint.
+    ///
+    /// # Errors
+    /// If the job is unknown.
+    pub fn cancel_and_wait(&self, target: impl Into<Target>) -> Result<(), ControlError> {
+        let target = target.into();
+        self.cancel(target.clone())?;
+        let shared = self.shared();
+        let mut inner = shared.lock();
+        let members = match Self::scope(&inner, &target)? {
+            Scope::Job(id) => vec![id],
+            // Descendants of a job that has not succeeded do not run.
+            Scope::Subtree(id) => inner.core.subtree(id),
+            Scope::Run => (0..inner.core.len() as u32).collect(),
+        };
+        inner.waiting += 1;
+        while !members.iter().all(|id| inner.core.state(*id).is_terminal()) {
+            inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        inner.waiting -= 1;
+        Ok(())
+    }
+
+    /// Tries a job again that failed or was cancelled; with it whatever was cancelled because of it, and first what it needs.
+    ///
+    /// # Errors
+    /// If the job has not ended, or succeeded, or is unknown.
+    pub fn retry(&self, job: impl Into<Needed>) -> Result<(), ControlError> {
+        let job = job.into();
+        self.shared().section(|inner, now| {
+            let id = Self::find(inner, &job)?;
+            inner.core.retry(now, id)
+        })
+    }
+
+    /// Why a job waits: the true answer, in one line.
+    ///
+    /// # Errors
+    /// If the job is unknown.
+    pub fn why(&self, job: impl Into<Needed>) -> Result<Why, ControlError> {
+        let inner = self.shared().lock();
+        let id = Self::find(&inner, &job.into())?;
+        Ok(inner.core.why(self.shared().now(), id, inner.progress_of(id)))
+    }
+
+    /// What is known about a job.
+    ///
+    /// # Errors
+    /// If the job is unknown.
+    pub fn status(&self, job: impl Into<Needed>) -> Result<JobStatus, ControlError> {
+        let inner = self.shared().lock();
+        let id = Self::find(&inner, &job.into())?;
+        Ok(inner.status(id))
+    }
+
+    /// What is known about every job, in the order of submission.
+    pub fn statuses(&self) -> Vec<JobStatus> {
+        let inner = self.shared().lock();
+        (0..inner.core.len() as u32).map(|id| inner.status(id)).collect()
+    }
+
+    /// How many jobs there are in each state.
+    pub fn counts(&self) -> Vec<(State, usize)> {
+        State::ALL.into_iter().zip(self.shared().lock().core.counts()).collect()
+    }
+
+    /// What running and paused jobs use now.
+    pub fn usage(&self) -> Usage {
+        self.shared().lock().core.usage()
+    }
+
+    /// Looks again who may start: others have given something back.
+    pub fn poke(&self) {
+        self.shared().section(|_, _| ());
+    }
+
+    /// The time since the scheduler was built: that of events.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.shared().now())
+    }
+
+    /// All events from now on.
+    pub fn events(&self) -> Events {
+        let mut inner = self.shared().lock();
+        inner.core.watch(true);
+        inner.feed.listen()
+    }
+
+    /// Waits until every job has ended.
+    ///
+    /// # Errors
+    /// If some did not succeed.
+    pub fn wait(&self) -> Result<Summary, RunFailed> {
+        let shared = self.shared();
+        let mut inner = shared.lock();
+        inner.waiting += 1;
+        while inner.core.open() > 0 {
+            inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        inner.waiting -= 1;
+        inner.summary()
+    }
+
+    /// Waits until every job has ended, but not longer than that. `None` if time ran out.
+    pub fn wait_timeout(&self, time: Duration) -> Option<Result<Summary, RunFailed>> {
+        let shared = self.shared();
+        let mut inner = shared.lock();
+        inner.waiting += 1;
+        let open = |inner: &mut super::Inner| inner.core.open() > 0;
+        inner = shared.news.wait_timeout_while(inner, time, open).unwrap_or_else(PoisonError::into_inner).0;
+        inner.waiting -= 1;
+        (inner.core.open() == 0).then(|| inner.summary())
+    }
+}
+
+impl super::Inner {
+    fn progress_of(&self, id: u32) -> Option<f32> {
+        if !self.core.is_local(id) {
+            return self.progress.get(&id).copied();
+        }
+        let runs = self.core.state(id) == State::Running || self.core.is_paused_from_running(id);
+        if runs { self.posts.get(self.core.place(id) as usize)?.progress() } else { None }
+    }
+
+    fn status(&self, id: u32) -> JobStatus {
+        JobStatus {
+            id: JobId(id),
+            name: self.core.name(id).to_owned(),
+            state: self.core.state(id),
+            attempts: self.core.attempt(id),
+            progress: self.progress_of(id),
+            cause: self.core.cause(id).cloned(),
+        }
+    }
+
+    fn summary(&self) -> Result<Summary, RunFailed> {
+        let counts = self.core.counts();
+        let count = |state: State| counts[state as usize];
+        let summary = Summary {
+            succeeded: count(State::Succeeded),
+            failed: count(State::Failed),
+            canceled: count(State::Canceled),
+        };
+        if summary.failed + summary.canceled == 0 {
+            return Ok(summary);
+        }
+        let bad = (0..self.core.len() as u32).filter_map(|id| match self.core.cause(id) {
+            Some(Cause::Ancestor { .. }) | None => None,
+            Some(cause) => Some((self.core.name(id).to_owned(), cause.clone())),
+        });
+        Err(RunFailed { summary, first: bad.take(10).collect() })
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.section(|inner, now| {
+            inner.is_closing = true;
+            inner.core.cancel(now, Scope::Run);
+        });
+        self.shared.work.notify_all();
+        self.shared.alarm.notify_all();
+        let mut inner = self.shared.lock();
+        inner.waiting += 1;
+        while inner.core.open() > 0 || inner.threads > 0 {
+            self.shared.work.notify_all();
+            inner = self.shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        inner.feed.close();
+        let works = core::mem::take(&mut inner.works);
+        let outputs = core::mem::take(&mut inner.outputs);
+        drop(inner);
+        drop((works, outputs)); // what users captured, not under the lock
+    }
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
+    }
+}

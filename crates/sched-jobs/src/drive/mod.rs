@@ -1,0 +1,284 @@
+//! Threads, clocks and locks around the decisions.
+//!
+//! Room: drive. One lock guards the scheduler; whoever changes something holds it, lets the decisions be made, and does what they ask
+//! for after it has let go.
+//!
+//! # Invariants
+//! - No code of a user, and no executor, runs under the lock, but for the observer of events.
+//! - Whenever a job could start, a worker is awake that will ask for it, or it was asked for already.
+//!
+//! # Why they hold
+//! Everything that can let a job start goes through [`Shared::section`], which at its end picks what others carry out, and
+//! rings a worker if something is left and one sleeps. A worker that takes a job and leaves another in line rings the next.
+
+mod clock;
+mod ctx;
+mod feed;
+mod handle;
+mod pool;
+mod remote;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use core::any::Any;
+use hashbrown::HashMap;
+
+pub use self::ctx::{Ctx, InputError};
+pub use self::feed::Events;
+pub use self::handle::{Builder, JobStatus, Jobs, RunFailed, Summary, Target};
+
+use self::feed::Feed;
+use self::pool::Post;
+use crate::JobId;
+use crate::aging::Time;
+use crate::decide::{Core, Effect, Others, Rules, Usage};
+use crate::event::Event;
+use crate::executor::{Executor, Order, Reporter, Ticket};
+use crate::job::Work;
+
+/// Others on this machine who share what there is.
+pub trait Neighbours: Send {
+    /// Calls `choose` exactly once with what others use, and makes known to them what it returns: what we use now. Whatever they start meanwhile must
+    /// wait, or be counted.
+    fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage);
+}
+
+/// Is told every event, in order, under the scheduler's lock: quick, and without calling back.
+pub type Observer = Box<dyn FnMut(&Event, &str) + Send>;
+
+/// The scheduler, as its threads share it.
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    /// Workers without work wait here.
+    work: Condvar,
+    /// Whoever waits for jobs waits here.
+    news: Condvar,
+    /// The clock's thread waits here.
+    alarm: Condvar,
+    epoch: Instant,
+    me: Weak<Shared>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) core: Core,
+    works: Vec<Work>,
+    outputs: HashMap<u32, Arc<dyn Any + Send + Sync>>,
+    /// How far jobs of executors say they are.
+    progress: HashMap<u32, f32>,
+    feed: Feed,
+    observer: Option<Observer>,
+    neighbours: Option<Box<dyn Neighbours>>,
+    /// Whether every job is a closure and nobody else shares the machine: then only workers pick.
+    only_closures: bool,
+    /// Closures that were picked by others than workers.
+    assigned: VecDeque<u32>,
+    posts: Vec<Arc<Post>>,
+    free_posts: Vec<u32>,
+    workers: usize,
+    threads: usize,
+    idle: usize,
+    /// Threads whose closure is paused.
+    aside: usize,
+    /// How many wait for news.
+    waiting: usize,
+    has_clock: bool,
+    clock_set_to: Option<Time>,
+    is_closing: bool,
+    effects: Vec<Effect>,
+}
+
+/// What is to be done when the lock is free.
+enum Later {
+    Start(Arc<dyn Executor>, Order, Option<String>),
+    Pause(Arc<dyn Executor>, Ticket),
+    Resume(Arc<dyn Executor>, Ticket),
+    Cancel(Arc<dyn Executor>, Ticket),
+    Thread(Arc<Post>),
+    Clock,
+}
+
+impl Shared {
+    fn new(rules: Rules, observer: Option<Observer>, neighbours: Option<Box<dyn Neighbours>>) -> Arc<Self> {
+        let workers = rules.workers;
+        let mut core = Core::new(rules);
+        core.watch(observer.is_some());
+        let inner = Inner {
+            core,
+            works: Vec::new(),
+            outputs: HashMap::new(),
+            progress: HashMap::new(),
+            feed: Feed::default(),
+            observer,
+            only_closures: neighbours.is_none(),
+            neighbours,
+            assigned: VecDeque::new(),
+            posts: Vec::new(),
+            free_posts: Vec::new(),
+            workers,
+            threads: 0,
+            idle: 0,
+            aside: 0,
+            waiting: 0,
+            has_clock: false,
+            clock_set_to: None,
+            is_closing: false,
+            effects: Vec::new(),
+        };
+        Arc::new_cyclic(|me| Self {
+            inner: Mutex::new(inner),
+            work: Condvar::new(),
+            news: Condvar::new(),
+            alarm: Condvar::new(),
+            epoch: Instant::now(),
+            me: me.clone(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing of a user runs under the lock but the observer; if that panics, the scheduler is still whole.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes something, then lets everything start that can.
+    fn section<R>(&self, change: impl FnOnce(&mut Inner, Time) -> R) -> R {
+        let mut later = Vec::new();
+        let result = {
+            let mut inner = self.lock();
+            let now = self.now();
+            let result = change(&mut inner, now);
+            self.settle(&mut inner, now, &mut later);
+            result
+        };
+        self.perform(later);
+        result
+    }
+
+    /// Picks what executors carry out, rings workers for the rest, hands out requests, and tells the news.
+    fn settle(&self, inner: &mut Inner, now: Time, later: &mut Vec<Later>) {
+        if !inner.only_closures {
+            self.pump(inner, now, later);
+        }
+        self.hand_out(inner, later);
+        self.ring(inner, later);
+        self.publish(inner, later);
+    }
+
+    /// Picks until nothing more fits. Closures are assigned to workers, the rest is started.
+    fn pump(&self, inner: &mut Inner, now: Time, later: &mut Vec<Later>) {
+        let mut pick_all = |inner: &mut Inner| {
+            while let Some(id) = inner.core.pick(now) {
+                if inner.core.is_local(id) {
+                    inner.assigned.push_back(id);
+                } else {
+                    later.push(self.order(inner, id));
+                }
+            }
+        };
+        match inner.neighbours.take() {
+            None => pick_all(inner),
+            Some(mut neighbours) => {
+                let mut called = false;
+                neighbours.share(&mut |others| {
+                    assert!(!core::mem::replace(&mut called, true), "neighbours share once at a time");
+                    inner.core.set_others(others);
+                    pick_all(inner);
+                    inner.core.usage()
+                });
+                inner.neighbours = Some(neighbours);
+            }
+        }
+    }
+
+    fn order(&self, inner: &mut Inner, id: u32) -> Later {
+        let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
+        let report = Reporter { shared: self.me.clone(), ticket };
+        let name = inner.core.name(id).to_owned();
+        let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
+        let order = Order { ticket, name, work: remote.work.clone(), report };
+        Later::Start(remote.executor.clone(), order, remote.token.take())
+    }
+
+    /// Passes on what the decisions ask of running jobs.
+    fn hand_out(&self, inner: &mut Inner, later: &mut Vec<Later>) {
+        let mut effects = core::mem::take(&mut inner.effects);
+        inner.core.take_effects(&mut effects);
+        for effect in effects.drain(..) {
+            let (Effect::Pause(id) | Effect::Resume(id) | Effect::Cancel(id)) = effect;
+            if inner.core.is_local(id) {
+                let place = inner.core.place(id);
+                if let Some(post) = inner.posts.get(place as usize) {
+                    post.ask(effect);
+                }
+                continue;
+            }
+            let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
+            let Work::Remote(remote) = &inner.works[id as usize] else { unreachable!("what is not local is remote") };
+            let executor = remote.executor.clone();
+            later.push(match effect {
+                Effect::Pause(_) => Later::Pause(executor, ticket),
+                Effect::Resume(_) => Later::Resume(executor, ticket),
+                Effect::Cancel(_) => Later::Cancel(executor, ticket),
+            });
+        }
+        inner.effects = effects;
+    }
+
+    /// Wakes or makes a worker if there is something for one.
+    fn ring(&self, inner: &mut Inner, later: &mut Vec<Later>) {
+        let wanted = if inner.only_closures { inner.core.has_ready() } else { !inner.assigned.is_empty() };
+        if !wanted {
+            return;
+        }
+        if inner.idle > 0 {
+            self.work.notify_one();
+        } else if inner.threads - inner.aside < inner.workers {
+            later.push(Later::Thread(inner.new_post()));
+        }
+    }
+
+    fn publish(&self, inner: &mut Inner, later: &mut Vec<Later>) {
+        let Inner { core, feed, observer, .. } = inner;
+        if core.news().is_some() {
+            if let Some(observer) = observer {
+                core.tell_all(|event, name| observer(event, name));
+            }
+            feed.take(core.news().expect("there is some"));
+            if observer.is_none() && !feed.has_listeners() {
+                core.watch(false);
+            }
+        }
+        if inner.waiting > 0 {
+            self.news.notify_all();
+        }
+        let next = inner.core.next_alarm();
+        if next.is_some_and(|next| inner.clock_set_to.is_none_or(|set| next < set)) {
+            inner.clock_set_to = next;
+            if inner.has_clock {
+                self.alarm.notify_one();
+            } else {
+                inner.has_clock = true;
+                later.push(Later::Clock);
+            }
+        }
+    }
+
+    fn perform(&self, later: Vec<Later>) {
+        for what in later {
+            match what {
+                Later::Start(executor, order, None) => executor.start(order),
+                Later::Start(executor, order, Some(token)) => executor.find_again(order, &token),
+                Later::Pause(executor, ticket) => executor.pause(ticket),
+                Later::Resume(executor, ticket) => executor.resume(ticket),
+                Later::Cancel(executor, ticket) => executor.cancel(ticket),
+                Later::Thread(post) => self.start_worker(post),
+                Later::Clock => self.start_clock(),
+            }
+        }
+    }
+}

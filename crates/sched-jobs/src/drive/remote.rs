@@ -1,0 +1,47 @@
+//! What executors report.
+
+use super::Shared;
+use crate::decide::Ended;
+use crate::executor::{Outcome, Ticket};
+use crate::state::State;
+
+impl Shared {
+    /// Whether this is still the attempt that is going on.
+    fn is_current(inner: &super::Inner, ticket: Ticket) -> bool {
+        let id = ticket.job.0;
+        let state = inner.core.state(id);
+        inner.core.attempt(id) == ticket.attempt && (state == State::Running || inner.core.is_paused_from_running(id))
+    }
+
+    pub(crate) fn remote_paused(&self, ticket: Ticket) {
+        self.section(|inner, now| {
+            if Self::is_current(inner, ticket) {
+                inner.core.paused(now, ticket.job.0);
+            }
+        });
+    }
+
+    pub(crate) fn remote_progress(&self, ticket: Ticket, done: f32) {
+        self.section(|inner, now| {
+            if Self::is_current(inner, ticket) {
+                inner.progress.insert(ticket.job.0, done);
+                inner.core.progress(now, ticket.job.0, done);
+            }
+        });
+    }
+
+    pub(crate) fn remote_ended(&self, ticket: Ticket, outcome: Outcome) {
+        self.section(|inner, now| {
+            if !Self::is_current(inner, ticket) {
+                return;
+            }
+            let how = match outcome {
+                Outcome::Succeeded => Ended::Well,
+                Outcome::Failed(cause) => Ended::Badly(cause),
+                Outcome::Stopped => Ended::Stopped,
+            };
+            inner.progress.remove(&ticket.job.0);
+            inner.core.ended(now, ticket.job.0, how);
+        });
+    }
+}

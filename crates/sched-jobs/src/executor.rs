@@ -1,0 +1,106 @@
+//! Whatever can carry out a job.
+//!
+//! Closures run on the workers of the scheduler. Everything else stands behind [`Executor`]: processes of this machine, or
+//! machines of a cluster. Nothing above this trait knows which.
+
+use core::any::Any;
+use core::fmt;
+use std::sync::{Arc, Weak};
+
+use crate::JobId;
+use crate::drive::Shared;
+use crate::error::Cause;
+
+/// One attempt at one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// The job.
+    pub job: JobId,
+    /// Which attempt: the first is 1.
+    pub attempt: u32,
+}
+
+/// An attempt to be carried out.
+#[derive(Debug)]
+pub struct Order {
+    /// Which attempt at which job. Requests about it carry the same ticket.
+    pub ticket: Ticket,
+    /// The job's name.
+    pub name: String,
+    /// What is to be done, as it was submitted.
+    pub work: Arc<dyn Any + Send + Sync>,
+    /// Where to say what became of it.
+    pub report: Reporter,
+}
+
+/// Carries out jobs. No method may block for long: each asks, and the answer is a call of the [`Reporter`], from any thread, also from within
+/// the call.
+///
+/// An attempt that was started ends with exactly one [`Reporter::ended`], whatever is asked of it meanwhile.
+pub trait Executor: Send + Sync {
+    /// Begins an attempt.
+    fn start(&self, order: Order);
+
+    /// An attempt that an earlier life of this program began, and may still be going on: finds it by the token which that life was
+    /// told, and goes on reporting. If it is gone, reports how it ended, or begins it again.
+    fn find_again(&self, order: Order, token: &str) {
+        let _ = token;
+        self.start(order);
+    }
+
+    /// Make it stand still, then call [`Reporter::paused`].
+    fn pause(&self, ticket: Ticket);
+
+    /// Let it go on.
+    fn resume(&self, ticket: Ticket);
+
+    /// End it, and everything it started, then call [`Reporter::ended`]. Also one that stands still.
+    fn cancel(&self, ticket: Ticket);
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did what it should.
+    Succeeded,
+    /// It did not.
+    Failed(Cause),
+    /// It was ended on request.
+    Stopped,
+}
+
+/// Tells the scheduler what became of an attempt.
+#[derive(Clone)]
+pub struct Reporter {
+    pub(crate) shared: Weak<Shared>,
+    pub(crate) ticket: Ticket,
+}
+
+impl Reporter {
+    /// It stands still.
+    pub fn paused(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.remote_paused(self.ticket);
+        }
+    }
+
+    /// It is so far, from 0 to 1.
+    pub fn progress(&self, done: f32) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.remote_progress(self.ticket, done);
+        }
+    }
+
+    /// It ended. Said twice, the second time has no effect.
+    pub fn ended(&self, outcome: Outcome) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.remote_ended(self.ticket, outcome);
+        }
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reporter").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}

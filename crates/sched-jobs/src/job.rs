@@ -1,0 +1,344 @@
+//! A job, as a user describes it.
+
+use core::any::Any;
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use crate::decide::{NewJob, Retry};
+use crate::demand::Demand;
+use crate::drive::Ctx;
+use crate::executor::Executor;
+
+/// A job that was submitted. Numbers rise in the order of submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(pub(crate) u32);
+
+impl JobId {
+    /// The number: 0 for the first job that was submitted.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// A job that another one needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Needed {
+    /// By what `submit` returned.
+    Id(JobId),
+    /// By name.
+    Name(Box<str>),
+}
+
+impl fmt::Display for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Needed::Id(id) => id.fmt(f),
+            Needed::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+impl From<JobId> for Needed {
+    fn from(id: JobId) -> Self {
+        Needed::Id(id)
+    }
+}
+
+impl From<&JobId> for Needed {
+    fn from(id: &JobId) -> Self {
+        Needed::Id(*id)
+    }
+}
+
+impl From<&str> for Needed {
+    fn from(name: &str) -> Self {
+        Needed::Name(name.into())
+    }
+}
+
+impl From<String> for Needed {
+    fn from(name: String) -> Self {
+        Needed::Name(name.into())
+    }
+}
+
+impl From<&String> for Needed {
+    fn from(name: &String) -> Self {
+        Needed::Name(name.as_str().into())
+    }
+}
+
+/// A job that can be submitted.
+///
+/// ```
+/// use sched_jobs::Job;
+///
+/// let job = Job::new("render").needs("storyboard").priority(10).ram_mb(2_000).vram_mb(6_000).retries(2)
+///     .run(|ctx| { ctx.progress(0.5)?; ctx.progress(1.0) });
+/// ```
+#[must_use = "a job does nothing until it is submitted"]
+pub struct Job {
+    pub(crate) name: String,
+    pub(crate) needs: Vec<Needed>,
+    pub(crate) demand: Demand,
+    pub(crate) priority: i32,
+    pub(crate) retry: Retry,
+    pub(crate) expected: Option<Duration>,
+    pub(crate) done: bool,
+    pub(crate) attempts: u32,
+    pub(crate) work: Work,
+}
+
+/// What a job does.
+pub(crate) enum Work {
+    /// Nothing: it succeeds at once, which is useful to bundle dependencies. Or it is being done, or was.
+    Nothing,
+    Closure(Box<dyn FnMut(&Ctx<'_>) -> Done + Send>),
+    Once(Box<dyn FnOnce(&Ctx<'_>) -> Done + Send>),
+    /// A closure that ran once, and cannot again.
+    Gone,
+    Remote(Box<Remote>),
+}
+
+/// What an executor does.
+pub(crate) struct Remote {
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) work: Arc<dyn Any + Send + Sync>,
+    /// What an earlier life of this program was told about it.
+    pub(crate) token: Option<String>,
+}
+
+/// How a closure ended: with a value for dependents, if it made one.
+pub(crate) type Done = Result<Option<Arc<dyn Any + Send + Sync>>, Failure>;
+
+pub(crate) enum Failure {
+    Stopped,
+    Error(String),
+    Panic(String),
+}
+
+impl Job {
+    /// A job of that name, which needs nothing and does nothing yet.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            needs: Vec::new(),
+            demand: Demand::default(),
+            priority: 0,
+            retry: Retry::default(),
+            expected: None,
+            done: false,
+            attempts: 0,
+            work: Work::Nothing,
+        }
+    }
+
+    /// It starts when that job has succeeded, and may read its output.
+    pub fn needs(mut self, job: impl Into<Needed>) -> Self {
+        self.needs.push(job.into());
+        self
+    }
+
+    /// It starts when all these have succeeded.
+    pub fn needs_all<N: Into<Needed>>(mut self, jobs: impl IntoIterator<Item = N>) -> Self {
+        self.needs.extend(jobs.into_iter().map(Into::into));
+        self
+    }
+
+    /// Greater runs first. 0 unless said otherwise.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// CPU slots it takes while it runs: 1 unless said otherwise.
+    pub fn cpu_slots(mut self, slots: u32) -> Self {
+        self.demand.cpu_slots = slots;
+        self
+    }
+
+    /// Memory it takes, in MB: 256 unless said otherwise.
+    pub fn ram_mb(mut self, mb: u64) -> Self {
+        self.demand.ram_mb = mb;
+        self
+    }
+
+    /// Video memory it takes, in MB.
+    pub fn vram_mb(mut self, mb: u64) -> Self {
+        self.demand.vram_mb = mb;
+        self
+    }
+
+    /// So much of a named resource.
+    pub fn takes(mut self, resource: impl Into<String>, amount: u64) -> Self {
+        self.demand.named.push((resource.into(), amount));
+        self
+    }
+
+    /// Everything it takes at once.
+    pub fn demand(mut self, demand: Demand) -> Self {
+        self.demand = demand;
+        self
+    }
+
+    /// If it fails it is tried again so often, after one second, two, four…
+    pub fn retries(mut self, times: u32) -> Self {
+        self.retry.times = times;
+        self
+    }
+
+    /// How often it is tried again, and how soon.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// How long it probably runs: `why` then knows when others may start.
+    pub fn expected(mut self, time: Duration) -> Self {
+        self.expected = Some(time);
+        self
+    }
+
+    /// It succeeded in an earlier life of this run: it counts as done, and does not run.
+    pub fn already_done(mut self) -> Self {
+        self.done = true;
+        self
+    }
+
+    /// Attempts that an earlier life of this run made.
+    pub fn attempts_made(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// What it does. Called again if it is retried.
+    pub fn run<R: Returns>(mut self, mut work: impl FnMut(&Ctx<'_>) -> R + Send + 'static) -> Self {
+        self.work = Work::Closure(Box::new(move |ctx| work(ctx).done()));
+        self
+    }
+
+    /// What it does, once: for closures that give away what they hold. Cannot be retried.
+    pub fn run_once<R: Returns>(mut self, work: impl FnOnce(&Ctx<'_>) -> R + Send + 'static) -> Self {
+        self.work = Work::Once(Box::new(move |ctx| work(ctx).done()));
+        self
+    }
+
+    /// Has it carried out by an executor, which is told `work`.
+    pub fn execute(mut self, executor: Arc<dyn Executor>, work: Arc<dyn Any + Send + Sync>) -> Self {
+        self.work = Work::Remote(Box::new(Remote { executor, work, token: None }));
+        self
+    }
+
+    /// An earlier life of this run began it by an executor and was told this token: its next attempt is to find it again.
+    ///
+    /// Has an effect only after [`execute`](Self::execute).
+    pub fn found(mut self, token: impl Into<String>) -> Self {
+        if let Work::Remote(remote) = &mut self.work {
+            remote.token = Some(token.into());
+        }
+        self
+    }
+
+    pub(crate) fn as_new(&self) -> NewJob<'_> {
+        NewJob {
+            name: &self.name,
+            needs: &self.needs,
+            demand: &self.demand,
+            priority: self.priority,
+            local: !matches!(self.work, Work::Remote(_)),
+            retry: self.retry,
+            expected: self.expected,
+            done: self.done,
+            attempts: self.attempts,
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("name", &self.name).field("needs", &self.needs).finish_non_exhaustive()
+    }
+}
+
+/// What the closure of a job may return: nothing, a value, or a [`Result`] with either.
+///
+/// A value becomes the job's output, which dependents read with [`Ctx::input`].
+pub trait Returns {
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn done(self) -> Done;
+}
+
+impl Returns for () {
+    #[allow(private_interfaces)]
+    fn done(self) -> Done {
+        Ok(None)
+    }
+}
+
+impl<T: Send + Sync + 'static, E: Into<JobError>> Returns for Result<T, E> {
+    #[allow(private_interfaces)]
+    fn done(self) -> Done {
+        match self {
+            // Most jobs return `()`, which nobody wants to read.
+            Ok(_) if core::any::TypeId::of::<T>() == core::any::TypeId::of::<()>() => Ok(None),
+            Ok(value) => Ok(Some(Arc::new(value))),
+            Err(error) => Err(error.into().0),
+        }
+    }
+}
+
+/// An error that a closure may end with: anything that is an error, or [`Stopped`].
+pub struct JobError(Failure);
+
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Failure::Stopped => f.write_str("JobError(stopped)"),
+            Failure::Error(message) | Failure::Panic(message) => write!(f, "JobError({message})"),
+        }
+    }
+}
+
+impl JobError {
+    /// An error that says so.
+    pub fn msg(message: impl Into<String>) -> Self {
+        Self(Failure::Error(message.into()))
+    }
+}
+
+impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> From<E> for JobError {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        if error.is::<Stopped>() {
+            return Self(Failure::Stopped);
+        }
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            message.push_str(": ");
+            message.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        Self(Failure::Error(message))
+    }
+}
+
+/// The job was asked to end. Pass it on with `?`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the job was asked to end")
+    }
+}
+
+impl core::error::Error for Stopped {}

@@ -1,0 +1,3 @@
+//! Jobs as users see them, on both drivers.
+
+mod basics;
