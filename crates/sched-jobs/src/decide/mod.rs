@@ -18,6 +18,8 @@ mod phases;
 mod reserve;
 mod room;
 mod submit;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -361,6 +363,7 @@ impl Core {
         self.step(id, Move::Chosen);
         let node = &mut self.nodes[id as usize];
         node.started = now;
+        node.place = NONE; // where an earlier attempt ran, another job may run by now
         node.attempt += 1;
         node.stamp = node.stamp.wrapping_add(1);
         let attempt = node.attempt;
@@ -392,24 +395,30 @@ impl Core {
     fn conclude(&mut self, now: Time, id: u32, how: Ended) {
         let node = &mut self.nodes[id as usize];
         let canceling = node.is(CANCELING);
+        let to_pause = node.is(PAUSING) || (node.state == State::Paused && !node.is(RESUMING));
         node.flags &= !(PAUSING | CANCELING | RESUMING | CLAIMED);
         node.stamp = node.stamp.wrapping_add(1); // a pause timeout is void
         match how {
-            _ if canceling => self.end(now, id, Move::Canceled, None),
+            _ if canceling => {
+                self.end(now, id, Move::Canceled, None);
+                self.cancel_dependents(now, id); // who came to need it since it was asked to end
+            }
             Ended::Well => {
                 self.end(now, id, Move::Succeeded, None);
                 self.wake_dependents(now, id);
             }
-            Ended::Badly(cause) => self.failed(now, id, cause),
+            Ended::Badly(cause) => self.failed(now, id, cause, to_pause),
             Ended::Stopped => {
                 // Nobody asked: then its own choice is a failure of its own.
-                self.failed(now, id, Cause::Error("it stopped as if cancelled, but nobody asked it to".to_owned()));
+                let cause = Cause::Error("it stopped as if cancelled, but nobody asked it to".to_owned());
+                self.failed(now, id, cause, to_pause);
             }
         }
     }
 
+    /// An attempt failed. If the job is `to_pause`, its next one waits until it is resumed.
     #[cold]
-    fn failed(&mut self, now: Time, id: u32, cause: Cause) {
+    fn failed(&mut self, now: Time, id: u32, cause: Cause, to_pause: bool) {
         if self.nodes[id as usize].state == State::Paused {
             self.step(id, Move::Resumed(State::Running)); // it ended while it was being frozen
         }
@@ -428,6 +437,11 @@ impl Core {
             self.alarms.push(Reverse((now.saturating_add(wait_ns), id, stamp, Alarm::Retry)));
             let after_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
             self.tell(now, id, What::Retrying { attempt, after_ms });
+            if to_pause {
+                self.step(id, Move::Paused);
+                self.nodes[id as usize].paused_from = State::Queued;
+                self.tell(now, id, What::Paused);
+            }
             return;
         }
         let cause = extra.cause.take();
@@ -446,6 +460,8 @@ impl Core {
         if cause.is_some() {
             self.extras.entry(id).or_default().cause = cause;
             self.nodes[id as usize].set(EXTRA, true);
+        } else if how == Move::Succeeded && self.nodes[id as usize].is(EXTRA) {
+            self.extras.entry(id).or_default().cause = None; // what an earlier attempt died of
         }
         let what = match how {
             Move::Succeeded => What::Succeeded,
@@ -490,7 +506,8 @@ impl Core {
 
     /// Everything below a job that ended badly is cancelled, naming it.
     fn cancel_dependents(&mut self, now: Time, id: u32) {
-        let state = self.nodes[id as usize].state;
+        // One that was asked to end and has not yet counts as ended: it will not succeed any more.
+        let state = Some(self.nodes[id as usize].state).filter(|state| state.is_terminal()).unwrap_or(State::Canceled);
         let name = self.names.get(id).to_owned();
         let mut stack = vec![id];
         while let Some(at) = stack.pop() {
@@ -554,5 +571,5 @@ fn backoff(retry: Retry, failures: u32, seed: u64) -> Duration {
     let mut x = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    wait.saturating_add(wait / 4 * ((x >> 32) as u32 % 1000) / 1000).min(retry.longest)
+    wait.saturating_add(wait / 4000 * ((x >> 32) as u32 % 1000)).min(retry.longest)
 }

@@ -16,6 +16,8 @@ pub(super) const RAM: usize = 1;
 pub(super) const VRAM: usize = 2;
 pub(super) const WORKER: usize = 3;
 const PLAIN: usize = 4;
+/// More memory than any machine has, in MB. Sums of it do not overflow.
+const MOST_MB: u64 = 1 << 40;
 /// Limits that a job may exceed when nothing else runs, and that 0 lifts.
 const SOFT: [bool; PLAIN] = [false, true, true, false];
 
@@ -91,12 +93,18 @@ impl Room {
 
     /// Looks up the names of `demand`; `Err` with one that nobody declared.
     pub(super) fn need(&self, demand: &Demand, workers: u64) -> Result<Need, String> {
-        let plain = [u64::from(demand.cpu_slots), demand.ram_mb, demand.vram_mb, workers];
-        let named = demand.named.iter().map(|(name, amount)| {
+        let plain = [u64::from(demand.cpu_slots), demand.ram_mb.min(MOST_MB), demand.vram_mb.min(MOST_MB), workers];
+        let mut named: Vec<(u16, u64)> = Vec::with_capacity(demand.named.len());
+        for (name, amount) in &demand.named {
             let index = self.names.iter().position(|known| **known == **name).ok_or_else(|| name.clone())?;
-            Ok((u16::try_from(index).expect("fewer than 65,536 named resources"), *amount))
-        });
-        Ok(Need { plain, named: named.collect::<Result<_, String>>()? })
+            let index = u16::try_from(index).expect("fewer than 65,536 named resources");
+            match named.iter_mut().find(|(known, _)| *known == index) {
+                Some((_, sum)) => *sum = sum.saturating_add(*amount), // named twice
+                None => named.push((index, *amount)),
+            }
+        }
+        named.sort_unstable(); // so that equal demands share a lane, in whatever order they were written
+        Ok(Need { plain, named: named.into() })
     }
 
     pub(super) fn set_elsewhere(&mut self, others: &Others) {
