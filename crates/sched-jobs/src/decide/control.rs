@@ -64,7 +64,7 @@ impl Core {
                     self.tell(now, id, What::Paused);
                 }
                 State::Ready => {
-                    self.leave_lane(id);
+                    self.leave_lane(now, id);
                     self.step(id, Move::Paused);
                     self.nodes[id as usize].paused_from = State::Ready;
                     self.tell(now, id, What::Paused);
@@ -178,7 +178,7 @@ impl Core {
                     self.cancel_running(now, id, Cause::Asked);
                 }
                 _ => {
-                    self.drop_from_line(id);
+                    self.drop_from_line(now, id);
                     self.end(now, id, Move::Canceled, Some(Cause::Asked));
                     self.cancel_dependents(now, id);
                 }

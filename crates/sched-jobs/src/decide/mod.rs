@@ -124,6 +124,8 @@ pub(crate) struct Core {
     room: Room,
     reservation: Option<Reservation>,
     next_sweep: Time,
+    /// When the last job for which room was to be kept left the line.
+    oldest_left: Time,
     /// Paused jobs that want their CPU slots back, first come first served.
     resuming: VecDeque<u32>,
     alarms: BinaryHeap<Reverse<(Time, u32, u32, Alarm)>>,
@@ -148,6 +150,7 @@ impl Core {
             room: Room::new(&rules.limits, rules.workers, rules.most_running),
             reservation: None,
             next_sweep: 0,
+            oldest_left: 0,
             resuming: VecDeque::new(),
             alarms: BinaryHeap::new(),
             holding: Vec::new(),
@@ -308,7 +311,8 @@ impl Core {
     }
 
     /// A ready job is no longer in line.
-    fn leave_lane(&mut self, id: u32) {
+    fn leave_lane(&mut self, now: Time, id: u32) {
+        self.has_left(now, id);
         let node = &mut self.nodes[id as usize];
         node.stamp = node.stamp.wrapping_add(1);
         let lane = node.lane;
@@ -325,28 +329,21 @@ impl Core {
         }
         if self.rules.by_formula {
             let id = self.pick_by_formula(now)?;
-            self.sweep(now, id);
             let (lane, nodes) = (self.nodes[id as usize].lane, &self.nodes);
             self.lanes.take(lane, id, |id| nodes[id as usize].stamp);
             self.start(now, id);
             return Some(id);
         }
-        let lane = match self.owed(now) {
-            Some(reserved) => {
-                if self.room.fits(self.need(reserved), None) {
-                    let (lane, nodes) = (self.nodes[reserved as usize].lane, &self.nodes);
-                    self.lanes.take(lane, reserved, |id| nodes[id as usize].stamp);
-                    self.start(now, reserved);
-                    return Some(reserved);
-                }
-                let kept = self.need(reserved);
-                self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], Some(kept)))
-            }
-            None => self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], None)),
-        }?;
+        let owed = self.owed(now).map(|owed| (owed, self.need(owed)));
+        let kept = owed.map(|(_, need)| need).filter(|need| !self.room.fits(need, None));
+        let mut lane = self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], kept))?;
+        if let Some((owed, need)) = owed
+            && self.room.passes_over(&self.needs[self.lanes.get(lane).demand as usize], need)
+        {
+            lane = self.nodes[owed as usize].lane; // the oldest of all, so the first of its lane
+        }
         let nodes = &self.nodes;
         let id = self.lanes.pop(lane, |id| nodes[id as usize].stamp);
-        self.sweep(now, id);
         self.start(now, id);
         Some(id)
     }
@@ -367,9 +364,7 @@ impl Core {
         node.attempt += 1;
         node.stamp = node.stamp.wrapping_add(1);
         let attempt = node.attempt;
-        if self.reservation.as_ref().is_some_and(|reservation| reservation.id == id) {
-            self.reservation = None;
-        }
+        self.has_left(now, id);
         self.tell(now, id, What::Started { attempt });
     }
 
@@ -468,9 +463,6 @@ impl Core {
             Move::Failed => What::Failed,
             _ => What::Canceled,
         };
-        if self.reservation.as_ref().is_some_and(|reservation| reservation.id == id) {
-            self.reservation = None;
-        }
         self.tell(now, id, what);
     }
 
@@ -519,7 +511,7 @@ impl Core {
                     continue;
                 }
                 let cause = Cause::Ancestor { id: JobId(id), name: name.clone(), state };
-                self.drop_from_line(dependent);
+                self.drop_from_line(now, dependent);
                 self.end(now, dependent, Move::Canceled, Some(cause));
                 stack.push(dependent);
             }
@@ -527,9 +519,9 @@ impl Core {
     }
 
     /// A job that does not run is about to end: no lane and no alarm may know it any more.
-    fn drop_from_line(&mut self, id: u32) {
+    fn drop_from_line(&mut self, now: Time, id: u32) {
         if self.nodes[id as usize].state == State::Ready {
-            self.leave_lane(id);
+            self.leave_lane(now, id);
         } else {
             let node = &mut self.nodes[id as usize];
             node.stamp = node.stamp.wrapping_add(1);

@@ -2,6 +2,7 @@
 
 mod dice;
 mod lives;
+mod starve;
 
 use core::time::Duration;
 
