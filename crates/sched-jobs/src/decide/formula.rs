@@ -14,7 +14,7 @@ impl Core {
         let ready = (0..).zip(&self.nodes).filter(|(_, node)| node.state == State::Ready);
         let may_start = ready.filter(|(id, _)| self.room.fits(self.need(*id), kept));
         let first = may_start.map(|(id, _)| self.rank_of(id, now)).max()?.id;
-        let rather = owed.filter(|&owed| self.room.passes_over(self.need(first), self.need(owed)));
+        let rather = owed.filter(|&owed| kept.is_none() && self.room.passes_over(self.need(first), self.need(owed)));
         Some(rather.unwrap_or(first))
     }
 

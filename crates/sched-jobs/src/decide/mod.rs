@@ -338,6 +338,7 @@ impl Core {
         let kept = owed.map(|(_, need)| need).filter(|need| !self.room.fits(need, None));
         let mut lane = self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], kept))?;
         if let Some((owed, need)) = owed
+            && kept.is_none()
             && self.room.passes_over(&self.needs[self.lanes.get(lane).demand as usize], need)
         {
             lane = self.nodes[owed as usize].lane; // the oldest of all, so the first of its lane

@@ -7,7 +7,7 @@
 //! # Why it holds
 //! The oldest ready job is *noted*. Nobody older ever comes, so it stays the oldest until it leaves the line, and only then is the
 //! next one looked for. It counts as the oldest since the one before left, or since it is ready itself: that is never too late, and
-//! too early by a quarter of an interval at most, as it is looked for so often at least while jobs start.
+//! too early by a quarter of an interval at most, as it is looked for so often while jobs are picked.
 //! Two intervals later room is *owed*: if it does not fit, nothing starts that needs what it needs unless both fit, and nothing at all
 //! if it can only run alone; if it fits, it goes before a job that would take room from it and needs less. So only jobs that ran before
 //! are in its way, and when the last of them has ended it fits, or nothing runs and it may exceed the soft limits.

@@ -1,8 +1,12 @@
 //! The decisions, proved in virtual time: no thread and no clock takes part.
 
 mod dice;
+mod history;
+mod laws;
 mod lives;
+mod order;
 mod starve;
+mod tree;
 
 use core::time::Duration;
 
