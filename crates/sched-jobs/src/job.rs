@@ -15,6 +15,11 @@ use crate::executor::Executor;
 pub struct JobId(pub(crate) u32);
 
 impl JobId {
+    /// The job of that number: for workflows whose jobs need each other by number.
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+
     /// The number: 0 for the first job that was submitted.
     pub const fn index(self) -> usize {
         self.0 as usize
