@@ -9,6 +9,7 @@
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
+mod chain;
 mod control;
 mod explain;
 mod formula;
@@ -131,6 +132,7 @@ pub(crate) struct Core {
     effects: Vec<Effect>,
     events: Option<Vec<Event>>,
     woken: Vec<u32>,
+    joined: u64,
 }
 
 impl Core {
@@ -153,6 +155,7 @@ impl Core {
             effects: Vec::new(),
             events: None,
             woken: Vec::new(),
+            joined: 0,
             rules,
         }
     }
@@ -209,9 +212,9 @@ impl Core {
         node.state == State::Paused && node.paused_from == State::Running
     }
 
-    /// Whether any job stands in line.
-    pub(crate) fn has_ready(&self) -> bool {
-        self.counts[State::Ready as usize] > 0
+    /// Rises whenever a job joins a lane.
+    pub(crate) fn joined(&self) -> u64 {
+        self.joined
     }
 
     pub(crate) fn needs_of(&self, id: u32) -> impl Iterator<Item = u32> {
@@ -300,6 +303,7 @@ impl Core {
     }
 
     fn join_lane(&mut self, now: Time, id: u32) {
+        self.joined += 1;
         let node = &mut self.nodes[id as usize];
         node.ready_since = now;
         self.lanes.push(node.lane, Entry { ready_since: now, id, stamp: node.stamp });

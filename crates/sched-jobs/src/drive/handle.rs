@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 
+use super::chain::CHAIN_NS;
 use super::{Events, Neighbours, Observer, Shared};
 use crate::config::{Config, Scheduler};
 use crate::decide::{Rules, Scope, Usage};
@@ -245,7 +246,7 @@ impl Jobs {
                 return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retry.times });
             }
         }
-        self.shared().section(|inner, now| {
+        self.shared().section_with(CHAIN_NS, |inner, now| {
             if inner.is_closing {
                 return Err(SubmitError::ShuttingDown);
             }
@@ -289,13 +290,13 @@ impl Jobs {
         }
         let shared = self.shared();
         let mut inner = shared.lock();
-        inner.waiting += 1;
+        inner.wait_curiously();
         while asked.iter().any(|&id| {
             inner.core.state(id) == State::Running && inner.core.is_pausing(id) && !inner.core.is_canceling(id)
         }) {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        inner.waiting -= 1;
+        inner.stop_waiting();
         for &id in &asked {
             if let Some(Cause::PauseTimeout { waited }) = inner.core.cause(id) {
                 return Err(ControlError::PauseTimeout { job: inner.core.name(id).to_owned(), waited: *waited });
@@ -348,11 +349,11 @@ impl Jobs {
             Scope::Subtree(id) => inner.core.subtree(id),
             Scope::Run => (0..inner.core.len() as u32).collect(),
         };
-        inner.waiting += 1;
+        inner.wait_curiously();
         while !members.iter().all(|id| inner.core.state(*id).is_terminal()) {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        inner.waiting -= 1;
+        inner.stop_waiting();
         Ok(())
     }
 
@@ -373,9 +374,11 @@ impl Jobs {
     /// # Errors
     /// If the job is unknown.
     pub fn why(&self, job: impl Into<Needed>) -> Result<Why, ControlError> {
-        let inner = self.shared().lock();
-        let id = Self::find(&inner, &job.into())?;
-        Ok(inner.core.why(self.shared().now(), id, inner.progress_of(id)))
+        let job = job.into();
+        self.shared().section(|inner, now| {
+            let id = Self::find(inner, &job)?;
+            Ok(inner.core.why(now, id, inner.progress_of(id)))
+        })
     }
 
     /// What is known about a job.
@@ -383,25 +386,23 @@ impl Jobs {
     /// # Errors
     /// If the job is unknown.
     pub fn status(&self, job: impl Into<Needed>) -> Result<JobStatus, ControlError> {
-        let inner = self.shared().lock();
-        let id = Self::find(&inner, &job.into())?;
-        Ok(inner.status(id))
+        let job = job.into();
+        self.shared().section(|inner, _| Ok(inner.status(Self::find(inner, &job)?)))
     }
 
     /// What is known about every job, in the order of submission.
     pub fn statuses(&self) -> Vec<JobStatus> {
-        let inner = self.shared().lock();
-        (0..inner.core.len() as u32).map(|id| inner.status(id)).collect()
+        self.shared().section(|inner, _| (0..inner.core.len() as u32).map(|id| inner.status(id)).collect())
     }
 
     /// How many jobs there are in each state.
     pub fn counts(&self) -> Vec<(State, usize)> {
-        State::ALL.into_iter().zip(self.shared().lock().core.counts()).collect()
+        State::ALL.into_iter().zip(self.shared().section(|inner, _| inner.core.counts())).collect()
     }
 
     /// What running and paused jobs use now.
     pub fn usage(&self) -> Usage {
-        self.shared().lock().core.usage()
+        self.shared().section(|inner, _| inner.core.usage())
     }
 
     /// Looks again who may start: others have given something back.
@@ -432,7 +433,7 @@ impl Jobs {
         while inner.core.open() > 0 {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        inner.waiting -= 1;
+        inner.stop_waiting();
         inner.summary()
     }
 
@@ -443,12 +444,23 @@ impl Jobs {
         inner.waiting += 1;
         let open = |inner: &mut super::Inner| inner.core.open() > 0;
         inner = shared.news.wait_timeout_while(inner, time, open).unwrap_or_else(PoisonError::into_inner).0;
-        inner.waiting -= 1;
+        inner.stop_waiting();
         (inner.core.open() == 0).then(|| inner.summary())
     }
 }
 
 impl super::Inner {
+    /// Somebody waits for more than the end of all jobs: every change is announced until nobody waits any more.
+    fn wait_curiously(&mut self) {
+        self.waiting += 1;
+        self.is_curious = true;
+    }
+
+    fn stop_waiting(&mut self) {
+        self.waiting -= 1;
+        self.is_curious &= self.waiting > 0;
+    }
+
     fn progress_of(&self, id: u32) -> Option<f32> {
         if !self.core.is_local(id) {
             return self.progress.get(&id).copied();
@@ -496,7 +508,7 @@ impl Drop for Owner {
         self.shared.work.notify_all();
         self.shared.alarm.notify_all();
         let mut inner = self.shared.lock();
-        inner.waiting += 1;
+        inner.wait_curiously();
         while inner.core.open() > 0 || inner.threads > 0 {
             self.shared.work.notify_all();
             inner = self.shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
