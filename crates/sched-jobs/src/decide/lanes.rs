@@ -21,6 +21,9 @@ use crate::aging::{Aging, Rank, Time};
 /// Above this many lanes in use, the tree is built.
 const FEW: usize = 24;
 
+/// How many lanes are found without a look at the table.
+const RECENT: usize = 8;
+
 /// A job's place in a lane.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
@@ -51,20 +54,38 @@ pub(super) struct Lanes {
     phases: Option<Phases>,
     /// Entries that are not husks.
     live: usize,
+    /// Lanes that were asked for lately.
+    recent: [Option<((i32, u32), u32)>; RECENT],
 }
 
 impl Lanes {
     pub(super) fn new(aging: Aging) -> Self {
-        Self { aging, lanes: Vec::new(), by_key: HashMap::new(), active: Vec::new(), phases: None, live: 0 }
+        Self {
+            aging,
+            lanes: Vec::new(),
+            by_key: HashMap::new(),
+            active: Vec::new(),
+            phases: None,
+            live: 0,
+            recent: [None; RECENT],
+        }
     }
 
     /// The lane of jobs with this base priority and demand.
     pub(super) fn lane(&mut self, priority: i32, demand: u32) -> u32 {
-        *self.by_key.entry((priority, demand)).or_insert_with(|| {
+        let recent = &mut self.recent[priority.unsigned_abs() as usize % RECENT];
+        if let Some((like, lane)) = *recent
+            && like == (priority, demand)
+        {
+            return lane;
+        }
+        let lane = *self.by_key.entry((priority, demand)).or_insert_with(|| {
             let lane = Lane { priority, demand, queue: VecDeque::new(), husks: 0, place: None };
             self.lanes.push(lane);
             u32::try_from(self.lanes.len() - 1).expect("fewer lanes than jobs")
-        })
+        });
+        *recent = Some(((priority, demand), lane));
+        lane
     }
 
     pub(super) fn get(&self, lane: u32) -> &Lane {

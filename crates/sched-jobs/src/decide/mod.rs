@@ -41,6 +41,17 @@ use crate::error::Cause;
 use crate::event::{Event, What};
 use crate::state::{Move, State};
 
+/// The names of all jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct JobNames<'a>(&'a Names);
+
+impl<'a> JobNames<'a> {
+    /// The name of a job.
+    pub fn name(self, job: JobId) -> &'a str {
+        self.0.get(job.0)
+    }
+}
+
 /// What a driver must do about a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -133,6 +144,7 @@ pub(crate) struct Core {
     events: Option<Vec<Event>>,
     woken: Vec<u32>,
     joined: u64,
+    last_demand: Option<submit::LastDemand>,
 }
 
 impl Core {
@@ -156,6 +168,7 @@ impl Core {
             events: None,
             woken: Vec::new(),
             joined: 0,
+            last_demand: None,
             rules,
         }
     }
@@ -260,9 +273,9 @@ impl Core {
         self.events.as_mut().filter(|events| !events.is_empty())
     }
 
-    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, &str)) {
+    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobNames<'_>)) {
         for event in self.events.iter().flatten() {
-            tell(event, self.names.get(event.job.0));
+            tell(event, JobNames(&self.names));
         }
     }
 

@@ -109,8 +109,8 @@ impl Builder {
         self
     }
 
-    /// Is told every event and the name of its job, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
-    pub fn observe(mut self, observer: impl FnMut(&crate::Event, &str) + Send + 'static) -> Self {
+    /// Is told every event, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
+    pub fn observe(mut self, observer: impl FnMut(&crate::Event, crate::JobNames<'_>) + Send + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
@@ -226,9 +226,7 @@ impl Jobs {
     /// # Errors
     /// If it cannot be taken. Then it left no trace.
     pub fn submit(&self, job: Job) -> Result<JobId, SubmitError> {
-        let mut job = Some(job);
-        let slot = core::slice::from_mut(&mut job);
-        self.take(slot).map(|range| JobId(range.start))
+        self.take([job]).map(|range| JobId(range.start))
     }
 
     /// Takes a workflow: all jobs, or none. They may need each other in any order, by name.
@@ -236,22 +234,23 @@ impl Jobs {
     /// # Errors
     /// If one cannot be taken, or they need each other in a circle. Then none left a trace.
     pub fn submit_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<JobId>, SubmitError> {
-        let mut jobs: Vec<Option<Job>> = jobs.into_iter().map(Some).collect();
-        self.take(&mut jobs).map(|range| range.map(JobId).collect())
+        let jobs: Vec<Job> = jobs.into_iter().collect();
+        self.take(jobs).map(|range| range.map(JobId).collect())
     }
 
-    fn take(&self, jobs: &mut [Option<Job>]) -> Result<core::ops::Range<u32>, SubmitError> {
-        for job in jobs.iter().flatten() {
-            if matches!(job.work, Work::Once(_)) && job.retry.times > 0 {
-                return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retry.times });
+    fn take(&self, jobs: impl AsRef<[Job]> + IntoIterator<Item = Job>) -> Result<core::ops::Range<u32>, SubmitError> {
+        for job in jobs.as_ref() {
+            if matches!(job.work, Work::Once(_)) && job.retries_asked() > 0 {
+                return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retries_asked() });
             }
         }
         self.shared().section_with(CHAIN_NS, |inner, now| {
             if inner.is_closing {
                 return Err(SubmitError::ShuttingDown);
             }
-            let range = inner.core.submit(now, jobs.iter().flatten().map(Job::as_new))?;
-            for job in jobs.iter_mut().filter_map(Option::take) {
+            let range = inner.core.submit(now, jobs.as_ref().iter().map(Job::as_new))?;
+            inner.works.reserve(range.len());
+            for job in jobs {
                 inner.only_closures &= !matches!(job.work, Work::Remote(_));
                 inner.works.push(job.work);
             }

@@ -36,7 +36,7 @@ use self::feed::Feed;
 use self::pool::Post;
 use crate::JobId;
 use crate::aging::Time;
-use crate::decide::{Core, Effect, Others, Rules, Usage};
+use crate::decide::{Core, Effect, JobNames, Others, Rules, Usage};
 use crate::event::Event;
 use crate::executor::{Executor, Order, Reporter, Ticket};
 use crate::job::Work;
@@ -49,7 +49,7 @@ pub trait Neighbours: Send {
 }
 
 /// Is told every event, in order, under the scheduler's lock: quick, and without calling back.
-pub type Observer = Box<dyn FnMut(&Event, &str) + Send>;
+pub type Observer = Box<dyn FnMut(&Event, JobNames<'_>) + Send>;
 
 /// The scheduler, as its threads share it.
 pub(crate) struct Shared {
@@ -275,7 +275,7 @@ impl Shared {
         let Inner { core, feed, observer, .. } = inner;
         if core.news().is_some() {
             if let Some(observer) = observer {
-                core.tell_all(|event, name| observer(event, name));
+                core.tell_all(|event, names| observer(event, names));
             }
             feed.take(core.news().expect("there is some"));
             if observer.is_none() && !feed.has_listeners() {
