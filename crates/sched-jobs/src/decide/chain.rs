@@ -7,10 +7,12 @@
 //! # Invariant
 //! Claimed jobs need exactly what the job needs whose room they take over, so no limit is touched.
 
-use super::graph::CLAIMED;
+use super::graph::{CANCELING, CLAIMED, PAUSING, RESUMING};
 use super::lanes::Entry;
 use super::{Core, Ended};
 use crate::aging::Time;
+use crate::event::What;
+use crate::state::Move;
 
 impl Core {
     /// How many jobs stand in line and are claimed by nobody.
@@ -26,7 +28,9 @@ impl Core {
         let demand = self.lanes.get(self.nodes[first as usize].lane).demand;
         self.room.give_back(&self.needs[demand as usize]);
         for _ in 0..most {
-            let best = self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], None));
+            // What needs the same fits, since the first did.
+            let fits = |other| other == demand || self.room.fits(&self.needs[other as usize], None);
+            let best = self.lanes.best(now, fits);
             let Some(lane) = best.filter(|lane| self.lanes.get(*lane).demand == demand) else { break };
             let nodes = &self.nodes;
             let id = self.lanes.pop(lane, |id| nodes[id as usize].stamp);
@@ -37,8 +41,18 @@ impl Core {
     }
 
     /// `before` succeeded, and `next`, which was claimed, began in its room.
+    #[inline]
     pub(crate) fn hand_over(&mut self, now: Time, before: u32, next: u32) {
-        self.conclude(now, before, Ended::Well);
+        let node = &mut self.nodes[before as usize];
+        if node.flags & (PAUSING | CANCELING | RESUMING) == 0 {
+            // As `conclude` would, without the questions that are answered already.
+            node.stamp = node.stamp.wrapping_add(1);
+            self.step(before, Move::Succeeded);
+            self.tell(now, before, What::Succeeded);
+            self.wake_dependents(now, before);
+        } else {
+            self.conclude(now, before, Ended::Well);
+        }
         self.nodes[next as usize].set(CLAIMED, false);
         self.begin(now, next);
         let holder = self.holding.iter_mut().find(|holder| **holder == before).expect("who runs holds");

@@ -374,6 +374,7 @@ impl Core {
         self.holding.push(id);
     }
 
+    #[inline]
     fn begin(&mut self, now: Time, id: u32) {
         self.step(id, Move::Chosen);
         let node = &mut self.nodes[id as usize];

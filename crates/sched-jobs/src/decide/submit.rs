@@ -31,10 +31,9 @@ pub(crate) struct NewJob<'a> {
 pub(super) type LastDemand = ((u32, u64, u64, bool), u32);
 
 impl Core {
-    /// Takes a batch of jobs, which may need each other in any order.
+    /// Takes a batch of jobs, which may need each other in any order. They take part when they are admitted.
     pub(crate) fn submit<'a>(
         &mut self,
-        now: Time,
         jobs: impl Iterator<Item = NewJob<'a>> + Clone,
     ) -> Result<Range<u32>, SubmitError> {
         let (first, first_edge) = (self.nodes.len(), self.edges.len());
@@ -48,8 +47,13 @@ impl Core {
             self.undo(first, first_edge);
             return Err(error);
         }
-        for id in first..self.nodes.len() {
-            let (state, id) = (self.nodes[id].state, id as u32);
+        Ok(first as u32..self.nodes.len() as u32)
+    }
+
+    /// Lets jobs that were taken take part. In stretches, so that news of them can be told in between.
+    pub(crate) fn admit(&mut self, now: Time, jobs: Range<u32>) {
+        for id in jobs {
+            let state = self.nodes[id as usize].state;
             self.counts[state as usize] += 1;
             self.tell(now, id, What::Submitted);
             if state == State::Succeeded {
@@ -58,7 +62,6 @@ impl Core {
                 self.make_ready(now, id);
             }
         }
-        Ok(first as u32..self.nodes.len() as u32)
     }
 
     fn add<'a>(&mut self, first: usize, jobs: impl Iterator<Item = NewJob<'a>> + Clone) -> Result<(), SubmitError> {

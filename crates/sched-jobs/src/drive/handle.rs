@@ -13,6 +13,9 @@ use crate::job::{Job, JobId, Needed, Work};
 use crate::state::State;
 use crate::why::Why;
 
+/// How many jobs of a batch are admitted before their news is told: what is told need not be kept.
+const STRETCH: u32 = 1024;
+
 /// A scheduler for a graph of jobs.
 ///
 /// ```
@@ -248,11 +251,15 @@ impl Jobs {
             if inner.is_closing {
                 return Err(SubmitError::ShuttingDown);
             }
-            let range = inner.core.submit(now, jobs.as_ref().iter().map(Job::as_new))?;
+            let range = inner.core.submit(jobs.as_ref().iter().map(Job::as_new))?;
             inner.works.reserve(range.len());
             for job in jobs {
                 inner.only_closures &= !matches!(job.work, Work::Remote(_));
                 inner.works.push(job.work);
+            }
+            for start in range.clone().step_by(STRETCH as usize) {
+                inner.core.admit(now, start..range.end.min(start.saturating_add(STRETCH)));
+                inner.tell_news();
             }
             Ok(range)
         })

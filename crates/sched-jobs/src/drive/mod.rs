@@ -272,16 +272,7 @@ impl Shared {
     }
 
     fn publish(&self, inner: &mut Inner, later: &mut Vec<Later>) {
-        let Inner { core, feed, observer, .. } = inner;
-        if core.news().is_some() {
-            if let Some(observer) = observer {
-                core.tell_all(|event, names| observer(event, names));
-            }
-            feed.take(core.news().expect("there is some"));
-            if observer.is_none() && !feed.has_listeners() {
-                core.watch(false);
-            }
-        }
+        inner.tell_news();
         if inner.waiting > 0 && (inner.is_curious || inner.core.open() == 0) {
             self.news.notify_all();
         }
@@ -309,6 +300,23 @@ impl Shared {
                 Later::Thread(post) => self.start_worker(post),
                 Later::Clock => self.start_clock(),
             }
+        }
+    }
+}
+
+impl Inner {
+    /// Tells everybody what happened.
+    fn tell_news(&mut self) {
+        let Inner { core, feed, observer, .. } = self;
+        if core.news().is_none() {
+            return;
+        }
+        if let Some(observer) = observer {
+            core.tell_all(|event, names| observer(event, names));
+        }
+        feed.take(core.news().expect("there is some"));
+        if observer.is_none() && !feed.has_listeners() {
+            core.watch(false);
         }
     }
 }
