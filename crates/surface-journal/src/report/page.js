@@ -43,7 +43,7 @@
   const layouts = {
     job: { rows: byRow(ran.length, (job) => rowOf.get(job), true), height: ran.length > 60 ? 16 : 22, gutter: 170 },
     // In a shared lane a wait would cover the bar before it.
-    packed: { rows: byRow(lanes, (job) => data.jobs[job][LANE], false), height: lanes > 40 ? 10 : 20, gutter: 12 },
+    packed: { rows: byRow(lanes, (job) => data.jobs[job][LANE], false), height: lanes > 40 ? 10 : 20, gutter: 64 },
   };
   let layout = ran.length > 300 ? layouts.packed : layouts.job;
   let view = [0, wall];
@@ -163,7 +163,7 @@
     chart.now = make('span'); chart.canvas = make('canvas');
     head.append(left, chart.now); box.append(head, chart.canvas); by('charts').append(box);
     chart.canvas.addEventListener('mousemove', (event) => {
-      const us = view[0] + (event.offsetX - 12) / (chart.canvas.clientWidth - 24) * (view[1] - view[0]);
+      const us = view[0] + (event.offsetX - layout.gutter) / (chart.canvas.clientWidth - layout.gutter - right) * (view[1] - view[0]);
       let level = data.levels[0];
       for (const next of data.levels) { if (next[0] > us) break; level = next; }
       chart.now.textContent = chart.format(level[chart.column]) + ' at ' + time(Math.max(0, Math.round(us)));
@@ -171,16 +171,18 @@
     chart.canvas.addEventListener('mouseleave', () => { chart.now.textContent = ''; });
   }
   const drawCharts = () => {
+    const left = layout.gutter; // under the timeline, so that one time is one place
     for (const chart of charts) {
       const height = 92, [pen, width] = surface(chart.canvas, height);
-      grid(pen, width, height, 12);
+      grid(pen, width, height, left);
       const y = (n) => height - 1 - n / chart.top * (height - 10);
       const line = new Path2D(), area = new Path2D();
-      let at = 12, value = 0;
-      area.moveTo(12, height);
+      let at = left, value = 0;
+      area.moveTo(left, height);
       data.levels.forEach((level, n) => {
-        const px = Math.min(Math.max(x(level[0], width, 12), 12), width - right);
-        area.lineTo(px, y(value)); n ? line.lineTo(px, y(value)) : line.moveTo(px, y(level[chart.column]));
+        const px = Math.min(Math.max(x(level[0], width, left), left), width - right);
+        area.lineTo(px, y(value));
+        if (n) line.lineTo(px, y(value)); else line.moveTo(px, y(level[chart.column]));
         value = level[chart.column];
         area.lineTo(px, y(value)); line.lineTo(px, y(value));
         at = px;
@@ -189,10 +191,14 @@
       pen.fillStyle = pen.strokeStyle = colour.area;
       pen.globalAlpha = .22; pen.fill(area); pen.globalAlpha = 1;
       pen.lineWidth = 1.5; pen.stroke(line);
-      pen.fillStyle = colour.line; pen.fillRect(12, height - 1, width - 24, 1);
+      pen.fillStyle = colour.line; pen.fillRect(left, height - 1, width - left - right, 1);
+      pen.fillStyle = colour.dim; pen.textAlign = 'right';
+      pen.fillText(chart.format(chart.top), left - 8, y(chart.top));
+      pen.fillText('0', left - 8, height - 6);
       if (chart.limit) {
+        const level = Math.round(y(chart.limit)) + .5;
         pen.strokeStyle = colour.limit; pen.lineWidth = 1; pen.setLineDash([5, 4]);
-        pen.beginPath(); pen.moveTo(12, Math.round(y(chart.limit)) + .5); pen.lineTo(width - right, Math.round(y(chart.limit)) + .5); pen.stroke();
+        pen.beginPath(); pen.moveTo(left, level); pen.lineTo(width - right, level); pen.stroke();
         pen.setLineDash([]);
       }
     }

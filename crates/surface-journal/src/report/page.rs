@@ -81,7 +81,7 @@ const TIMELINE: &str = "<section id=\"timeline\"><h2>Timeline</h2>\
     <div class=\"bar\"><span class=\"switch\"><button type=\"button\" id=\"by-job\">One row a job</button>\
     <button type=\"button\" id=\"packed\">Packed</button></span>\
     <span class=\"legend\"><i class=\"waiting\"></i>waits<i class=\"succeeded\"></i>succeeded\
-    <i class=\"failed\"></i>failed<i class=\"canceled\"></i>cancelled<i class=\"running\"></i>unfinished\
+    <i class=\"failed\"></i>failed<i class=\"canceled\"></i>canceled<i class=\"running\"></i>unfinished\
     <i class=\"paused\"></i>paused<i class=\"critical\"></i>critical path</span>\
     <span class=\"hint\">drag to zoom, double-click for all</span></div>\
     <div class=\"axis\"><canvas id=\"axis\"></canvas></div>\
@@ -118,7 +118,7 @@ fn header(page: &mut String, facts: &Facts<'_>, story: &Story) {
     let mut details = vec![format!("{} succeeded", counts.succeeded)];
     for (many, what) in [
         (counts.failed, "failed"),
-        (counts.canceled, "cancelled"),
+        (counts.canceled, "canceled"),
         (counts.queued + counts.ready + counts.running + counts.paused, "unfinished"),
     ] {
         if many > 0 {
@@ -178,11 +178,16 @@ fn path(page: &mut String, facts: &Facts<'_>, story: &Story) {
     }
     let on_path_us: u64 = story.path.iter().map(|link| link.length_us).sum();
     let waits_us: u64 = story.path.iter().map(|link| link.wait_us).sum();
+    let advice = if waits_us > on_path_us {
+        "Most of it is waiting for room: more of what was used up (see below) would help more than faster jobs."
+    } else {
+        "Only a shorter one of these makes the run shorter."
+    };
     let jobs = if story.path.len() == 1 { "job" } else { "jobs" };
     let _ = write!(
         page,
         "<section id=\"critical\"><h2>Critical path <em>{} {jobs}</em></h2><p class=\"hint\">The chain of dependencies that decided \
-         the end: {} of work and {} of waiting. To make the run shorter, make one of these shorter.</p><ol>",
+         the end: {} of work and {} of waiting. {advice}</p><ol>",
         story.path.len(),
         time(on_path_us),
         time(waits_us),
