@@ -178,9 +178,11 @@
       const y = (n) => height - 1 - n / chart.top * (height - 10);
       const line = new Path2D(), area = new Path2D();
       let at = left, value = 0;
-      area.moveTo(left, height);
+      pen.save(); // what lies outside the view is cut off
+      pen.beginPath(); pen.rect(left, 0, width - left - right + 1, height); pen.clip();
+      area.moveTo(x(0, width, left), height);
       data.levels.forEach((level, n) => {
-        const px = Math.min(Math.max(x(level[0], width, left), left), width - right);
+        const px = x(level[0], width, left);
         area.lineTo(px, y(value));
         if (n) line.lineTo(px, y(value)); else line.moveTo(px, y(level[chart.column]));
         value = level[chart.column];
@@ -191,6 +193,7 @@
       pen.fillStyle = pen.strokeStyle = colour.area;
       pen.globalAlpha = .22; pen.fill(area); pen.globalAlpha = 1;
       pen.lineWidth = 1.5; pen.stroke(line);
+      pen.restore();
       pen.fillStyle = colour.line; pen.fillRect(left, height - 1, width - left - right, 1);
       pen.fillStyle = colour.dim; pen.textAlign = 'right';
       pen.fillText(chart.format(chart.top), left - 8, y(chart.top));

@@ -55,7 +55,7 @@ fn thin(levels: Vec<Level>, most: usize) -> Vec<Level> {
         return levels;
     }
     let end_us = levels.last().map_or(0, |level| level.at_us);
-    let width = (end_us / (most as u64 / 2 - 1)).max(1);
+    let width = end_us.div_ceil(most as u64 / 2 - 2).max(1);
     let mut thinned: Vec<Level> = Vec::with_capacity(most);
     let mut before = Level::default();
     for level in levels {
@@ -67,7 +67,8 @@ fn thin(levels: Vec<Level>, most: usize) -> Vec<Level> {
                     thinned.push(Level { at_us: after_us, ..before });
                 }
                 // What held before holds into this stretch, until its first change.
-                thinned.push(highest(Level { at_us, ..before }, level));
+                let holds = if level.at_us == at_us { level } else { before };
+                thinned.push(highest(Level { at_us, ..level }, holds));
             }
         }
         before = level;
