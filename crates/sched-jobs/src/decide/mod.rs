@@ -28,7 +28,7 @@ use hashbrown::HashMap;
 
 pub(crate) use self::control::Scope;
 pub use self::room::{Others, Usage};
-pub(crate) use self::submit::NewJob;
+pub(crate) use self::submit::{Draft, NewJob};
 
 use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
@@ -144,6 +144,7 @@ pub(crate) struct Core {
     events: Option<Vec<Event>>,
     woken: Vec<u32>,
     joined: u64,
+    admitted: u32,
     last_demand: Option<submit::LastDemand>,
 }
 
@@ -168,6 +169,7 @@ impl Core {
             events: None,
             woken: Vec::new(),
             joined: 0,
+            admitted: 0,
             last_demand: None,
             rules,
         }
@@ -175,8 +177,9 @@ impl Core {
 
     // What is asked about jobs.
 
+    /// How many jobs take part.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
+        self.admitted as usize
     }
 
     pub(crate) fn name(&self, id: u32) -> &str {
@@ -184,7 +187,7 @@ impl Core {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
-        self.names.find(name)
+        self.names.find(name).filter(|id| *id < self.admitted)
     }
 
     pub(crate) fn state(&self, id: u32) -> State {
