@@ -24,7 +24,7 @@ impl Core {
     fn members(&self, scope: Scope) -> Vec<u32> {
         match scope {
             Scope::Job(id) => vec![id],
-            Scope::Run => (0..self.nodes.len() as u32).collect(),
+            Scope::Run => (0..self.admitted).collect(),
             Scope::Subtree(root) => {
                 let mut seen: HashSet<u32> = [root].into_iter().collect();
                 let (mut members, mut at) = (vec![root], 0);

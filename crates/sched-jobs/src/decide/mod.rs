@@ -9,6 +9,7 @@
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
+mod chain;
 mod control;
 mod explain;
 mod formula;
@@ -29,7 +30,7 @@ use hashbrown::HashMap;
 
 pub(crate) use self::control::Scope;
 pub use self::room::{Others, Usage};
-pub(crate) use self::submit::NewJob;
+pub(crate) use self::submit::{Draft, NewJob};
 
 use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
@@ -41,6 +42,17 @@ use crate::demand::Limits;
 use crate::error::Cause;
 use crate::event::{Event, What};
 use crate::state::{Move, State};
+
+/// The names of all jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct JobNames<'a>(&'a Names);
+
+impl<'a> JobNames<'a> {
+    /// The name of a job.
+    pub fn name(self, job: JobId) -> &'a str {
+        self.0.get(job.0)
+    }
+}
 
 /// What a driver must do about a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +147,9 @@ pub(crate) struct Core {
     effects: Vec<Effect>,
     events: Option<Vec<Event>>,
     woken: Vec<u32>,
+    joined: u64,
+    admitted: u32,
+    last_demand: Option<submit::LastDemand>,
 }
 
 impl Core {
@@ -158,14 +173,18 @@ impl Core {
             effects: Vec::new(),
             events: None,
             woken: Vec::new(),
+            joined: 0,
+            admitted: 0,
+            last_demand: None,
             rules,
         }
     }
 
     // What is asked about jobs.
 
+    /// How many jobs take part.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
+        self.admitted as usize
     }
 
     pub(crate) fn name(&self, id: u32) -> &str {
@@ -173,7 +192,7 @@ impl Core {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
-        self.names.find(name)
+        self.names.find(name).filter(|id| *id < self.admitted)
     }
 
     pub(crate) fn state(&self, id: u32) -> State {
@@ -214,9 +233,9 @@ impl Core {
         node.state == State::Paused && node.paused_from == State::Running
     }
 
-    /// Whether any job stands in line.
-    pub(crate) fn has_ready(&self) -> bool {
-        self.counts[State::Ready as usize] > 0
+    /// Rises whenever a job joins a lane.
+    pub(crate) fn joined(&self) -> u64 {
+        self.joined
     }
 
     pub(crate) fn needs_of(&self, id: u32) -> impl Iterator<Item = u32> {
@@ -262,9 +281,9 @@ impl Core {
         self.events.as_mut().filter(|events| !events.is_empty())
     }
 
-    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, &str)) {
+    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobNames<'_>)) {
         for event in self.events.iter().flatten() {
-            tell(event, self.names.get(event.job.0));
+            tell(event, JobNames(&self.names));
         }
     }
 
@@ -305,6 +324,7 @@ impl Core {
     }
 
     fn join_lane(&mut self, now: Time, id: u32) {
+        self.joined += 1;
         let node = &mut self.nodes[id as usize];
         node.ready_since = now;
         self.lanes.push(node.lane, Entry { ready_since: now, id, stamp: node.stamp });
@@ -357,6 +377,7 @@ impl Core {
         self.holding.push(id);
     }
 
+    #[inline]
     fn begin(&mut self, now: Time, id: u32) {
         self.step(id, Move::Chosen);
         let node = &mut self.nodes[id as usize];
