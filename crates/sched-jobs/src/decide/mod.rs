@@ -382,7 +382,6 @@ impl Core {
         self.step(id, Move::Chosen);
         let node = &mut self.nodes[id as usize];
         node.started = now;
-        node.place = NONE; // where an earlier attempt ran, another job may run by now
         node.attempt += 1;
         node.stamp = node.stamp.wrapping_add(1);
         let attempt = node.attempt;
@@ -415,6 +414,7 @@ impl Core {
         let to_pause = node.is(PAUSING) || (node.state == State::Paused && !node.is(RESUMING));
         node.flags &= !(PAUSING | CANCELING | RESUMING | CLAIMED);
         node.stamp = node.stamp.wrapping_add(1); // a pause timeout is void
+        node.place = NONE; // where it ran, another job will run
         match how {
             _ if canceling => {
                 self.end(now, id, Move::Canceled, None);

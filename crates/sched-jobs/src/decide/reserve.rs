@@ -23,6 +23,7 @@
 //! Checked by `no_job_starves_under_any_stream_of_smaller_jobs`.
 
 use super::Core;
+use super::lanes::Entry;
 use crate::aging::{Aging, Time};
 
 /// For whom room is kept, or will be.
@@ -62,10 +63,25 @@ impl Core {
         self.reservation = oldest.map(|(ready_since, id)| Reservation { id, since: ready_since.max(self.oldest_left) });
     }
 
+    /// Whether room is kept for this job, or will be.
+    #[inline]
+    pub(super) fn is_noted(&self, id: u32) -> bool {
+        self.reservation.is_some_and(|reservation| reservation.id == id)
+    }
+
+    /// A job stands in line again where it stood. If it is older than the one that was noted meanwhile, it is looked for anew.
+    pub(super) fn has_come_back(&mut self, entry: Entry) {
+        let noted = self.reservation.map(|noted| (self.nodes[noted.id as usize].ready_since, noted.id));
+        if noted.is_some_and(|noted| (entry.ready_since, entry.id) < noted) {
+            self.reservation = None;
+            self.next_sweep = 0;
+        }
+    }
+
     /// A job is no longer in line.
     #[inline]
     pub(super) fn has_left(&mut self, now: Time, id: u32) {
-        if self.reservation.is_some_and(|reservation| reservation.id == id) {
+        if self.is_noted(id) {
             self.reservation = None;
             self.oldest_left = now;
         }

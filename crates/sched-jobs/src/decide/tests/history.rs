@@ -173,9 +173,7 @@ impl Stage {
         let now = self.now;
         let mut picked = Vec::new();
         let refused = match step {
-            Step::Submit(batch) => {
-                self.core.submit(now, batch.iter().map(Spec::as_new)).err().map(|error| error.to_string())
-            }
+            Step::Submit(batch) => self.try_submit(batch).err().map(|error| error.to_string()),
             Step::Pick => {
                 picked.extend(core::iter::from_fn(|| self.core.pick(now)));
                 None

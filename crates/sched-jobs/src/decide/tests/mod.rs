@@ -10,12 +10,12 @@ mod tree;
 
 use core::time::Duration;
 
-use super::{Core, Effect, Ended, NewJob, Retry, Rules, Scope};
+use super::{Core, Draft, Effect, Ended, NewJob, Retry, Rules, Scope};
 use crate::aging::{Aging, Time};
 use crate::demand::{Demand, Limits};
 use crate::error::{Cause, SubmitError};
 use crate::event::{Event, What};
-use crate::job::Needed;
+use crate::job::{Needed, Rare};
 use crate::state::State;
 
 /// One millisecond of virtual time.
@@ -75,18 +75,23 @@ impl Spec {
         self
     }
 
-    fn as_new(&self) -> NewJob<'_> {
+    fn as_new<'a>(&'a self, rare: &'a Option<Rare>) -> NewJob<'a> {
         NewJob {
             name: &self.name,
             needs: &self.needs,
-            demand: &self.demand,
+            cpu_slots: self.demand.cpu_slots,
+            ram_mb: self.demand.ram_mb,
+            vram_mb: self.demand.vram_mb,
             priority: self.priority,
             local: self.local,
-            retry: self.retry,
-            expected: None,
-            done: self.done,
-            attempts: 0,
+            rare: rare.as_ref(),
         }
+    }
+
+    fn rare(&self) -> Option<Rare> {
+        let plain = self.demand.named.is_empty() && self.retry == Retry::default() && !self.done;
+        let (named, retry, done) = (self.demand.named.clone(), self.retry, self.done);
+        (!plain).then_some(Rare { named, retry, expected: None, done, attempts: 0 })
     }
 }
 
@@ -125,9 +130,26 @@ impl Stage {
     }
 
     fn try_submit(&mut self, jobs: &[Spec]) -> Result<(), SubmitError> {
-        let result = self.core.submit(self.now, jobs.iter().map(Spec::as_new)).map(|_| ());
+        let mut draft = self.core.draft();
+        let added = self.add(&mut draft, jobs);
+        let result = added.and_then(|()| self.finish(&draft));
+        if result.is_err() {
+            self.core.undo(&draft);
+        }
         self.hear();
         result
+    }
+
+    /// Adds jobs to a batch that is not complete yet.
+    fn add(&mut self, draft: &mut Draft, jobs: &[Spec]) -> Result<(), SubmitError> {
+        jobs.iter().try_for_each(|job| self.core.add(draft, &job.as_new(&job.rare())))
+    }
+
+    /// The batch is complete.
+    fn finish(&mut self, draft: &Draft) -> Result<(), SubmitError> {
+        let range = self.core.seal(draft)?;
+        self.core.admit(self.now, range);
+        Ok(())
     }
 
     fn submit(&mut self, job: Spec) -> u32 {
