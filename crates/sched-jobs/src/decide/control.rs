@@ -30,7 +30,7 @@ impl Core {
                 let (mut members, mut at) = (vec![root], 0);
                 while let Some(&id) = members.get(at) {
                     at += 1;
-                    let mut edge = self.nodes[id as usize].first_dependent;
+                    let mut edge = self.first_dependent(id);
                     while edge != NONE {
                         let Edge { dependent, next, .. } = self.edges[edge as usize];
                         if seen.insert(dependent) {
@@ -218,7 +218,7 @@ impl Core {
         let mut at = 0;
         while let Some(&one) = revived.get(at) {
             at += 1;
-            let mut edge = self.nodes[one as usize].first_dependent;
+            let mut edge = self.first_dependent(one);
             while edge != NONE {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;

@@ -149,6 +149,8 @@ pub(crate) struct Core {
     woken: Vec<u32>,
     joined: u64,
     admitted: u32,
+    /// How often a life has ended without success.
+    bad_ends: u64,
     last_demand: Option<submit::LastDemand>,
 }
 
@@ -175,6 +177,7 @@ impl Core {
             woken: Vec::new(),
             joined: 0,
             admitted: 0,
+            bad_ends: 0,
             last_demand: None,
             rules,
         }
@@ -242,6 +245,16 @@ impl Core {
         let node = &self.nodes[id as usize];
         let first = node.first_need as usize;
         self.edges[first..first + node.needs as usize].iter().map(|edge| edge.need)
+    }
+
+    /// The edge to the latest dependent, the first of a list. Those in a batch that is not complete stand in front, and are left out.
+    #[inline]
+    fn first_dependent(&self, id: u32) -> u32 {
+        let mut edge = self.nodes[id as usize].first_dependent;
+        while edge != NONE && self.edges[edge as usize].dependent >= self.admitted {
+            edge = self.edges[edge as usize].next;
+        }
+        edge
     }
 
     /// How many jobs are in each state, in the order of `State::ALL`.
@@ -480,6 +493,7 @@ impl Core {
         } else if how == Move::Succeeded && self.nodes[id as usize].is(EXTRA) {
             self.extras.entry(id).or_default().cause = None; // what an earlier attempt died of
         }
+        self.bad_ends += u64::from(how != Move::Succeeded);
         let what = match how {
             Move::Succeeded => What::Succeeded,
             Move::Failed => What::Failed,
@@ -491,7 +505,7 @@ impl Core {
     /// Those that needed it need one less.
     #[inline]
     fn wake_dependents(&mut self, now: Time, id: u32) {
-        let mut edge = self.nodes[id as usize].first_dependent;
+        let mut edge = self.first_dependent(id);
         if edge == NONE {
             return;
         }
@@ -525,7 +539,7 @@ impl Core {
         let name = self.names.get(id).to_owned();
         let mut stack = vec![id];
         while let Some(at) = stack.pop() {
-            let mut edge = self.nodes[at as usize].first_dependent;
+            let mut edge = self.first_dependent(at);
             while edge != NONE {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;

@@ -35,6 +35,8 @@ pub(super) type LastDemand = ((u32, u64, u64, bool), u32);
 pub(crate) struct Draft {
     first: usize,
     first_edge: usize,
+    /// How many lives had ended when it began.
+    ends: (usize, u64),
     /// Needs that were not there when they were named: the edge, and whom it needs.
     forward: Vec<(u32, Needed)>,
 }
@@ -42,11 +44,18 @@ pub(crate) struct Draft {
 impl Core {
     /// Begins a batch. Its jobs may need each other in any order.
     pub(crate) fn draft(&self) -> Draft {
-        Draft { first: self.nodes.len(), first_edge: self.edges.len(), forward: Vec::new() }
+        Draft { first: self.nodes.len(), first_edge: self.edges.len(), ends: self.ends(), forward: Vec::new() }
+    }
+
+    fn ends(&self) -> (usize, u64) {
+        (self.counts[State::Succeeded as usize], self.bad_ends)
     }
 
     /// All of a batch was added: they take part when they are admitted. After an error the batch must be undone.
     pub(crate) fn seal(&mut self, draft: &Draft) -> Result<Range<u32>, SubmitError> {
+        if draft.ends != self.ends() {
+            self.look_again(draft)?;
+        }
         if !draft.forward.is_empty() {
             self.link_forward(draft)?;
         }
@@ -154,6 +163,23 @@ impl Core {
     fn dependency_failed(&self, id: u32, need: u32) -> SubmitError {
         let (job, dependency) = (self.names.get(id).to_owned(), self.names.get(need).to_owned());
         SubmitError::DependencyFailed { job, dependency, state: self.nodes[need as usize].state }
+    }
+
+    /// Jobs ended while the batch was taken in, which nobody told those of the batch: they see it now.
+    #[cold]
+    fn look_again(&mut self, draft: &Draft) -> Result<(), SubmitError> {
+        for id in draft.first..self.nodes.len() {
+            let mut unmet = 0;
+            for need in self.needs_of(id as u32) {
+                match self.nodes.get(need as usize).map(|node| node.state) {
+                    Some(State::Succeeded) => {}
+                    Some(State::Failed | State::Canceled) => return Err(self.dependency_failed(id as u32, need)),
+                    _ => unmet += 1, // also one that is not there yet
+                }
+            }
+            self.nodes[id].unmet = unmet;
+        }
+        Ok(())
     }
 
     /// Some jobs of the batch need later ones: links them, unless they go in a circle.

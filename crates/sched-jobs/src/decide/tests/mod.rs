@@ -1,5 +1,6 @@
 //! The decisions, proved in virtual time: no thread and no clock takes part.
 
+mod batches;
 mod dice;
 mod history;
 mod laws;
