@@ -33,7 +33,7 @@ impl Core {
                     let mut edge = self.nodes[id as usize].first_dependent;
                     while edge != NONE {
                         let Edge { dependent, next, .. } = self.edges[edge as usize];
-                        if seen.insert(dependent) {
+                        if dependent < self.admitted && seen.insert(dependent) {
                             members.push(dependent);
                         }
                         edge = next;

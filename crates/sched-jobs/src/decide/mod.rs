@@ -145,6 +145,8 @@ pub(crate) struct Core {
     woken: Vec<u32>,
     joined: u64,
     admitted: u32,
+    /// How often a job failed or was cancelled.
+    misfortunes: u64,
     last_demand: Option<submit::LastDemand>,
 }
 
@@ -170,6 +172,7 @@ impl Core {
             woken: Vec::new(),
             joined: 0,
             admitted: 0,
+            misfortunes: 0,
             last_demand: None,
             rules,
         }
@@ -491,8 +494,8 @@ impl Core {
             let Edge { dependent, next, .. } = self.edges[edge as usize];
             let node = &mut self.nodes[dependent as usize];
             node.unmet -= 1;
-            if node.unmet == 0 {
-                woken.push(dependent);
+            if node.unmet == 0 && dependent < self.admitted {
+                woken.push(dependent); // others are looked at when they are admitted
             }
             edge = next;
         }
@@ -511,6 +514,7 @@ impl Core {
 
     /// Everything below a job that ended badly is cancelled, naming it.
     fn cancel_dependents(&mut self, now: Time, id: u32) {
+        self.misfortunes += 1;
         let state = self.nodes[id as usize].state;
         let name = self.names.get(id).to_owned();
         let mut stack = vec![id];
@@ -519,8 +523,8 @@ impl Core {
             while edge != NONE {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;
-                if self.nodes[dependent as usize].state.is_terminal() {
-                    continue;
+                if self.nodes[dependent as usize].state.is_terminal() || dependent >= self.admitted {
+                    continue; // a batch that needs it is refused when it is complete
                 }
                 let cause = Cause::Ancestor { id: JobId(id), name: name.clone(), state };
                 self.drop_from_line(dependent);

@@ -37,18 +37,33 @@ pub(crate) struct Draft {
     first_edge: usize,
     /// Needs that were not there when they were named: the edge, and whom it needs.
     forward: Vec<(u32, Needed)>,
+    misfortunes: u64,
 }
 
 impl Core {
     /// Begins a batch. Its jobs may need each other in any order.
     pub(crate) fn draft(&self) -> Draft {
-        Draft { first: self.nodes.len(), first_edge: self.edges.len(), forward: Vec::new() }
+        Draft {
+            first: self.nodes.len(),
+            first_edge: self.edges.len(),
+            forward: Vec::new(),
+            misfortunes: self.misfortunes,
+        }
     }
 
     /// All of a batch was added: they take part when they are admitted. After an error the batch must be undone.
     pub(crate) fn seal(&mut self, draft: &Draft) -> Result<Range<u32>, SubmitError> {
         if !draft.forward.is_empty() {
             self.link_forward(draft)?;
+        }
+        if draft.misfortunes != self.misfortunes {
+            // Something it needs may have ended badly since it was added.
+            let bad = self.edges[draft.first_edge..]
+                .iter()
+                .find(|edge| matches!(self.nodes[edge.need as usize].state, State::Failed | State::Canceled));
+            if let Some(edge) = bad {
+                return Err(self.dependency_failed(edge.dependent, edge.need));
+            }
         }
         Ok(draft.first as u32..self.nodes.len() as u32)
     }
