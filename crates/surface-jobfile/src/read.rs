@@ -264,10 +264,13 @@ fn draft<'n, 't>(
     let name = entry.key.as_ref();
     if !fit_name(name) {
         bad_name(entry, "job", values);
-    } else if name.len() > limits.name_bytes {
+        return None;
+    }
+    if name.len() > limits.name_bytes {
         let (name, length, most) = (units::clip(name), name.len(), limits.name_bytes);
         let message = format!("the name `{name}` has {length} bytes, and the most is {most}");
         values.report.add(&entry.at, message, "write a shorter one");
+        return None;
     }
     let Value::Table(table) = &entry.node.value else {
         let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
