@@ -176,7 +176,7 @@ fn unknown_top(entry: &Entry<'_>, values: &mut Values<'_>) {
     } else if matches!(entry.node.value, Value::Table(_)) {
         format!("a job is written `[job.{name}]`; the parts are name, [resources], [defaults], [env] and [job.NAME]")
     } else if field(&entry.key).is_some() {
-        format!("write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`")
+        "write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`".to_owned()
     } else {
         "the parts are name, [resources], [defaults], [env] and [job.NAME]".to_owned()
     };
