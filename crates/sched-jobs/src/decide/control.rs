@@ -30,10 +30,10 @@ impl Core {
                 let (mut members, mut at) = (vec![root], 0);
                 while let Some(&id) = members.get(at) {
                     at += 1;
-                    let mut edge = self.first_dependent(id);
+                    let mut edge = self.nodes[id as usize].first_dependent;
                     while edge != NONE {
                         let Edge { dependent, next, .. } = self.edges[edge as usize];
-                        if seen.insert(dependent) {
+                        if dependent < self.admitted && seen.insert(dependent) {
                             members.push(dependent);
                         }
                         edge = next;
@@ -218,11 +218,12 @@ impl Core {
         let mut at = 0;
         while let Some(&one) = revived.get(at) {
             at += 1;
-            let mut edge = self.first_dependent(one);
+            let mut edge = self.nodes[one as usize].first_dependent;
             while edge != NONE {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;
-                let for_ancestor = self.state(dependent) == State::Canceled
+                let for_ancestor = dependent < self.admitted
+                    && self.state(dependent) == State::Canceled
                     && matches!(self.cause(dependent), Some(Cause::Ancestor { .. }));
                 if for_ancestor
                     && !chosen.contains(&dependent)

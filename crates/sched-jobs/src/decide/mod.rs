@@ -149,8 +149,8 @@ pub(crate) struct Core {
     woken: Vec<u32>,
     joined: u64,
     admitted: u32,
-    /// How often a life has ended without success.
-    bad_ends: u64,
+    /// How often a job failed or was cancelled.
+    misfortunes: u64,
     last_demand: Option<submit::LastDemand>,
 }
 
@@ -177,7 +177,7 @@ impl Core {
             woken: Vec::new(),
             joined: 0,
             admitted: 0,
-            bad_ends: 0,
+            misfortunes: 0,
             last_demand: None,
             rules,
         }
@@ -245,16 +245,6 @@ impl Core {
         let node = &self.nodes[id as usize];
         let first = node.first_need as usize;
         self.edges[first..first + node.needs as usize].iter().map(|edge| edge.need)
-    }
-
-    /// The edge to the latest dependent, the first of a list. Those in a batch that is not complete stand in front, and are left out.
-    #[inline]
-    fn first_dependent(&self, id: u32) -> u32 {
-        let mut edge = self.nodes[id as usize].first_dependent;
-        while edge != NONE && self.edges[edge as usize].dependent >= self.admitted {
-            edge = self.edges[edge as usize].next;
-        }
-        edge
     }
 
     /// How many jobs are in each state, in the order of `State::ALL`.
@@ -493,7 +483,6 @@ impl Core {
         } else if how == Move::Succeeded && self.nodes[id as usize].is(EXTRA) {
             self.extras.entry(id).or_default().cause = None; // what an earlier attempt died of
         }
-        self.bad_ends += u64::from(how != Move::Succeeded);
         let what = match how {
             Move::Succeeded => What::Succeeded,
             Move::Failed => What::Failed,
@@ -505,7 +494,7 @@ impl Core {
     /// Those that needed it need one less.
     #[inline]
     fn wake_dependents(&mut self, now: Time, id: u32) {
-        let mut edge = self.first_dependent(id);
+        let mut edge = self.nodes[id as usize].first_dependent;
         if edge == NONE {
             return;
         }
@@ -514,8 +503,8 @@ impl Core {
             let Edge { dependent, next, .. } = self.edges[edge as usize];
             let node = &mut self.nodes[dependent as usize];
             node.unmet -= 1;
-            if node.unmet == 0 {
-                woken.push(dependent);
+            if node.unmet == 0 && dependent < self.admitted {
+                woken.push(dependent); // others are looked at when they are admitted
             }
             edge = next;
         }
@@ -534,17 +523,18 @@ impl Core {
 
     /// Everything below a job that ended badly is cancelled, naming it.
     fn cancel_dependents(&mut self, now: Time, id: u32) {
+        self.misfortunes += 1;
         // One that was asked to end and has not yet counts as ended: it will not succeed any more.
         let state = Some(self.nodes[id as usize].state).filter(|state| state.is_terminal()).unwrap_or(State::Canceled);
         let name = self.names.get(id).to_owned();
         let mut stack = vec![id];
         while let Some(at) = stack.pop() {
-            let mut edge = self.first_dependent(at);
+            let mut edge = self.nodes[at as usize].first_dependent;
             while edge != NONE {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;
-                if self.nodes[dependent as usize].state.is_terminal() {
-                    continue;
+                if self.nodes[dependent as usize].state.is_terminal() || dependent >= self.admitted {
+                    continue; // a batch that needs it is refused when it is complete
                 }
                 let cause = Cause::Ancestor { id: JobId(id), name: name.clone(), state };
                 self.drop_from_line(now, dependent);

@@ -35,29 +35,35 @@ pub(super) type LastDemand = ((u32, u64, u64, bool), u32);
 pub(crate) struct Draft {
     first: usize,
     first_edge: usize,
-    /// How many lives had ended when it began.
-    ends: (usize, u64),
     /// Needs that were not there when they were named: the edge, and whom it needs.
     forward: Vec<(u32, Needed)>,
+    misfortunes: u64,
 }
 
 impl Core {
     /// Begins a batch. Its jobs may need each other in any order.
     pub(crate) fn draft(&self) -> Draft {
-        Draft { first: self.nodes.len(), first_edge: self.edges.len(), ends: self.ends(), forward: Vec::new() }
-    }
-
-    fn ends(&self) -> (usize, u64) {
-        (self.counts[State::Succeeded as usize], self.bad_ends)
+        Draft {
+            first: self.nodes.len(),
+            first_edge: self.edges.len(),
+            forward: Vec::new(),
+            misfortunes: self.misfortunes,
+        }
     }
 
     /// All of a batch was added: they take part when they are admitted. After an error the batch must be undone.
     pub(crate) fn seal(&mut self, draft: &Draft) -> Result<Range<u32>, SubmitError> {
-        if draft.ends != self.ends() {
-            self.look_again(draft)?;
-        }
         if !draft.forward.is_empty() {
             self.link_forward(draft)?;
+        }
+        if draft.misfortunes != self.misfortunes {
+            // Something it needs may have ended badly since it was added.
+            let bad = self.edges[draft.first_edge..]
+                .iter()
+                .find(|edge| matches!(self.nodes[edge.need as usize].state, State::Failed | State::Canceled));
+            if let Some(edge) = bad {
+                return Err(self.dependency_failed(edge.dependent, edge.need));
+            }
         }
         Ok(draft.first as u32..self.nodes.len() as u32)
     }
@@ -163,23 +169,6 @@ impl Core {
     fn dependency_failed(&self, id: u32, need: u32) -> SubmitError {
         let (job, dependency) = (self.names.get(id).to_owned(), self.names.get(need).to_owned());
         SubmitError::DependencyFailed { job, dependency, state: self.nodes[need as usize].state }
-    }
-
-    /// Jobs ended while the batch was taken in, which nobody told those of the batch: they see it now.
-    #[cold]
-    fn look_again(&mut self, draft: &Draft) -> Result<(), SubmitError> {
-        for id in draft.first..self.nodes.len() {
-            let mut unmet = 0;
-            for need in self.needs_of(id as u32) {
-                match self.nodes.get(need as usize).map(|node| node.state) {
-                    Some(State::Succeeded) => {}
-                    Some(State::Failed | State::Canceled) => return Err(self.dependency_failed(id as u32, need)),
-                    _ => unmet += 1, // also one that is not there yet
-                }
-            }
-            self.nodes[id].unmet = unmet;
-        }
-        Ok(())
     }
 
     /// Some jobs of the batch need later ones: links them, unless they go in a circle.
