@@ -49,8 +49,10 @@ impl Core {
         self.members(Scope::Subtree(id))
     }
 
-    fn not_now(&self, id: u32, request: &'static str) -> ControlError {
-        ControlError::NotNow { job: self.name(id).to_owned(), state: self.state(id), request }
+    pub(crate) fn not_now(&self, id: u32, request: &'static str) -> ControlError {
+        // One that was asked to end has ended as far as requests go.
+        let state = if self.is_canceling(id) { State::Canceled } else { self.state(id) };
+        ControlError::NotNow { job: self.name(id).to_owned(), state, request }
     }
 
     /// Pauses; returns the running jobs that were asked to and have not yet.
