@@ -17,7 +17,7 @@ mod raw;
 mod record;
 mod wire;
 
-pub use cgroup::{Confinement, groups_left};
+pub use cgroup::Confinement;
 pub use launch::{End, How, Launch, Limits, OverRam, Report};
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Survivor};
 
