@@ -12,7 +12,7 @@ mod launch;
 pub mod machine;
 mod pool;
 mod procfs;
-#[allow(unsafe_code, reason = "`wait4`; its file says why")]
+#[allow(unsafe_code, reason = "two system calls; their files say why")]
 mod raw;
 mod record;
 mod wire;

@@ -35,7 +35,7 @@ impl Bench {
         Bench::with(KeeperProgram { program: "env".into(), args })
     }
 
-    fn with(program: KeeperProgram) -> Bench {
+    pub(crate) fn with(program: KeeperProgram) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let keepers = Keepers::new(program, &dir.path().join("home")).unwrap();
         Bench { dir, keepers }
