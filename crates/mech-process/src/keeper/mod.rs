@@ -20,7 +20,7 @@ mod serve;
 mod spawn;
 mod tree;
 
-pub(crate) use fell::kill_these;
+pub(crate) use fell::{kill_these, signal};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;

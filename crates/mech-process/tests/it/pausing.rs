@@ -55,6 +55,23 @@ fn a_tree_that_forks_all_the_time_is_frozen_whole() {
 }
 
 #[test]
+fn a_tree_that_waits_inside_the_kernel_for_its_own_frozen_child_is_frozen() {
+    for bench in ways() {
+        // Most of the time this shell has a child between `vfork` and `exec`, or one that has just started.
+        let running = bench.start(bench.script("echo up > up; while ! test -e stop; do /bin/true; done"));
+        bench.wait_for("up");
+        for _ in 0..50 {
+            running.handle.pause();
+            running.wait_for(&Report::Paused);
+            running.handle.resume();
+            running.wait_for(&Report::Resumed);
+        }
+        std::fs::write(bench.path("stop"), "").unwrap();
+        assert_eq!(running.end().how, How::Exit(0));
+    }
+}
+
+#[test]
 fn the_wall_limit_does_not_run_while_frozen() {
     for bench in ways() {
         let mut launch = bench.script("echo up > up; while ! test -e stop; do sleep 0.01; done");
