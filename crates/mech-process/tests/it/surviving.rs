@@ -163,6 +163,28 @@ fn ends_are_held_until_they_are_settled() {
     bench.keepers.settle("c");
     run("d");
     assert_eq!(recorded(), 1);
+    let Bench { dir, keepers } = bench;
+    drop(keepers);
+    let (running, ended) = recover(&dir.path().join("home"));
+    assert_eq!((running.len(), ended.len()), (0, 1));
+    assert_eq!(ended[0].token, "d");
+}
+
+#[test]
+fn ends_that_were_held_for_a_killed_client_are_settled_by_the_next() {
+    let bench = Bench::new();
+    bench.keepers.hold_ends();
+    killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done");
+    let (mut running, _) = recover(&bench.home());
+    let (tell, told) = channel();
+    let listen = Box::new(move |report| drop(tell.send(report)));
+    bench.keepers.adopt(running.pop().unwrap(), listen).unwrap();
+    fs::write(bench.path("stop"), "").unwrap();
+    assert!(told.iter().any(|report| matches!(report, Report::Ended(_))));
+    bench.keepers.settle("t1");
+    drop(bench.keepers);
+    // The keeper is not our child, so nobody waited for it to go.
+    until("a settled end leaves nothing", || is_empty(&bench.dir.path().join("home")));
 }
 
 #[test]
