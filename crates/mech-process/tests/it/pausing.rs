@@ -100,7 +100,11 @@ fn a_limit_that_would_have_passed_while_frozen_comes_after_it() {
         launch.limits.wall = Some(limit);
         let running = bench.start(launch);
         running.handle.pause();
-        running.wait_for(&Report::Paused);
+        assert!(
+            matches!(running.next(), Report::Started { .. }),
+            "the start is told first, however soon the pause comes"
+        );
+        assert_eq!(running.next(), Report::Paused);
         std::thread::sleep(limit * 3 / 2);
         assert!(running.reports.try_recv().is_err(), "nothing happens to what is frozen");
         running.handle.resume();
