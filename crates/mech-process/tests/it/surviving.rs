@@ -206,14 +206,32 @@ fn if_a_keeper_is_killed_its_tree_does_not_live_on_unseen() {
     let Report::Started { pid } = running.next() else { panic!("not started") };
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap();
     let mark = environ.split(|&byte| byte == 0).find(|one| one.starts_with(MARK.as_bytes())).unwrap();
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let keeper: i32 = stat.rsplit(')').next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(keeper).unwrap(), rustix::process::Signal::KILL)
-        .unwrap();
+    kill_parent_of(pid);
     assert_eq!(running.end().how, How::KeeperLost);
     assert_eq!(crate::bench::marked(std::str::from_utf8(mark).unwrap()), [0; 0]);
     assert_eq!(bench.left(), [0; 0]);
     assert_eq!(bench.run("true").how, How::Exit(0), "a new keeper takes its place");
+}
+
+#[test]
+fn if_a_keeper_is_killed_its_frozen_tree_does_not_stay_frozen_for_ever() {
+    let bench = Bench::new();
+    let running = bench.start(bench.script("sleep 1000 & sleep 1000"));
+    let Report::Started { pid } = running.next() else { panic!("not started") };
+    running.handle.pause();
+    running.wait_for(&Report::Paused);
+    kill_parent_of(pid);
+    assert_eq!(running.end().how, How::KeeperLost);
+    assert_eq!(bench.left(), [0; 0]);
+    assert_eq!(bench.groups(), 0);
+}
+
+/// The parent of a command's first process is its keeper.
+fn kill_parent_of(pid: i32) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let keeper = stat.rsplit(')').next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
+    let keeper = rustix::process::Pid::from_raw(keeper).unwrap();
+    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]
