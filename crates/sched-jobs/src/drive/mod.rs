@@ -98,6 +98,8 @@ pub(crate) struct Inner {
     is_curious: bool,
     has_clock: bool,
     clock_set_to: Option<Time>,
+    /// When the clock is to look for chains that became old.
+    chain_alarm: Option<Time>,
     is_closing: bool,
     /// The thread that is submitting a batch: others must wait until it is through.
     pen: Option<ThreadId>,
@@ -150,6 +152,7 @@ impl Shared {
             is_curious: false,
             has_clock: false,
             clock_set_to: None,
+            chain_alarm: None,
             is_closing: false,
             pen: None,
             effects: Vec::new(),
@@ -300,7 +303,7 @@ impl Shared {
             self.news.notify_all();
         }
         self.joined.store(inner.core.joined(), Ordering::Release);
-        let next = inner.core.next_alarm();
+        let next = inner.next_alarm();
         if next.is_some_and(|next| inner.clock_set_to.is_none_or(|set| next < set)) {
             inner.clock_set_to = next;
             if inner.has_clock {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mech_sync::Agenda;
 
-use super::chain::{CHAIN_NS, Chain, LONGEST};
+use super::chain::{CHAIN_NS, Chain, LONGEST, WATCH_NS};
 use super::ctx::Ctx;
 use super::{Inner, Shared};
 use crate::aging::Time;
@@ -246,6 +246,9 @@ impl Shared {
         let most = turn.length.min(fair_share);
         if inner.only_closures && most > 0 {
             inner.core.claim(turn.began, id, most, &mut chain.ids);
+            if chain.ids.len() > 1 && inner.chain_alarm.is_none() {
+                inner.chain_alarm = Some(turn.began.saturating_add(WATCH_NS));
+            }
         }
         turn.jobs.clear();
         let mut works = post.works.lock().unwrap_or_else(PoisonError::into_inner);
