@@ -34,11 +34,11 @@ use crate::why::Why;
 /// the drop returns when nothing runs any more.
 #[derive(Clone)]
 pub struct Jobs {
-    owner: Arc<Owner>,
+    pub(super) owner: Arc<Owner>,
 }
 
-struct Owner {
-    shared: Arc<Shared>,
+pub(super) struct Owner {
+    pub(super) shared: Arc<Shared>,
 }
 
 /// Settings of a scheduler that is not there yet.

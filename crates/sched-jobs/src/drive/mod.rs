@@ -19,6 +19,8 @@ mod handle;
 mod pool;
 mod remote;
 mod submit;
+#[cfg(test)]
+mod tests;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;

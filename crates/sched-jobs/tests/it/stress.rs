@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use sched_jobs::{Event, Job, JobError, Jobs, Retry, Scheduler, State, Target, What};
 
-use crate::{Door, LONG, in_time, until, works_until};
+use crate::{Door, LONG, in_time, works_until};
 
 /// SplitMix64.
 struct Dice(u64);
@@ -18,16 +18,6 @@ impl Dice {
         let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (x ^ (x >> 31)) % sides
     }
-}
-
-/// How many threads of this process have such a name, where the system tells.
-fn threads_named(prefix: &str) -> usize {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0 };
-    tasks
-        .flatten()
-        .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
-        .filter(|name| name.starts_with(prefix))
-        .count()
 }
 
 /// Every life in a log ends once.
@@ -166,35 +156,6 @@ fn many_storms() {
     for seed in 100..400 {
         in_time(format!("storm with seed {seed}"), move || storm(seed, 10_000));
     }
-}
-
-#[test]
-fn threads_are_as_many_as_workers_again_after_pauses() {
-    in_time("pauses and threads".to_owned(), || {
-        let jobs = Jobs::builder().cpu_slots(2).ram_mb(0).build();
-        for round in 0..30 {
-            let door = Door::default();
-            let names = [0, 1, 2, 3, 4].map(|i| format!("{round}-{i}"));
-            for name in &names {
-                let (job, runs) = works_until(&door, name);
-                jobs.submit(job).unwrap();
-                runs.recv_timeout(LONG).unwrap();
-                jobs.pause(name.as_str()).unwrap();
-            }
-            jobs.resume(Target::Run).unwrap();
-            door.open();
-            for name in &names {
-                until(&jobs, name, State::Succeeded);
-            }
-        }
-        jobs.submit(Job::new("last")).unwrap();
-        jobs.wait().unwrap();
-        // Those that are too many go as soon as they wake; each wakes by itself.
-        while threads_named("bursar-job-") > 2 + 30 {
-            std::thread::yield_now();
-        }
-        drop(jobs);
-    });
 }
 
 /// Counts how many of it there are.
