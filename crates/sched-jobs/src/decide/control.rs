@@ -115,7 +115,9 @@ impl Core {
 
     /// Lets paused jobs go on where they were.
     pub(crate) fn resume(&mut self, now: Time, scope: Scope) -> Result<(), ControlError> {
-        for id in self.members(scope) {
+        let mut members = self.members(scope);
+        members.sort_unstable(); // lanes want the earliest first
+        for id in members {
             let node = &mut self.nodes[id as usize];
             match (node.state, node.paused_from) {
                 (State::Paused, State::Running) if node.is(CANCELING) => {}

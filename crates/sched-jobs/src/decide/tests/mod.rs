@@ -6,6 +6,7 @@ mod history;
 mod laws;
 mod lives;
 mod order;
+mod size;
 mod starve;
 mod tree;
 
