@@ -122,7 +122,9 @@ fn the_observer_hears_everything_in_order_and_with_names() {
             let jobs = Jobs::builder()
                 .cpu_slots(2)
                 .scheduler(scheduler)
-                .observe(move |event, name| log.lock().unwrap().push((event.at(), name.to_owned(), event.what)))
+                .observe(move |event, names| {
+                    log.lock().unwrap().push((event.at(), names.name(event.job).to_owned(), event.what));
+                })
                 .build();
             jobs.submit_all((0..500).map(|i| {
                 let job = Job::new(format!("{i}")).run(|_| ());
