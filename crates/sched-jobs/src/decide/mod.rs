@@ -21,6 +21,7 @@ mod room;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -31,6 +32,7 @@ use hashbrown::HashMap;
 pub(crate) use self::control::Scope;
 pub use self::room::{Others, Usage};
 pub(crate) use self::submit::{Draft, NewJob};
+pub use self::wanted::Wanted;
 
 use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
@@ -258,7 +260,9 @@ impl Core {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        self.room.usage()
+        let mut usage = self.room.usage();
+        (usage.wanted, usage.lacks_memory) = self.wanted();
+        usage
     }
 
     pub(crate) fn set_others(&mut self, others: &Others) {
