@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub(super) attempt: u32,
     /// Where it runs: an index of the driver.
     pub(super) place: u32,
+    /// Where it stands in `holding`, if it does.
+    pub(super) held_at: u32,
     pub(super) state: State,
     pub(super) paused_from: State,
     pub(super) flags: u8,
