@@ -142,12 +142,23 @@ fn too_many_names_are_refused_with_both_numbers() {
 fn alone_sharing_costs_less_than_ten_microseconds() {
     let folder = Folder::new();
     let mut ledger = bare(folder.path());
-    let began = std::time::Instant::now();
-    let rounds: u32 = 20_000;
-    for round in 0..rounds {
-        use_slots(&mut ledger, u64::from(round % 2));
-    }
-    let each = began.elapsed() / rounds;
-    println!("{each:?} for each change, alone");
-    assert!(each.as_micros() < 10, "{each:?}");
+    // The time of this thread: on a busy machine the time of day measures the neighbours.
+    let clock = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let mut cost = |changing: u32| {
+        let rounds: u32 = 2_000;
+        let batches = (0..10).map(|_| {
+            let began = clock();
+            for round in 0..rounds {
+                use_slots(&mut ledger, u64::from(round % changing));
+            }
+            (clock() - began) / rounds
+        });
+        batches.min().expect("there are ten")
+    };
+    let (same, changed) = (cost(1), cost(2));
+    println!("alone: {changed:?} when something changes, {same:?} when nothing does");
+    assert!(changed.as_micros() < 10, "{changed:?}");
 }
