@@ -1,3 +1,4 @@
 //! Jobs as users see them, on both drivers.
 
 mod basics;
+mod neighbours;
