@@ -36,6 +36,21 @@ fn what_one_gives_back_another_starts_with() {
 }
 
 #[test]
+fn who_waits_finds_out_although_everything_was_removed() {
+    let folder = Folder::new();
+    let (one, _one) = run(folder.path(), 2);
+    let (other, _other) = run(folder.path(), 2);
+    let release = hold(&one, "holder", 2);
+    other.submit(Job::new("waits").run(|_| ())).unwrap();
+    assert_eq!(other.status("waits").unwrap().state, State::Ready);
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    release.send(()).unwrap();
+    other.wait_timeout(PATIENCE).expect("it looks").expect("it succeeds");
+}
+
+#[test]
 fn a_run_that_leaves_gives_back_everything() {
     let folder = Folder::new();
     let (other, _other) = run(folder.path(), 2);
