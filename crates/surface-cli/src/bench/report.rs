@@ -79,7 +79,8 @@ impl From<&[f64]> for Rates {
     fn from(runs: &[f64]) -> Self {
         let mut sorted = runs.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
-        let (median, best) = (sorted[sorted.len() / 2], sorted[sorted.len() - 1]);
+        let (last, best) = (sorted.len() - 1, sorted[sorted.len() - 1]);
+        let median = (sorted[last / 2] + sorted[sorted.len() / 2]) / 2.0;
         Self { median, best, runs: runs.to_vec() }
     }
 }
@@ -191,6 +192,7 @@ mod tests {
         let rates = Rates::from(&[3.0, 9.0, 1.0][..]);
         assert_eq!((rates.median, rates.best), (3.0, 9.0));
         assert_eq!(rates.runs, [3.0, 9.0, 1.0]);
+        assert_eq!(Rates::from(&[4.0, 2.0][..]).median, 3.0);
     }
 
     #[test]
