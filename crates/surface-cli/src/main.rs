@@ -3,6 +3,7 @@
 //! Room: surface. Parses and prints; what is worth printing comes from the facade.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod demo;
 mod stop;
 
@@ -35,14 +36,19 @@ struct Cli {
 enum Command {
     /// Show what the scheduler does, with real work and its own counters
     Demo(demo::Options),
+    /// Measure the scheduler on this machine
+    Bench(bench::Options),
 }
 
 /// Ended by Ctrl-C, as a shell would say it: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let Command::Demo(options) = Cli::parse().command;
-    match demo::run(&options) {
+    let outcome = match Cli::parse().command {
+        Command::Demo(options) => demo::run(&options).map_err(|error| error.to_string()),
+        Command::Bench(options) => bench::run(&options).map_err(|error| error.to_string()),
+    };
+    match outcome {
         Ok(()) if stop::is_asked() => ExitCode::from(INTERRUPTED),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
