@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod demo;
+mod run;
 mod stop;
 
 use std::process::ExitCode;
@@ -35,14 +36,35 @@ struct Cli {
 enum Command {
     /// Show what the scheduler does, with real work and its own counters
     Demo(demo::Options),
+    Run(Box<run::Options>),
 }
 
 /// Ended by Ctrl-C, as a shell would say it: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let Command::Demo(options) = Cli::parse().command;
-    match demo::run(&options) {
+    // A keeper is started once for many commands, and before anything else: it has no arguments to parse.
+    if std::env::args_os().nth(1).is_some_and(|word| word == "keep") {
+        mech_process::keeper::main();
+    }
+    match Cli::parse().command {
+        Command::Demo(options) => show_demo(&options),
+        Command::Run(options) => match run::run(&options) {
+            Ok(code) => ExitCode::from(code),
+            Err(failure) => {
+                if failure.is_drawn {
+                    eprint!("{}", failure.message);
+                } else {
+                    eprintln!("bursar: {}", failure.message);
+                }
+                ExitCode::from(failure.code as u8)
+            }
+        },
+    }
+}
+
+fn show_demo(options: &demo::Options) -> ExitCode {
+    match demo::run(options) {
         Ok(()) if stop::is_asked() => ExitCode::from(INTERRUPTED),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
