@@ -12,12 +12,12 @@ mod launch;
 pub mod machine;
 mod pool;
 mod procfs;
-#[allow(unsafe_code, reason = "`wait4`; its file says why")]
+#[allow(unsafe_code, reason = "two system calls; their files say why")]
 mod raw;
 mod record;
 mod wire;
 
-pub use cgroup::{Confinement, groups_left};
+pub use cgroup::Confinement;
 pub use launch::{End, How, Launch, Limits, OverRam, Report};
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Survivor};
 

@@ -21,6 +21,7 @@ use std::io::Read;
 pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
+    pub(crate) group: i32,
     pub(crate) session: i32,
     /// `R`, `S`, `D`, `T`, `t`, `Z`, …
     pub(crate) state: u8,
@@ -50,8 +51,19 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     let mut fields = stat.get(after..)?.split(|&byte| byte == b' ');
     let state = *fields.next()?.first()?;
     let mut number = || std::str::from_utf8(fields.next()?).ok()?.trim_end().parse::<i32>().ok();
-    let (parent, _group, session) = (number()?, number()?, number()?);
-    Some(Process { pid, parent, session, state })
+    let (parent, group, session) = (number()?, number()?, number()?);
+    Some(Process { pid, parent, group, session, state })
+}
+
+/// Will this process stop before it runs another instruction of its own?
+pub(crate) fn stop_is_pending(pid: i32) -> bool {
+    let mut text = Vec::new();
+    if read_small(&format!("/proc/{pid}/status"), &mut text).is_none() {
+        return true; // gone
+    }
+    let text = String::from_utf8_lossy(&text);
+    let sets = text.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+    sets.filter_map(|set| u64::from_str_radix(set.trim(), 16).ok()).any(|set| set & (1 << (libc::SIGSTOP - 1)) != 0)
 }
 
 /// Every process there is.
@@ -163,7 +175,7 @@ mod tests {
     #[test]
     fn a_program_named_to_confuse_is_read_right() {
         let stat = b"42 (a) R 1 (b) S 7 8 9 0 -1 4194304 1 2";
-        assert_eq!(parse_stat(42, stat), Some(Process { pid: 42, parent: 7, session: 9, state: b'S' }));
+        assert_eq!(parse_stat(42, stat), Some(Process { pid: 42, parent: 7, group: 8, session: 9, state: b'S' }));
     }
 
     #[test]
@@ -182,7 +194,7 @@ mod tests {
             pairs in proptest::collection::vec((1_i32..20, 0_i32..20), 0..40),
         ) {
             let all: Vec<_> =
-                pairs.iter().map(|&(pid, parent)| Process { pid, parent, session: 0, state: b'R' }).collect();
+                pairs.iter().map(|&(pid, parent)| Process { pid, parent, group: 0, session: 0, state: b'R' }).collect();
             let found = below(1, &all);
             prop_assert!(found.len() <= all.len());
             for process in all.iter().filter(|process| process.parent == 1) {

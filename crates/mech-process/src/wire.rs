@@ -30,7 +30,7 @@ pub(crate) enum Request {
     Start {
         run: u64,
         fresh: bool,
-        launch: Launch,
+        launch: Box<Launch>,
     },
     Pause {
         run: u64,
@@ -283,7 +283,7 @@ mod tests {
             let mut launch = Launch::new("a", argv, "log");
             launch.env = env;
             launch.cwd = cwd.map(Into::into);
-            let sent = [Request::Start { run: 1, fresh: true, launch }, Request::Bye];
+            let sent = [Request::Start { run: 1, fresh: true, launch: Box::new(launch) }, Request::Bye];
             let mut out = Outgoing::default();
             for message in &sent {
                 out.put(message).unwrap();

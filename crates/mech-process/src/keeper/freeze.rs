@@ -7,14 +7,15 @@
 //!
 //! # Why it holds
 //! With a group: all processes were moved in until a scan found none outside, later children are born inside, and the kernel says
-//! `frozen`. With signals: a scan found every process stopped, so nobody was left to fork one that it missed. (Somebody outside who
-//! sends SIGCONT breaks that; a group cannot be broken so.)
+//! `frozen`. With signals: a scan found every process stopped, so nobody was left to fork one that it missed. A process that waits
+//! inside the kernel, for a disk or for a child it made with `vfork`, cannot stop there; it counts if the signal waits for it at
+//! the door. (Somebody outside who sends SIGCONT breaks all that; a group cannot be broken so.)
 
 use rustix::process::Signal;
 
-use super::fell::signal;
+use super::fell::{signal, signal_groups};
 use crate::cgroup::Group;
-use crate::procfs;
+use crate::procfs::{self, Process};
 
 /// How the tree of one command is frozen.
 #[derive(Debug, Default)]
@@ -101,12 +102,8 @@ impl Freezer {
 
 /// Stops what runs; `true` if nothing did.
 fn stop_all(root: i32) -> bool {
-    let mut is_still = true;
-    for process in procfs::scan(root) {
-        if !process.is_still() {
-            is_still = false;
-            signal(process.pid, Signal::STOP);
-        }
-    }
-    is_still
+    let is_still = |one: &Process| one.is_still() || (one.state == b'D' && procfs::stop_is_pending(one.pid));
+    let running: Vec<_> = procfs::scan(root).into_iter().filter(|process| !is_still(process)).collect();
+    signal_groups(&running, Signal::STOP);
+    running.is_empty()
 }

@@ -20,7 +20,7 @@ mod serve;
 mod spawn;
 mod tree;
 
-pub(crate) use fell::kill_these;
+pub(crate) use fell::{kill_these, signal};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::raw::keep_ended_children;
 use crate::record::{Record, socket_name};
 use crate::wire::Link;
 
@@ -62,8 +63,8 @@ pub fn main() -> ! {
 }
 
 fn settle_in(home: &Path, id: &str) -> io::Result<serve::Server> {
-    // Ctrl-C and a closing terminal are the client's to handle. Fails only for a group leader, whom a terminal does not reach either.
-    let _ = rustix::process::setsid();
+    leave_terminal();
+    keep_ended_children();
     // Both leave their descriptors, lest the command inherits them.
     let link = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?);
     let record = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?);
@@ -74,6 +75,17 @@ fn settle_in(home: &Path, id: &str) -> io::Result<serve::Server> {
     let record = Record::new(record, home, id);
     let listener = listen(home, id)?;
     Ok(serve::Server::new(id.to_owned(), Link::new(link), listener, record))
+}
+
+/// Ctrl-C and a closing terminal are the client's to handle.
+///
+/// The client starts us in a group of our own, so that no Ctrl-C hits us before we are here. But whoever leads a group may not
+/// make a session: we go back to the client's group, for a moment. If the client is gone we stay, which no terminal minds.
+fn leave_terminal() {
+    use rustix::process::{getpgid, getppid, setpgid, setsid};
+    let group = getpgid(getppid()).ok();
+    let _ = setpgid(None, group);
+    let _ = setsid();
 }
 
 /// A socket for a client that comes later, for this user only.

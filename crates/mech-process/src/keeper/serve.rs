@@ -106,7 +106,7 @@ impl Server {
         let now = Instant::now();
         let mut tell = Vec::new();
         match (request, &mut self.tree) {
-            (Request::Start { run, fresh, launch }, None) => self.start(run, fresh, launch, now),
+            (Request::Start { run, fresh, launch }, None) => self.start(run, fresh, *launch, now),
             (Request::Start { launch, .. }, Some(_)) => {
                 // A pool never does that; the one that runs goes on.
                 let why = format!("keeper {} already runs a command", self.id);

@@ -174,7 +174,7 @@ impl Tree {
         }
         let kill_at = now + grace.min(Duration::from_secs(86_400));
         match self.phase {
-            Phase::Killing { .. } => return,
+            Phase::Killing { .. } => {}
             Phase::Ending { kill_at: earlier } => self.phase = Phase::Ending { kill_at: kill_at.min(earlier) },
             Phase::Going | Phase::Freezing { .. } | Phase::Frozen => {
                 if !grace.is_zero() {

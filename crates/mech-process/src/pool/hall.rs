@@ -105,6 +105,13 @@ impl Hall {
         let _ = epoll::modify(&self.epoll, &slot.stream, EventData::new_u64(slot.key.load(Ordering::Relaxed)), flags);
     }
 
+    /// Ends that an earlier client's keeper has recorded, to be settled like our own.
+    pub(super) fn hold(&self, slot: &Arc<Slot>, tokens: Vec<String>) {
+        if self.hold_ends.load(Ordering::Relaxed) {
+            lock(&self.state).held.extend(tokens.into_iter().map(|token| (token, Arc::clone(slot))));
+        }
+    }
+
     pub(super) fn settle(&self, token: &str) {
         let slot = lock(&self.state).held.remove(token);
         if let Some(slot) = slot {

@@ -21,6 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -141,6 +142,7 @@ impl Keepers {
             .arg(&self.home)
             .arg(&id)
             .env(MARK, &id)
+            .process_group(0) // out of reach of Ctrl-C from the first moment
             .stdin(OwnedFd::from(theirs))
             .stdout(record)
             .stderr(Stdio::null())
@@ -171,7 +173,8 @@ impl Keepers {
     /// Takes over a command that survived its client. The listener hears what happens from now on; `Started` is not told again.
     pub fn adopt(&self, survivor: Survivor, listen: Listener) -> io::Result<Handle> {
         let slot = Arc::new(Slot::adopted(survivor.id, survivor.link));
-        let run = slot.resume_listening(survivor.alive, survivor.held, listen);
+        let run = slot.resume_listening(survivor.alive, survivor.held.len(), listen);
+        self.hall.hold(&slot, survivor.held);
         self.hall.add(&slot)?;
         Ok(Handle { slot, run, hall: Arc::clone(&self.hall) })
     }

@@ -44,7 +44,7 @@ pub struct Survivor {
     pub(super) link: Link,
     pub(super) alive: Alive,
     /// Earlier ends in the same record.
-    pub(super) held: usize,
+    pub(super) held: Vec<String>,
 }
 
 impl Survivor {
@@ -86,7 +86,8 @@ pub(super) fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
             let ends = found.ends()?;
             match speak(home, &found, until) {
                 Answer::Runs(link, alive) => {
-                    let survivor = Survivor { id: found.id.clone(), link: *link, alive, held: ends.len() };
+                    let held = ends.iter().map(|end| end.token.clone()).collect();
+                    let survivor = Survivor { id: found.id.clone(), link: *link, alive, held };
                     recovered.extend(ends.into_iter().map(Recovered::Ended));
                     recovered.push(Recovered::Running(survivor));
                     break;

@@ -105,7 +105,7 @@ impl Slot {
         assert!(now.current.is_none(), "keeper {} was idle", self.id);
         let run = Arc::new(Run { number: now.runs + 1, usage_mb: AtomicU64::new(0) });
         let token = launch.token.clone();
-        lock(&self.out).put(&Request::Start { run: run.number, fresh: now.held == 0, launch })?;
+        lock(&self.out).put(&Request::Start { run: run.number, fresh: now.held == 0, launch: Box::new(launch) })?;
         now.runs += 1;
         now.current = Some(Current { token, run: Arc::clone(&run), listen: Some(listen) });
         Ok(run)

@@ -9,9 +9,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::MARK;
 use crate::cgroup::Group;
-use crate::keeper::kill_these;
+use crate::keeper::{kill_these, signal};
 use crate::procfs::{self, Process};
 
 /// How long to go on if the killed do not go.
@@ -39,12 +41,19 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
     let until = Instant::now() + LONG_ENOUGH;
     let mut wait = Duration::from_millis(1);
     while !find().is_empty() && Instant::now() < until {
-        kill_these(find);
+        kill_these(find, one_by_one);
         std::thread::sleep(wait);
         wait = (wait * 2).min(Duration::from_millis(50));
     }
     if let Some(group) = group {
         let _ = group.remove();
+    }
+}
+
+/// Not by groups: what we found is ours, what shares a group with it need not be.
+fn one_by_one(processes: &[Process], to_send: Signal) {
+    for process in processes {
+        signal(process.pid, to_send);
     }
 }
 

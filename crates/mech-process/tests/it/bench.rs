@@ -29,13 +29,13 @@ impl Bench {
         Bench::with(KeeperProgram { program: KEEPER.into(), args: vec!["keep".into()] })
     }
 
-    /// Keepers that stop trees by signals, whatever the system offers.
-    pub(crate) fn without_groups() -> Bench {
-        let args = ["BURSAR_NO_CGROUPS=1", KEEPER, "keep"].map(Into::into).to_vec();
+    /// Keepers that do not use all that the system offers: `v2`, or `all`, is what they do without.
+    pub(crate) fn without_groups(which: &str) -> Bench {
+        let args = [&format!("BURSAR_NO_CGROUPS={which}"), KEEPER, "keep"].map(Into::into).to_vec();
         Bench::with(KeeperProgram { program: "env".into(), args })
     }
 
-    fn with(program: KeeperProgram) -> Bench {
+    pub(crate) fn with(program: KeeperProgram) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let keepers = Keepers::new(program, &dir.path().join("home")).unwrap();
         Bench { dir, keepers }
@@ -70,6 +70,14 @@ impl Bench {
     /// Processes of our scripts that live, by their environment: found without knowing anybody's parent.
     pub(crate) fn left(&self) -> Vec<i32> {
         marked(&format!("TREE={}", self.dir.path().display()))
+    }
+
+    /// Control groups of our keepers, wherever they are mounted.
+    pub(crate) fn groups(&self) -> usize {
+        let names = fs::read_dir(self.home()).unwrap().flatten().map(|entry| entry.path());
+        let ids = names.filter(|path| path.extension().is_some_and(|end| end == "ends"));
+        let wanted: Vec<_> = ids.map(|path| format!("bursar-{}", path.file_stem().unwrap().display())).collect();
+        count(Path::new("/sys/fs/cgroup"), &wanted, 6)
     }
 
     pub(crate) fn wait_for(&self, name: &str) {
@@ -122,4 +130,14 @@ pub(crate) fn marked(variable: &str) -> Vec<i32> {
 
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
+}
+
+fn count(dir: &Path, wanted: &[String], depth: u32) -> usize {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.map(|entry| {
+        let is_one = wanted.iter().any(|name| entry.file_name().to_str() == Some(name));
+        usize::from(is_one) + count(&entry.path(), wanted, depth - 1)
+    })
+    .sum()
 }

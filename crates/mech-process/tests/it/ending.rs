@@ -1,10 +1,10 @@
 //! A tree is gone when its end is told, whatever it did to stay.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mech_process::{How, Report};
 
-use crate::bench::{Bench, read, until};
+use crate::bench::{Bench, read};
 
 /// Leaves its session and its parents, and does not hear TERM.
 const STUBBORN: &str = "setsid sh -c 'trap \"\" TERM HUP INT; echo up > up; while :; do sleep 0.05; done' &";
@@ -44,14 +44,27 @@ fn what_a_command_leaves_running_is_asked_politely_first() {
 #[test]
 fn a_fork_bomb_is_ended() {
     let bench = Bench::new();
-    // Each process replaces itself by two, and ends: nobody is there long enough to be asked twice. The file bounds it.
-    let bomb = "trap '' TERM; echo up > up
-        bomb() { trap '' TERM; if test $(ls /proc | grep -c '^[0-9]') -lt 400; then bomb & bomb & else sleep 0.1; bomb & fi; }
-        bomb & bomb & while :; do sleep 1; done";
+    // Each process starts its successor and ends: whoever has been seen is gone already. The leader does not wait for them.
+    let bomb = "trap '' TERM; next() { next & }; i=0; while test $i -lt 30; do next & i=$((i+1)); done
+        echo up > up; while :; do sleep 1; done";
     let running = bench.start(bench.script(bomb));
     bench.wait_for("up");
-    until("the bomb goes off", || bench.left().len() > 20);
+    let start = Instant::now();
     running.handle.cancel(Duration::ZERO);
+    assert_eq!(running.end().how, How::Canceled);
+    assert_eq!(bench.left(), [0; 0]);
+    assert!(start.elapsed() < Duration::from_secs(20), "the bomb went on for {:?}", start.elapsed());
+}
+
+#[test]
+fn a_tree_whose_parts_start_each_other_again_is_ended() {
+    let bench = Bench::new();
+    // Two groups; each has the other's death as its reason to fork.
+    let text = "trap '' TERM; again() { trap '' TERM; while :; do setsid sh -c 'echo x >> up; exec sleep 0.02'; done; }
+        again & again & again & wait";
+    let running = bench.start(bench.script(text));
+    bench.wait_for("up");
+    running.handle.cancel(Duration::from_millis(20));
     assert_eq!(running.end().how, How::Canceled);
     assert_eq!(bench.left(), [0; 0]);
 }

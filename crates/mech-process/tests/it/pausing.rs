@@ -10,13 +10,14 @@ use crate::bench::{Bench, read, until};
 const COUNT: &str = "setsid sh -c 'while ! test -e stop; do echo x >> far; done' &
     while ! test -e stop; do echo x >> near; done; wait";
 
-fn both() -> [Bench; 2] {
-    [Bench::new(), Bench::without_groups()]
+/// Each way to freeze that this system offers.
+fn ways() -> [Bench; 3] {
+    [Bench::new(), Bench::without_groups("v2"), Bench::without_groups("all")]
 }
 
 #[test]
 fn a_paused_tree_stands_still_and_goes_on_when_resumed() {
-    for bench in both() {
+    for bench in ways() {
         let running = bench.start(bench.script(COUNT));
         bench.wait_for("far");
         bench.wait_for("near");
@@ -38,7 +39,7 @@ fn a_paused_tree_stands_still_and_goes_on_when_resumed() {
 
 #[test]
 fn a_tree_that_forks_all_the_time_is_frozen_whole() {
-    for bench in both() {
+    for bench in ways() {
         let text = "( while ! test -e stop; do ( echo x >> far; : & ) & wait; done ) & while ! test -e stop; do /bin/true; done; wait";
         let running = bench.start(bench.script(text));
         bench.wait_for("far");
@@ -54,8 +55,25 @@ fn a_tree_that_forks_all_the_time_is_frozen_whole() {
 }
 
 #[test]
+fn a_tree_that_waits_inside_the_kernel_for_its_own_frozen_child_is_frozen() {
+    for bench in ways() {
+        // Most of the time this shell has a child between `vfork` and `exec`, or one that has just started.
+        let running = bench.start(bench.script("echo up > up; while ! test -e stop; do /bin/true; done"));
+        bench.wait_for("up");
+        for _ in 0..50 {
+            running.handle.pause();
+            running.wait_for(&Report::Paused);
+            running.handle.resume();
+            running.wait_for(&Report::Resumed);
+        }
+        std::fs::write(bench.path("stop"), "").unwrap();
+        assert_eq!(running.end().how, How::Exit(0));
+    }
+}
+
+#[test]
 fn the_wall_limit_does_not_run_while_frozen() {
-    for bench in both() {
+    for bench in ways() {
         let mut launch = bench.script("echo up > up; while ! test -e stop; do sleep 0.01; done");
         launch.limits.wall = Some(Duration::from_secs(5));
         let running = bench.start(launch);
@@ -76,7 +94,7 @@ fn the_wall_limit_does_not_run_while_frozen() {
 
 #[test]
 fn a_frozen_tree_has_its_grace_when_it_is_cancelled() {
-    for bench in both() {
+    for bench in ways() {
         let running =
             bench.start(bench.script("trap 'echo bye; exit' TERM; echo up > up; while :; do sleep 0.01; done"));
         bench.wait_for("up");
@@ -90,7 +108,7 @@ fn a_frozen_tree_has_its_grace_when_it_is_cancelled() {
 
 #[test]
 fn pause_and_resume_in_one_breath_leave_it_running() {
-    for bench in both() {
+    for bench in ways() {
         let running = bench.start(bench.script("echo up > up; while ! test -e stop; do sleep 0.01; done"));
         bench.wait_for("up");
         for _ in 0..20 {
@@ -103,10 +121,18 @@ fn pause_and_resume_in_one_breath_leave_it_running() {
 }
 
 #[test]
-fn what_holds_a_tree_is_said_and_why_it_is_not_more() {
+fn what_holds_a_tree_is_said_and_is_what_holds_it() {
     let bench = Bench::new();
+    let running = bench.start(bench.script("echo up > up; while :; do sleep 1; done"));
+    bench.wait_for("up");
+    assert_eq!(bench.groups(), 0, "a command that is never paused has no group");
+    running.handle.pause();
+    running.wait_for(&Report::Paused);
     match bench.keepers.confinement() {
-        Confinement::None { reason } => assert!(!reason.is_empty()),
-        other => assert!(other.to_string().contains("control groups")),
+        Confinement::None { reason } => assert!(!reason.is_empty() && bench.groups() == 0),
+        _ => assert_eq!(bench.groups(), 1),
     }
+    running.handle.cancel(Duration::ZERO);
+    running.end();
+    assert_eq!(bench.groups(), 0);
 }

@@ -146,3 +146,27 @@ fn a_listener_that_panics_harms_nobody_else() {
         assert_eq!(bench.run("true").how, How::Exit(0));
     }
 }
+
+#[test]
+fn a_command_inherits_nothing_of_its_keeper_nor_the_clients_session() {
+    let bench = Bench::new();
+    bench.run("ls -l /proc/self/fd");
+    let files = bench.log();
+    assert!(files.contains("/log") && files.contains("/dev/null"), "{files}");
+    for ours in ["socket:", "anon_inode:", ".ends"] {
+        assert!(!files.contains(ours), "{files}");
+    }
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let session = stat.rsplit(')').next().unwrap().split(' ').nth(4).unwrap();
+    fs::remove_file(bench.path("log")).unwrap();
+    bench.run("cut -d' ' -f6 /proc/self/stat");
+    assert_ne!(bench.log().trim(), session);
+}
+
+#[test]
+fn a_client_that_was_told_to_ignore_its_children_still_learns_how_they_end() {
+    let script = "trap '' CHLD; exec \"$0\" \"$@\"";
+    let args = ["-c", script, crate::bench::KEEPER, "keep"].map(Into::into).to_vec();
+    let bench = Bench::with(mech_process::KeeperProgram { program: "sh".into(), args });
+    assert_eq!(bench.run("exit 6").how, How::Exit(6));
+}
