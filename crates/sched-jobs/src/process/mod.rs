@@ -14,6 +14,8 @@
 //! was recorded earlier) go into a line that one thread at a time empties.
 
 mod command;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use core::fmt;

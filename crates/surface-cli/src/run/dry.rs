@@ -43,7 +43,7 @@ pub(crate) fn show(
     );
 }
 
-/// The order in which jobs would start if each ran alone: by priority, then by their place in the file.
+/// The order in which jobs would start if each ran alone and quickly: by priority, then by how long they have been ready.
 fn order(plan: &Plan, reasons: &[Option<String>]) -> Vec<usize> {
     let runs = |at: usize| reasons[at].is_some();
     let mut unmet: Vec<usize> = vec![0; plan.jobs.len()];
@@ -54,16 +54,16 @@ fn order(plan: &Plan, reasons: &[Option<String>]) -> Vec<usize> {
             dependents[need].push(at);
         }
     }
-    let entry = |at: usize| (plan.jobs[at].priority, Reverse(at));
-    let mut ready: BinaryHeap<(i32, Reverse<usize>)> =
-        (0..plan.jobs.len()).filter(|&at| runs(at) && unmet[at] == 0).map(entry).collect();
+    let entry = |at: usize, since: usize| (plan.jobs[at].priority, Reverse(since), Reverse(at));
+    let mut ready: BinaryHeap<(i32, Reverse<usize>, Reverse<usize>)> =
+        (0..plan.jobs.len()).filter(|&at| runs(at) && unmet[at] == 0).map(|at| entry(at, 0)).collect();
     let mut order = Vec::new();
-    while let Some((_, Reverse(at))) = ready.pop() {
+    while let Some((_, _, Reverse(at))) = ready.pop() {
         order.push(at);
         for &dependent in &dependents[at] {
             unmet[dependent] -= 1;
             if unmet[dependent] == 0 {
-                ready.push(entry(dependent));
+                ready.push(entry(dependent, order.len()));
             }
         }
     }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use mech_process::How;
 use sched_jobs::process::{News, Processes, exit_code, words};
 use sched_jobs::{Event, State, Ticket, What};
 use surface_journal::{Detail, Event as Entry, JournalError, Moved, Outcome, Writer};
@@ -41,7 +42,7 @@ struct Book {
     unsettled: VecDeque<(u64, String)>,
     is_broken: bool,
     warnings: Vec<String>,
-    last_code: Option<i32>,
+    last: Option<(i32, Option<String>)>,
 }
 
 struct Ended {
@@ -85,7 +86,7 @@ impl Recorder {
             unsettled: VecDeque::new(),
             is_broken: false,
             warnings: Vec::new(),
-            last_code: None,
+            last: None,
         };
         Recorder {
             book: Mutex::new(book),
@@ -111,9 +112,9 @@ impl Recorder {
         self.interrupted.store(true, Ordering::SeqCst);
     }
 
-    /// The code of the last command that ended, as a shell would give it.
-    pub(crate) fn last_code(&self) -> Option<i32> {
-        self.book().last_code
+    /// The code of the last command that ended, as a shell would give it; and what to say of it, if it did not just exit.
+    pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
+        self.book().last.clone()
     }
 
     /// What keepers want people to read.
@@ -148,7 +149,8 @@ impl Recorder {
                         wall_ms: Some(ms(end.wall)),
                         ..Detail::default()
                     };
-                    book.last_code = Some(code);
+                    let is_plain = matches!(end.how, How::Exit(_) | How::Canceled);
+                    book.last = Some((code, detail.how.clone().filter(|_| !is_plain)));
                     let ended = Ended { attempt: ticket.attempt, token: end.token.clone(), detail, code };
                     book.ends.insert(job, ended);
                 }

@@ -153,7 +153,11 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         let message = format!("what happened is not recorded: {error}; then `bursar run --resume {}`", place.name());
         return Err(Failure::broken(message));
     }
-    Ok(code(signal, is_all_well, stage.is_single.then(|| recorder.last_code()).flatten()))
+    let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();
+    if let Some(words) = words.flatten() {
+        eprintln!("bursar: {} {words}", plan.name);
+    }
+    Ok(code(signal, is_all_well, command))
 }
 
 fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {

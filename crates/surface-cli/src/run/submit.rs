@@ -77,10 +77,12 @@ pub(crate) fn jobs<'a>(
         match &left[at] {
             Left::Done => return job.already_done(),
             Left::Open { attempts, forgiven } => {
-                retry.times = retry.times.saturating_add(*forgiven);
+                // The scheduler counts what this life tries; earlier lives have used up some of it.
+                retry.times = retry.times.saturating_sub(attempts.saturating_sub(*forgiven));
                 job = job.execute(processes.clone(), work()).attempts_made(*attempts);
             }
             Left::Found { token, attempt, .. } => {
+                retry.times = retry.times.saturating_sub(attempt - 1);
                 job = job.execute(processes.clone(), work()).attempts_made(attempt - 1).found(token).priority(FIRST);
             }
             Left::Failed { why, attempts } => {

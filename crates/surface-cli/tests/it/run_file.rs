@@ -36,7 +36,10 @@ fn a_failure_takes_along_what_needs_it_and_nothing_else() {
     assert!(site.path("other").exists() && !site.path("after").exists() && !site.path("last").exists());
     assert_eq!(site.newest().status, Status::Failed);
     let (bad, after) = (site.job("bad"), site.job("after"));
-    assert_eq!((bad.state, bad.detail.error.as_deref(), bad.detail.code), (State::Failed, Some("exited with 3"), Some(3)));
+    assert_eq!(
+        (bad.state, bad.detail.error.as_deref(), bad.detail.code),
+        (State::Failed, Some("exited with 3"), Some(3))
+    );
     assert_eq!(after.state, State::Canceled);
     assert_eq!(after.detail.error.as_deref(), Some("[3004] `bad`, which it needs, failed"));
 }
@@ -49,7 +52,9 @@ fn fail_fast_starts_nothing_after_the_first_failure() {
     assert_code(&site.bursar("run jobs.toml --fail-fast --jobs 1"), 1);
     // One may have started before the failure was heard of; it was cancelled.
     assert!(site.lines("ran").is_empty(), "{:?}", site.lines("ran"));
-    let site = Site::new("[job.bad]\npriority = 9\nrun = 'exit 1'\n[job.good]\nforeach = { n = '1..5' }\nrun = 'echo {n} >> ran'\n");
+    let site = Site::new(
+        "[job.bad]\npriority = 9\nrun = 'exit 1'\n[job.good]\nforeach = { n = '1..5' }\nrun = 'echo {n} >> ran'\n",
+    );
     assert_code(&site.bursar("run jobs.toml --jobs 1"), 1);
     assert_eq!(site.lines("ran").len(), 5);
 }
@@ -161,7 +166,11 @@ fn every_kind_of_failure_has_its_code() {
     site.write("[job.a]\ncpu = 9\nrun = 'true'\n");
     let output = site.bursar("run jobs.toml --cpu 2");
     assert_code(&output, 3);
-    assert!(text(&output.stderr).contains("[3001] job `a` wants 9 CPU slots but the hard limit is 2"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("[3001] job `a` wants 9 CPU slots but the hard limit is 2"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -171,8 +180,10 @@ fn hostile_names_stay_within_the_folder_of_the_run() {
     );
     assert_code(&site.bursar("run jobs.toml"), 0);
     let folder = site.journal().folder(&site.newest().id);
-    let mut logs: Vec<String> =
-        fs::read_dir(folder.join("logs")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut logs: Vec<String> = fs::read_dir(folder.join("logs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     logs.sort();
     assert_eq!(logs, ["0.1.log", "1.1.log", "2.1.log", "3.1.log", "4.1.log", "5.1.log"]);
     assert_eq!(fs::read_to_string(folder.join("logs/1.1.log")).unwrap(), "said\n");
@@ -183,7 +194,9 @@ fn hostile_names_stay_within_the_folder_of_the_run() {
 
 #[test]
 fn a_thousand_jobs_of_one_failed_ancestor_end_at_once() {
-    let site = Site::new("[job.root]\nrun = 'exit 1'\n[job.leaf]\nforeach = { n = '1..1000' }\nneeds = ['root']\nrun = 'echo {n} >> ran'\n");
+    let site = Site::new(
+        "[job.root]\nrun = 'exit 1'\n[job.leaf]\nforeach = { n = '1..1000' }\nneeds = ['root']\nrun = 'echo {n} >> ran'\n",
+    );
     assert_code(&site.bursar("run jobs.toml --quiet"), 1);
     assert_eq!((site.newest().counts.canceled, site.newest().counts.failed), (1000, 1));
     assert!(!site.path("ran").exists());

@@ -56,7 +56,10 @@ impl Site {
         // Nobody reads while it runs, and a full pipe would stop it.
         let log = fs::File::create(self.dir.path().join("output")).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        Started { child: command.spawn().expect("the command was built with this test"), output: self.dir.path().join("output") }
+        Started {
+            child: command.spawn().expect("the command was built with this test"),
+            output: self.dir.path().join("output"),
+        }
     }
 
     /// What the jobs wrote into a file, in lines.
@@ -151,4 +154,3 @@ pub(crate) fn assert_code(output: &Output, code: i32) {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "it said:\n{said}");
 }
-

@@ -77,7 +77,10 @@ fn a_hangup_ends_a_run_unless_somebody_had_it_ignored() {
     let bursar = env!("CARGO_BIN_EXE_bursar");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "trap '' HUP; exec \"$0\" run jobs.toml", bursar]).current_dir(site.path(""));
-    shell.env("BURSAR_STATE_DIR", site.state_dir()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    shell
+        .env("BURSAR_STATE_DIR", site.state_dir())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
     let mut child = shell.spawn().unwrap();
     bell.wait();
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::HUP).unwrap();
