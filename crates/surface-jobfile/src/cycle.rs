@@ -1,0 +1,133 @@
+//! Orders of a graph, and circles in it.
+//!
+//! Room: surface, pure. A graph is a list of needs by index.
+//!
+//! # Invariant
+//! Nothing recurses: a chain of any length takes heap, not stack. A circle that is named is one: each needs the next.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// An order with needs first, lowest index first among those that could be next. Nodes in or behind a circle, or with
+/// a need that is no node, are missing.
+pub(crate) fn order(needs: &[&[usize]]) -> Vec<usize> {
+    let (starts, users) = users(needs);
+    let mut unmet: Vec<usize> = needs.iter().map(|needs| needs.len()).collect();
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        (0..needs.len()).filter(|&node| unmet[node] == 0).map(Reverse).collect();
+    let mut order = Vec::with_capacity(needs.len());
+    while let Some(Reverse(node)) = ready.pop() {
+        order.push(node);
+        for &user in &users[starts[node]..starts[node + 1]] {
+            unmet[user] -= 1;
+            if unmet[user] == 0 {
+                ready.push(Reverse(user));
+            }
+        }
+    }
+    order
+}
+
+/// Who needs whom, flat: users of `n` are `users[starts[n]..starts[n + 1]]`.
+fn users(needs: &[&[usize]]) -> (Vec<usize>, Vec<usize>) {
+    let count = needs.len();
+    let mut starts = vec![0; count + 1];
+    for &need in needs.iter().copied().flatten().filter(|&&need| need < count) {
+        starts[need + 1] += 1;
+    }
+    for node in 0..count {
+        starts[node + 1] += starts[node];
+    }
+    let mut next = starts.clone();
+    let mut users = vec![0; starts[count]];
+    for (user, needs) in needs.iter().enumerate() {
+        for &need in needs.iter().filter(|&&need| need < count) {
+            users[next[need]] = user;
+            next[need] += 1;
+        }
+    }
+    (starts, users)
+}
+
+/// Starting points of the search for a shorter circle: each costs a walk over the graph.
+const TRIES: usize = 16;
+
+/// A circle, if there is one: each node needs the next, and the last the first. Short, if that is cheap to find.
+pub(crate) fn cycle(needs: &[&[usize]]) -> Option<Vec<usize>> {
+    let order = order(needs);
+    if order.len() == needs.len() {
+        return None;
+    }
+    let mut stuck = vec![true; needs.len()];
+    for node in order {
+        stuck[node] = false;
+    }
+    // Every stuck node has a stuck need, so a walk over them comes back to where it was.
+    let mut step = vec![usize::MAX; needs.len()];
+    let mut path = Vec::new();
+    let mut node = stuck.iter().position(|&stuck| stuck)?;
+    while step[node] == usize::MAX {
+        step[node] = path.len();
+        path.push(node);
+        node = needs[node].iter().copied().find(|&need| stuck.get(need) == Some(&true))?;
+    }
+    let mut best = path.split_off(step[node]);
+    for start in best.clone().into_iter().take(TRIES) {
+        if let Some(shorter) = shortest_through(start, needs, &stuck, best.len()) {
+            best = shorter;
+        }
+    }
+    Some(best)
+}
+
+/// The shortest circle through `start` if it has fewer than `below` nodes.
+fn shortest_through(start: usize, needs: &[&[usize]], stuck: &[bool], below: usize) -> Option<Vec<usize>> {
+    let mut from = vec![usize::MAX; needs.len()];
+    let mut queue = VecDeque::from([(start, 1)]);
+    while let Some((node, length)) = queue.pop_front() {
+        if length >= below {
+            return None;
+        }
+        for &need in needs[node] {
+            if need == start {
+                let mut circle = vec![node];
+                while let Some(&last) = circle.last().filter(|&&last| last != start) {
+                    circle.push(from[last]);
+                }
+                circle.reverse();
+                return Some(circle);
+            }
+            if stuck.get(need) == Some(&true) && from[need] == usize::MAX {
+                from[need] = node;
+                queue.push_back((need, length + 1));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shorter_of_two_circles_is_named() {
+        // 0 -> 1 -> 2 -> 3 -> 0, and 1 -> 0.
+        assert_eq!(cycle(&[&[1], &[2, 0], &[3], &[0]]), Some(vec![0, 1]));
+        assert_eq!(cycle(&[&[1], &[], &[0, 1]]), None);
+    }
+
+    #[test]
+    fn a_long_circle_takes_no_stack() {
+        let count = 300_000;
+        let needs: Vec<[usize; 1]> = (0..count).map(|node| [(node + 1) % count]).collect();
+        let needs: Vec<&[usize]> = needs.iter().map(|needs| needs.as_slice()).collect();
+        assert_eq!(cycle(&needs).map(|circle| circle.len()), Some(count));
+    }
+
+    #[test]
+    fn order_puts_needs_first_and_keeps_the_rest() {
+        assert_eq!(order(&[&[2], &[], &[], &[0, 1]]), [1, 2, 0, 3]);
+        assert_eq!(order(&[&[7], &[]]), [1], "a need that is no node is never met");
+    }
+}

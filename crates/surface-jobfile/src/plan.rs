@@ -1,0 +1,281 @@
+//! A checked job file as plain values.
+//!
+//! Room: surface, values only. Knows no scheduler, so whoever runs, stores or draws a plan takes the same one.
+//!
+//! # Invariant
+//! In a plan that [`parse`](crate::parse) made, names are unique, `needs` are indices of other jobs in rising order,
+//! and no job needs itself, not even through others. A plan that was put together by hand may break this, so nothing
+//! here panics if it does.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Jobs, what they need of each other, and what they may use together.
+///
+/// ```
+/// let plan = surface_jobfile::parse("film.toml", r#"
+///     [job.image]
+///     foreach = { scene = "1..8" }
+///     run = "render {scene}"
+///     [job.film]
+///     needs = ["image"]
+///     run = "join *.png"
+/// "#)?;
+/// assert_eq!(plan.name, "film");
+/// assert_eq!(plan.jobs[2].name, "image[3]");
+/// assert_eq!(plan.jobs[8].needs, [0, 1, 2, 3, 4, 5, 6, 7]);
+/// # Ok::<(), surface_jobfile::Problems>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Plan {
+    /// `name` of the file, or the file's own name without its ending.
+    pub name: String,
+    /// The folder of the file: commands start there, and relative paths mean it.
+    pub base: PathBuf,
+    /// What jobs may use together.
+    pub resources: Resources,
+    /// In the order of the file; instances of a `foreach` one after the other.
+    pub jobs: Vec<Job>,
+}
+
+/// What jobs may use together; `None` is left to the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// CPU slots.
+    pub cpu: Option<u32>,
+    /// Main memory in MB (10^6 bytes); 0 is unlimited.
+    pub ram_mb: Option<u64>,
+    /// Memory of the graphics card in MB; 0 is unlimited.
+    pub vram_mb: Option<u64>,
+    /// Any other, in the order of the file.
+    pub named: Vec<(String, u64)>,
+}
+
+/// One command, and what it takes to run it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// `compose`, or with the values of its `foreach`: `image[3]`, `test[linux,stable]`.
+    pub name: String,
+    /// The name without values: `image`.
+    pub group: String,
+    /// The values, by key in the order of the file.
+    #[serde(default)]
+    pub values: Vec<(String, String)>,
+    /// Jobs that must succeed before, by their index in [`Plan::jobs`].
+    #[serde(default)]
+    pub needs: Vec<usize>,
+    /// What is run.
+    pub action: Action,
+    /// CPU slots; `None`: an estimate, or the default.
+    #[serde(default)]
+    pub cpu: Option<u32>,
+    /// Main memory in MB; `None`: an estimate, or the default.
+    #[serde(default)]
+    pub ram_mb: Option<u64>,
+    /// Memory of the graphics card in MB.
+    #[serde(default)]
+    pub vram_mb: Option<u64>,
+    /// Of the named resources.
+    #[serde(default)]
+    pub named: Vec<(String, u64)>,
+    /// Higher goes first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Attempts after the first that fails.
+    #[serde(default)]
+    pub retries: u32,
+    /// Pause before the first retry.
+    #[serde(default)]
+    pub backoff_ms: Option<u64>,
+    /// Wall time an attempt may take.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// Time between the polite request to end and the end.
+    #[serde(default)]
+    pub grace_ms: Option<u64>,
+    /// Main memory it may really use, in MB.
+    #[serde(default)]
+    pub ram_limit_mb: Option<u64>,
+    /// What happens above `ram_limit_mb`.
+    #[serde(default)]
+    pub over_ram: OverRam,
+    /// CPUs it may run on, by number; empty: any.
+    #[serde(default)]
+    pub pin: Vec<u32>,
+    /// How much it gives way to other processes, −20 to 19.
+    #[serde(default)]
+    pub nice: Option<i32>,
+    /// Variables added to those of the caller, sorted by name.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
+    /// Where it starts, from [`Plan::base`].
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// Files and globs it reads, from where it starts.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// Files it writes, from where it starts.
+    #[serde(default)]
+    pub outputs: Vec<String>,
+    /// What a resumed run does if this one was running.
+    #[serde(default)]
+    pub on_crash: OnCrash,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// `run = "…"`: a line for a shell.
+    Shell {
+        /// `sh`, unless the file names another.
+        shell: String,
+        /// Handed to it with `-c`.
+        line: String,
+    },
+    /// `command = […]`: a program and its arguments, without a shell.
+    Argv(Vec<String>),
+}
+
+impl Action {
+    /// The program and its arguments, also of a shell line.
+    ///
+    /// ```
+    /// use surface_jobfile::Action;
+    /// let action = Action::Shell { shell: "sh".into(), line: "echo hello".into() };
+    /// assert_eq!(action.argv(), ["sh", "-c", "echo hello"]);
+    /// ```
+    pub fn argv(&self) -> Vec<&str> {
+        match self {
+            Self::Shell { shell, line } => vec![shell, "-c", line],
+            Self::Argv(argv) => argv.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// What happens to a job that uses more than its `ram_limit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverRam {
+    /// It is ended, and fails.
+    #[default]
+    Kill,
+    /// It is told of.
+    Warn,
+}
+
+/// What a resumed run does with a job that was running when the last one ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnCrash {
+    /// Goes on with its processes if they are still there, else starts it again.
+    #[default]
+    Adopt,
+    /// Ends what is left of it and starts it again.
+    Restart,
+    /// Ends what is left of it; the job has failed.
+    Fail,
+}
+
+impl Job {
+    /// A job with a name and a command, and nothing else said about it.
+    ///
+    /// ```
+    /// use surface_jobfile::{Action, Job};
+    /// let job = Job::new("hello", Action::Argv(vec!["echo".into(), "hello".into()]));
+    /// assert_eq!((job.group.as_str(), job.retries, job.cpu), ("hello", 0, None));
+    /// ```
+    pub fn new(name: impl Into<String>, action: Action) -> Self {
+        let name = name.into();
+        Self {
+            group: name.clone(),
+            name,
+            values: Vec::new(),
+            needs: Vec::new(),
+            action,
+            cpu: None,
+            ram_mb: None,
+            vram_mb: None,
+            named: Vec::new(),
+            priority: 0,
+            retries: 0,
+            backoff_ms: None,
+            timeout_ms: None,
+            grace_ms: None,
+            ram_limit_mb: None,
+            over_ram: OverRam::default(),
+            pin: Vec::new(),
+            nice: None,
+            env: Vec::new(),
+            cwd: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            on_crash: OnCrash::default(),
+        }
+    }
+
+    /// Where it starts.
+    pub fn folder(&self, base: &Path) -> PathBuf {
+        self.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd))
+    }
+
+    /// A number for what is run: command, environment and folder. The same on every machine and in every version, so
+    /// a journal may keep it; another command has, almost surely, another.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Fnv::new();
+        match &self.action {
+            Action::Shell { shell, line } => hash.texts("shell", [shell.as_str(), line]),
+            Action::Argv(argv) => hash.texts("argv", argv.iter().map(String::as_str)),
+        }
+        hash.texts("env", self.env.iter().flat_map(|(name, value)| [name.as_str(), value]));
+        hash.texts("cwd", self.cwd.iter().filter_map(|cwd| cwd.to_str()));
+        hash.0
+    }
+}
+
+/// FNV-1a, written out because a journal keeps its results: the standard library's hash may change.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    /// Lengths go in, too: `["ab", "c"]` is not `["a", "bc"]`.
+    fn texts<'a>(&mut self, kind: &str, texts: impl IntoIterator<Item = &'a str>) {
+        self.bytes(kind.as_bytes());
+        let mut count = 0_u64;
+        for text in texts {
+            self.bytes(&(text.len() as u64).to_le_bytes());
+            self.bytes(text.as_bytes());
+            count += 1;
+        }
+        self.bytes(&count.to_le_bytes());
+    }
+}
+
+impl Plan {
+    /// An order in which every job comes after those it needs; otherwise that of the file.
+    ///
+    /// `None` if jobs need each other in a circle or a need is no job, which no parsed plan does.
+    ///
+    /// ```
+    /// let text = "[job.b]\nneeds = ['a']\nrun = 'true'\n[job.a]\nrun = 'true'";
+    /// assert_eq!(surface_jobfile::parse("x.toml", text)?.order(), Some(vec![1, 0]));
+    /// # Ok::<(), surface_jobfile::Problems>(())
+    /// ```
+    pub fn order(&self) -> Option<Vec<usize>> {
+        let needs: Vec<&[usize]> = self.jobs.iter().map(|job| job.needs.as_slice()).collect();
+        let order = crate::cycle::order(&needs);
+        (order.len() == self.jobs.len()).then_some(order)
+    }
+}

@@ -1,0 +1,254 @@
+//! What is wrong with a file, where, and what to write instead.
+//!
+//! Room: surface, values only.
+//!
+//! # Invariant
+//! Every problem found is told, in the order of the file, up to a number a person reads; the rest is counted.
+//!
+//! # Why not the whole file as miette's source
+//! A problem outlives the text. It keeps its own line, so a report of a 64 MiB file is as small as any other.
+
+use std::fmt;
+use std::ops::Range;
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents};
+use miette::{SourceCode, SourceSpan, SpanContents};
+
+/// Bytes of the file.
+pub(crate) type Span = Range<usize>;
+
+/// Problems kept; further ones are counted.
+const KEPT: usize = 50;
+/// Bytes of a line kept on each side of a problem.
+const EXCERPT_BYTES: usize = 80;
+
+/// A line and a column, both from 1; columns count characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as it was named to [`load`](crate::load) or [`parse`](crate::parse).
+    pub file: String,
+    /// Where; `None` if it is no place in the text, such as a file that is not there.
+    pub place: Option<Place>,
+    /// What is wrong: names the value and the limit.
+    pub message: String,
+    /// The way out.
+    pub help: String,
+    excerpt: Option<Excerpt>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file)?;
+        if let Some(Place { line, column }) = self.place {
+            write!(f, "{line}:{column}:")?;
+        }
+        write!(f, " {}; {}", self.message, self.help)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Diagnostic for Problem {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(&self.help))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.excerpt.as_ref().map(|excerpt| excerpt as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let excerpt = self.excerpt.as_ref()?;
+        Some(Box::new(std::iter::once(LabeledSpan::underline(excerpt.marked.clone()))))
+    }
+}
+
+/// Part of the line a problem is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Excerpt {
+    file: String,
+    text: String,
+    /// Of `text`.
+    marked: Range<usize>,
+    /// Where `text` starts, from 0.
+    line: usize,
+    column: usize,
+}
+
+impl SourceCode for Excerpt {
+    fn read_span<'a>(
+        &'a self,
+        _: &SourceSpan,
+        _: usize,
+        _: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let span = SourceSpan::from((0, self.text.len()));
+        let text = self.text.as_bytes();
+        Ok(Box::new(MietteSpanContents::new_named(self.file.clone(), text, span, self.line, self.column, 1)))
+    }
+}
+
+/// Everything that is wrong with a file; never empty.
+///
+/// `Display` gives a line for each problem, `FILE:LINE:COLUMN: what is wrong; what to write`. [`pretty`](Self::pretty)
+/// shows the lines of the file, too.
+///
+/// ```
+/// let problems = surface_jobfile::parse("a.toml", "[job.a]\nrun = 'true'\nretires = 2").unwrap_err();
+/// assert_eq!(problems.to_string(), "a.toml:3:1: `retires` is not a field of a job; did you mean `retries`?");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    list: Vec<Problem>,
+    uncounted: usize,
+}
+
+impl Problems {
+    /// One problem with a file that is no place in its text.
+    pub(crate) fn of_file(file: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        let problem =
+            Problem { file: file.to_owned(), place: None, message: message.into(), help: help.into(), excerpt: None };
+        Self { list: vec![problem], uncounted: 0 }
+    }
+
+    /// The problems, in the order of the file.
+    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+        self.list.iter()
+    }
+
+    /// How many were found, also those that are only counted.
+    #[allow(clippy::len_without_is_empty)] // it never is
+    pub fn len(&self) -> usize {
+        self.list.len() + self.uncounted
+    }
+
+    /// For a terminal: each problem with its line of the file, the place underlined.
+    pub fn pretty(&self, colour: bool) -> String {
+        let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let handler = GraphicalReportHandler::new_themed(theme).with_links(false);
+        let mut text = String::new();
+        for problem in &self.list {
+            if problem.excerpt.is_none() {
+                text.push_str(&format!("{}:\n", problem.file));
+            }
+            // Writing into a string does not fail; should miette, the plain line says the same.
+            if handler.render_report(&mut text, problem).is_err() {
+                text.push_str(&format!("{problem}\n"));
+            }
+        }
+        text.push_str(&self.rest());
+        text
+    }
+
+    fn rest(&self) -> String {
+        match self.uncounted {
+            0 => String::new(),
+            more => format!("and {more} more problems; mend these first"),
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Problems {
+    type Item = &'a Problem;
+    type IntoIter = std::slice::Iter<'a, Problem>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.list.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{problem}")?;
+        }
+        if self.uncounted > 0 {
+            write!(f, "\n{}", self.rest())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Collects problems while a file is read.
+#[derive(Default)]
+pub(crate) struct Report {
+    raw: Vec<(Span, String, String)>,
+    uncounted: usize,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, at: &Span, message: impl Into<String>, help: impl Into<String>) {
+        if self.is_full() {
+            self.uncounted += 1;
+        } else {
+            self.raw.push((at.clone(), message.into(), help.into()));
+        }
+    }
+
+    /// Further problems are only counted: a costly suggestion for one would be lost.
+    pub(crate) fn is_full(&self) -> bool {
+        self.raw.len() >= KEPT
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// Finds lines and columns; `text` need not be UTF-8, since that may be the problem.
+    pub(crate) fn finish(mut self, file: &str, text: &[u8]) -> Problems {
+        self.raw.sort_by_key(|(at, ..)| at.start);
+        let (mut line, mut line_start, mut seen) = (0, 0, 0);
+        let mut list = Vec::with_capacity(self.raw.len());
+        for (at, message, help) in self.raw {
+            let start = at.start.min(text.len());
+            for (offset, _) in text[seen..start].iter().enumerate().filter(|&(_, &byte)| byte == b'\n') {
+                line += 1;
+                line_start = seen + offset + 1;
+            }
+            seen = start;
+            let column = String::from_utf8_lossy(&text[line_start..start]).chars().count();
+            let excerpt = excerpt(file, text, line_start, start..at.end.clamp(start, text.len()), line);
+            let place = Some(Place { line: line + 1, column: column + 1 });
+            list.push(Problem { file: file.to_owned(), place, message, help, excerpt: Some(excerpt) });
+        }
+        Problems { list, uncounted: self.uncounted }
+    }
+}
+
+fn excerpt(file: &str, text: &[u8], line_start: usize, at: Span, line: usize) -> Excerpt {
+    let rest = &text[at.start..];
+    let to_end = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r').unwrap_or(rest.len());
+    let from = window_start(text, line_start, at.start);
+    let mut to = at.start + to_end.min(EXCERPT_BYTES);
+    while to < text.len() && to > at.start && text[to] & 0xC0 == 0x80 {
+        to -= 1; // not within a character
+    }
+    let before = String::from_utf8_lossy(&text[from..at.start]);
+    let marked_to = at.end.clamp(at.start, to);
+    let marked = String::from_utf8_lossy(&text[at.start..marked_to]);
+    let after = String::from_utf8_lossy(&text[marked_to..to]);
+    let column = String::from_utf8_lossy(&text[line_start..from]).chars().count();
+    let marks = before.len()..before.len() + marked.len();
+    Excerpt { file: file.to_owned(), text: format!("{before}{marked}{after}"), marked: marks, line, column }
+}
+
+fn window_start(text: &[u8], line_start: usize, at: usize) -> usize {
+    let mut from = at.saturating_sub(EXCERPT_BYTES).max(line_start);
+    while from > line_start && from < at && text[from] & 0xC0 == 0x80 {
+        from += 1;
+    }
+    from
+}

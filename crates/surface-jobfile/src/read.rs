@@ -1,0 +1,435 @@
+//! A tree of values becomes drafts of jobs: checked field by field, not yet expanded.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! Reading goes on after a problem, so that one look at the file finds them all; a draft is only used if there was none.
+
+use crate::fields::{FIELDS, Field, NAME, Spot, Values, field, resource};
+use crate::limits::Limits;
+use crate::plan::{OnCrash, OverRam, Resources};
+use crate::problem::Span;
+use crate::suggest::nearest;
+use crate::tree::{Entry, Node, Table, Value};
+use crate::units;
+
+/// What `[defaults]` and a job may both say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) shell: Option<String>,
+    pub(crate) cpu: Option<Spot<u32>>,
+    pub(crate) ram_mb: Option<u64>,
+    pub(crate) vram_mb: Option<u64>,
+    pub(crate) named: Vec<(String, Spot<u64>)>,
+    pub(crate) priority: Option<i32>,
+    pub(crate) retries: Option<u32>,
+    pub(crate) backoff_ms: Option<u64>,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) grace_ms: Option<u64>,
+    pub(crate) ram_limit_mb: Option<u64>,
+    pub(crate) over_ram: Option<OverRam>,
+    pub(crate) pin: Option<Vec<u32>>,
+    pub(crate) nice: Option<i32>,
+    pub(crate) env: Vec<(String, Spot<String>)>,
+    pub(crate) cwd: Option<Spot<String>>,
+    pub(crate) on_crash: Option<OnCrash>,
+}
+
+impl Settings {
+    /// Bytes a copy takes, about: `[defaults]` and `[env]` are copied into every job.
+    pub(crate) fn weight(&self) -> usize {
+        let env: usize = self.env.iter().map(|(name, value)| name.len() + value.value.len() + 64).sum();
+        let named: usize = self.named.iter().map(|(name, _)| name.len() + 32).sum();
+        let pin = self.pin.as_ref().map_or(0, |pin| pin.len() * 4);
+        env + named
+            + pin
+            + self.shell.as_ref().map_or(0, String::len)
+            + self.cwd.as_ref().map_or(0, |cwd| cwd.value.len())
+    }
+
+    /// These where they say something, else the defaults.
+    pub(crate) fn over(self, defaults: &Settings) -> Settings {
+        let d = defaults;
+        Settings {
+            shell: self.shell.or_else(|| d.shell.clone()),
+            cpu: self.cpu.or_else(|| d.cpu.clone()),
+            ram_mb: self.ram_mb.or(d.ram_mb),
+            vram_mb: self.vram_mb.or(d.vram_mb),
+            named: merged(&d.named, self.named),
+            priority: self.priority.or(d.priority),
+            retries: self.retries.or(d.retries),
+            backoff_ms: self.backoff_ms.or(d.backoff_ms),
+            timeout_ms: self.timeout_ms.or(d.timeout_ms),
+            grace_ms: self.grace_ms.or(d.grace_ms),
+            ram_limit_mb: self.ram_limit_mb.or(d.ram_limit_mb),
+            over_ram: self.over_ram.or(d.over_ram),
+            pin: self.pin.or_else(|| d.pin.clone()),
+            nice: self.nice.or(d.nice),
+            env: merged(&d.env, self.env),
+            cwd: self.cwd.or_else(|| d.cwd.clone()),
+            on_crash: self.on_crash.or(d.on_crash),
+        }
+    }
+}
+
+/// Both, sorted by name; of two with one name the second.
+fn merged<T: Clone>(under: &[(String, T)], mut over: Vec<(String, T)>) -> Vec<(String, T)> {
+    over.extend_from_slice(under);
+    over.sort_by(|a, b| a.0.cmp(&b.0)); // stable: what came first stays first
+    over.dedup_by(|later, first| later.0 == first.0);
+    over
+}
+
+/// What a job runs, before its placeholders are filled.
+#[derive(Debug)]
+pub(crate) enum Line<'n> {
+    Shell(Spot<&'n str>),
+    Argv(Vec<Spot<&'n str>>),
+}
+
+/// One `[job.NAME]`.
+#[derive(Debug)]
+pub(crate) struct Draft<'n, 't> {
+    pub(crate) name: &'n str,
+    /// Of the name.
+    pub(crate) at: Span,
+    pub(crate) line: Option<Line<'n>>,
+    pub(crate) foreach: Option<&'n Node<'t>>,
+    pub(crate) exclude: Option<&'n Node<'t>>,
+    pub(crate) include: Option<&'n Node<'t>>,
+    pub(crate) needs: Vec<Spot<&'n str>>,
+    pub(crate) inputs: Vec<Spot<&'n str>>,
+    pub(crate) outputs: Vec<Spot<&'n str>>,
+    /// Without what is shared.
+    pub(crate) own: Settings,
+}
+
+/// A whole file.
+#[derive(Debug, Default)]
+pub(crate) struct Drafts<'n, 't> {
+    pub(crate) name: Option<String>,
+    pub(crate) resources: Resources,
+    /// `[defaults]` and `[env]`.
+    pub(crate) shared: Settings,
+    pub(crate) jobs: Vec<Draft<'n, 't>>,
+}
+
+const TOP: &[&str] = &["name", "resources", "defaults", "env", "job"];
+const SMALLEST: &str = "the smallest file is\n[job.hello]\nrun = \"echo hello\"";
+
+/// Reads the whole tree.
+pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits: &Limits) -> Drafts<'n, 't> {
+    let mut drafts = Drafts::default();
+    let find = |key: &str| tree.entries.iter().find(|entry| entry.key == key);
+    for entry in &tree.entries {
+        if !TOP.contains(&entry.key.as_ref()) {
+            unknown_top(entry, values);
+        }
+    }
+    if let Some(entry) = find("name") {
+        drafts.name = values.some_text(&NAME, &entry.node).map(str::to_owned);
+    }
+    if let Some(table) = find("resources").and_then(|entry| section(entry, values)) {
+        drafts.resources = resources(table, values);
+    }
+    let mut shared = Settings::default();
+    if let Some(entry) = find("env") {
+        shared.env = field("env").map(|field| values.env(field, &entry.node)).unwrap_or_default();
+    }
+    if let Some(table) = find("defaults").and_then(|entry| section(entry, values)) {
+        let mut defaults = Settings::default();
+        for entry in &table.entries {
+            match field(&entry.key) {
+                Some(field) if field.shared => setting(&mut defaults, field, &entry.node, values),
+                Some(field) => {
+                    let message = format!("`{}` cannot be in [defaults]", field.name);
+                    values.report.add(&entry.at, message, "write it in each job");
+                }
+                None => named(&mut defaults, entry, &drafts.resources, values),
+            }
+        }
+        shared = defaults.over(&shared);
+    } else {
+        shared = Settings::default().over(&shared);
+    }
+    if let Some(table) = find("job").and_then(|entry| section(entry, values)) {
+        drafts.jobs.reserve(table.entries.len());
+        drafts.shared = shared.clone();
+        for entry in &table.entries {
+            if let Some(draft) = draft(entry, &shared, &drafts.resources, values, limits) {
+                drafts.jobs.push(draft);
+            }
+        }
+    }
+    if drafts.jobs.is_empty() && values.report.is_empty() {
+        let end = values.source.len();
+        values.report.add(&(end..end), "there is no job in this file", SMALLEST);
+    }
+    drafts
+}
+
+fn unknown_top(entry: &Entry<'_>, values: &mut Values<'_>) {
+    let name = units::clip(&entry.key);
+    let message = format!("`{name}` is not a part of a job file");
+    let help = if let Some(near) = nearest(&entry.key, TOP.iter().copied()) {
+        format!("did you mean `{near}`?")
+    } else if matches!(entry.node.value, Value::Table(_)) {
+        format!("a job is written `[job.{name}]`; the parts are name, [resources], [defaults], [env] and [job.NAME]")
+    } else if field(&entry.key).is_some() {
+        format!("write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`")
+    } else {
+        "the parts are name, [resources], [defaults], [env] and [job.NAME]".to_owned()
+    };
+    values.report.add(&entry.at, message, help);
+}
+
+fn section<'n, 't>(entry: &'n Entry<'t>, values: &mut Values<'t>) -> Option<&'n Table<'t>> {
+    if let Value::Table(table) = &entry.node.value {
+        return Some(table);
+    }
+    let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
+    let header = if entry.key == "job" { "job.NAME" } else { entry.key.as_ref() };
+    let message = format!("`{}` is a section, not {kind} `{written}`", entry.key);
+    values.report.add(&entry.at, message, format!("write `[{header}]` on a line of its own, and its fields below"));
+    None
+}
+
+/// Most of anything countable: slots, licences.
+const MOST: i64 = 1_000_000_000;
+/// Named resources; each demand is looked up among them.
+const NAMED: usize = 64;
+
+fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
+    let mut resources = Resources::default();
+    for entry in &table.entries {
+        let node = &entry.node;
+        match (entry.key.as_ref(), field(&entry.key)) {
+            ("cpu", Some(field)) => {
+                resources.cpu = values.whole(field, node, 1, MOST).and_then(|n| u32::try_from(n).ok())
+            }
+            ("ram", Some(field)) => resources.ram_mb = values.size(field, node),
+            ("vram", Some(field)) => resources.vram_mb = values.size(field, node),
+            (key, Some(_)) => {
+                let message = format!("`{key}` is a field of a job, so it cannot name a resource");
+                values.report.add(&entry.at, message, "give the resource another name");
+            }
+            (key, None) if !fit_name(key) => bad_name(entry, "resource", values),
+            (key, None) if resources.named.len() == NAMED => {
+                let message = format!("`{key}` is one more than the {NAMED} named resources there may be");
+                values.report.add(&entry.at, message, "remove those no job uses");
+                break;
+            }
+            (key, None) => {
+                if let Some(count) = values.whole(&resource(key), node, 0, MOST) {
+                    resources.named.push((key.to_owned(), u64::try_from(count).unwrap_or(0)));
+                }
+            }
+        }
+    }
+    resources
+}
+
+/// A field that is none: a named resource, or a mistake.
+fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, values: &mut Values<'t>) {
+    if resources.named.iter().any(|(name, _)| *name == entry.key) {
+        if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, MOST) {
+            let value = u64::try_from(count).unwrap_or(0);
+            settings.named.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
+        }
+        return;
+    }
+    let name = units::clip(&entry.key);
+    let candidates = FIELDS.iter().map(|field| field.name).chain(resources.named.iter().map(|(name, _)| name.as_str()));
+    let help = match (nearest(&entry.key, candidates), &entry.node.value) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, Value::Whole(_)) => {
+            format!("if it is a resource, say how much there is: `{name} = 1` under [resources]")
+        }
+        (None, _) => format!("a job has {}", list_of_fields()),
+    };
+    values.report.add(&entry.at, format!("`{name}` is not a field of a job"), help);
+}
+
+fn list_of_fields() -> String {
+    FIELDS.iter().map(|field| field.name).collect::<Vec<_>>().join(", ")
+}
+
+fn draft<'n, 't>(
+    entry: &'n Entry<'t>,
+    shared: &Settings,
+    resources: &Resources,
+    values: &mut Values<'t>,
+    limits: &Limits,
+) -> Option<Draft<'n, 't>> {
+    let name = entry.key.as_ref();
+    if !fit_name(name) {
+        bad_name(entry, "job", values);
+    } else if name.len() > limits.name_bytes {
+        let (name, length, most) = (units::clip(name), name.len(), limits.name_bytes);
+        let message = format!("the name `{name}` has {length} bytes, and the most is {most}");
+        values.report.add(&entry.at, message, "write a shorter one");
+    }
+    let Value::Table(table) = &entry.node.value else {
+        let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
+        let message = format!("job `{}` is a section, not {kind} `{written}`", units::clip(name));
+        values.report.add(&entry.at, message, format!("write `[job.{}]` and below it `run = …`", units::clip(name)));
+        return None;
+    };
+    let mut own = Settings::default();
+    let mut draft = Draft {
+        name,
+        at: entry.at.clone(),
+        line: None,
+        foreach: None,
+        exclude: None,
+        include: None,
+        needs: Vec::new(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        own: Settings::default(),
+    };
+    let (mut run, mut command) = (None, None);
+    for entry in &table.entries {
+        let node = &entry.node;
+        let Some(field) = field(&entry.key) else {
+            named(&mut own, entry, resources, values);
+            continue;
+        };
+        match field.name {
+            "run" => {
+                run = Some(entry);
+                let at = node.at.clone();
+                draft.line = values.some_text(field, node).map(|value| Line::Shell(Spot { at, value }));
+            }
+            "command" => {
+                command = Some(entry);
+                draft.line = argv(field, node, values);
+            }
+            "foreach" => draft.foreach = Some(node),
+            "exclude" => draft.exclude = Some(node),
+            "include" => draft.include = Some(node),
+            "needs" => draft.needs = values.texts(field, node).unwrap_or_default(),
+            "inputs" => draft.inputs = values.texts(field, node).unwrap_or_default(),
+            "outputs" => draft.outputs = values.texts(field, node).unwrap_or_default(),
+            _ => setting(&mut own, field, node, values),
+        }
+    }
+    match (run, command) {
+        (Some(run), Some(command)) => {
+            let second = if run.at.start < command.at.start { command } else { run };
+            let message = format!("job `{name}` has both `run` and `command`");
+            values.report.add(&second.at, message, "keep `run` for a shell line, or `command` to do without a shell");
+        }
+        (None, None) => {
+            let message = format!("job `{}` has nothing to do", units::clip(name));
+            values.report.add(&draft.at, message, "write `run = \"…\"` for a shell line, or `command = [\"…\"]`");
+        }
+        (None, Some(_)) if own.shell.is_some() => {
+            let message = format!("job `{name}` has a `shell`, but `command` runs without one");
+            values.report.add(&draft.at, message, "write `run`, or remove `shell`");
+        }
+        _ => {}
+    }
+    for path in draft.inputs.iter().chain(&draft.outputs).filter(|path| path.value.is_empty()) {
+        values.report.add(&path.at, "this file has no name", "write one, or remove it from the list");
+    }
+    draft.own = own;
+    demands(&draft, shared, resources, values);
+    Some(draft)
+}
+
+fn argv<'n, 't>(field: &Field<'_>, node: &'n Node<'t>, values: &mut Values<'t>) -> Option<Line<'n>> {
+    if let Value::Text(_) = node.value {
+        let message = "`command` takes a list of a program and its arguments, not a text";
+        values.report.add(
+            &node.at,
+            message,
+            "write `run = …` for a shell line, or `command = [\"program\", \"argument\"]`",
+        );
+        return None;
+    }
+    let argv = values.texts(field, node)?;
+    if argv.first().is_none_or(|program| program.value.trim().is_empty()) {
+        values.report.add(&node.at, "`command` names no program", "write `command = [\"program\", \"argument\"]`");
+        return None;
+    }
+    Some(Line::Argv(argv))
+}
+
+/// A demand that can never be met is found here, not when the job has waited for an hour.
+fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, values: &mut Values<'_>) {
+    let mut check = |what: &str, at: &Span, wanted: u64, limit: u64| {
+        if wanted > limit {
+            let name = draft.name;
+            let message = format!("job `{name}` wants {wanted} {what}, and [resources] has {limit}");
+            values.report.add(at, message, format!("lower it, or write `{what} = {wanted}` under [resources]"));
+        }
+    };
+    if let (Some(cpu), Some(limit)) = (draft.own.cpu.as_ref().or(shared.cpu.as_ref()), resources.cpu) {
+        check("cpu", &cpu.at, u64::from(cpu.value), u64::from(limit));
+    }
+    let inherited = shared.named.iter().filter(|(name, _)| !draft.own.named.iter().any(|(own, _)| own == name));
+    for (name, demand) in draft.own.named.iter().chain(inherited) {
+        if let Some((_, limit)) = resources.named.iter().find(|(resource, _)| resource == name) {
+            check(name, &demand.at, demand.value, *limit);
+        }
+    }
+}
+
+fn setting<'t>(settings: &mut Settings, field: &Field<'_>, node: &Node<'t>, values: &mut Values<'t>) {
+    let at = node.at.clone();
+    let small = |number: i64| u32::try_from(number).ok();
+    match field.name {
+        "shell" => settings.shell = values.some_text(field, node).map(str::to_owned),
+        "cpu" => {
+            let cpu = values.whole(field, node, 1, MOST).and_then(small);
+            settings.cpu = cpu.map(|value| Spot { at, value });
+        }
+        "ram" => settings.ram_mb = values.size(field, node),
+        "vram" => settings.vram_mb = values.size(field, node),
+        "priority" => {
+            let priority = values.whole(field, node, i32::MIN.into(), i32::MAX.into());
+            settings.priority = priority.and_then(|number| i32::try_from(number).ok());
+        }
+        "retries" => settings.retries = values.whole(field, node, 0, 1_000).and_then(small),
+        "backoff" => settings.backoff_ms = values.millis(field, node),
+        "timeout" => settings.timeout_ms = values.millis(field, node),
+        "grace" => settings.grace_ms = values.millis(field, node),
+        "ram_limit" => settings.ram_limit_mb = values.size(field, node),
+        "over_ram" => {
+            settings.over_ram = values.choice(field, node, &[("kill", OverRam::Kill), ("warn", OverRam::Warn)]);
+        }
+        "pin" => {
+            let Value::List(items) = &node.value else { return values.wrong_type(field, node) };
+            if items.len() > 4096 {
+                let message = format!("`pin` lists {} CPUs, and the most is 4096", items.len());
+                return values.report.add(&node.at, message, "leave it out to run on any CPU");
+            }
+            let cpus = items.iter().filter_map(|item| values.whole(field, item, 0, 4095).and_then(small));
+            settings.pin = Some(cpus.collect());
+        }
+        "nice" => {
+            settings.nice = values.whole(field, node, -20, 19).and_then(|number| i32::try_from(number).ok());
+        }
+        "env" => settings.env = values.env(field, node),
+        "cwd" => {
+            settings.cwd = values.some_text(field, node).map(|cwd| Spot { at, value: cwd.to_owned() });
+        }
+        "on_crash" => {
+            let words = [("adopt", OnCrash::Adopt), ("restart", OnCrash::Restart), ("fail", OnCrash::Fail)];
+            settings.on_crash = values.choice(field, node, &words);
+        }
+        other => unreachable!("`{other}` is a field of jobs alone"),
+    }
+}
+
+/// Names stand in commands, messages and lists of needs: no spaces, brackets, braces, commas or quotes.
+fn fit_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        && name.chars().all(|c| c.is_alphanumeric() || "_-.:+@/".contains(c))
+}
+
+fn bad_name(entry: &Entry<'_>, what: &str, values: &mut Values<'_>) {
+    let message = format!("`{}` cannot be the name of a {what}", units::clip(&entry.key).escape_debug());
+    values.report.add(&entry.at, message, "start with a letter, and use letters, digits and any of `_-.:+@/`");
+}
