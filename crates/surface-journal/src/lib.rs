@@ -1,4 +1,57 @@
 //! What runs leave behind: the journal, what earlier runs teach about the next one, and reports.
 //!
-//! Room: surface. Writes and reads files; decides nothing.
+//! Room: surface. Writes and reads files; decides nothing and runs nothing. Plain values come in, plain values go out; a plan is
+//! text that only the caller understands.
+//!
+//! - [`Journal`]: a SQLite database of runs, jobs and events, shared by every process of a user.
+//! - [`Writer`]: records the events of one run without waiting for the disk, and says how much of it is safe.
+//! - [`Estimate`]: what earlier successes of the same command needed.
+//! - [`report`]: one run as one HTML file.
+//!
+//! ```
+//! use surface_journal::{Journal, Moved, NewJob, NewRun, Outcome, State, Status};
+//!
+//! # let dir = std::env::temp_dir().join(format!("bursar-doc-{}", std::process::id()));
+//! let journal = Journal::open(&dir)?;
+//! let run = journal.begin(NewRun { jobs: vec![NewJob::new("hello", "echo hello")], ..NewRun::new("greeting") })?;
+//!
+//! let writer = journal.writer(&run)?;
+//! writer.record(Moved::new(0, 1, State::Ready));
+//! writer.record(Moved::new(0, 1, State::Running));
+//! writer.record(Moved::new(0, 1, State::Succeeded));
+//! writer.finish(Outcome::Succeeded)?; // waits for the disk
+//!
+//! let id = journal.find("latest")?;
+//! assert_eq!(journal.run(&id)?.status, Status::Succeeded);
+//! assert_eq!(journal.jobs(&id)?[0].state, State::Succeeded);
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod alive;
+mod error;
+mod event;
+mod history;
+mod id;
+mod journal;
+mod lock;
+mod place;
+mod prune;
+mod read;
+pub mod report;
+mod rows;
+mod schema;
+mod writer;
+
+pub use error::JournalError;
+pub use event::{Demand, Detail, Event, Moved};
+pub use history::{Estimate, group_fingerprint};
+pub use id::RunId;
+pub use journal::{Journal, Reopened};
+pub use lock::RunLock;
+pub use prune::Prune;
+pub use read::Filter;
+pub use rows::{Counts, EventRow, JobRow, NewJob, NewRun, Outcome, RunRow, Status};
+pub use sched_jobs::State;
+pub use writer::{Options, Writer};

@@ -1,0 +1,180 @@
+//! What can go wrong with the journal, and what to do then.
+//!
+//! # Invariant
+//! Every message names the file or the run, and the way out. No error is answered by deleting anything.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::ErrorCode;
+
+use crate::RunId;
+
+/// Why the journal could not do it.
+///
+/// Cheap to clone: a writer that failed tells everybody who asks.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// No directory for the journal: neither a variable nor a home directory says where.
+    NoHome,
+    /// The system refused to do something with a file.
+    Io {
+        /// What was tried, as in "create".
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// A newer version of this program wrote the journal.
+    Newer {
+        /// The database.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version we know.
+        known: u32,
+    },
+    /// A database of another program.
+    Foreign {
+        /// The database.
+        file: PathBuf,
+    },
+    /// The file is damaged, or no database.
+    Corrupt {
+        /// The database.
+        file: PathBuf,
+        /// What SQLite said.
+        detail: String,
+    },
+    /// The disk, or the size allowed to the journal, is full.
+    Full {
+        /// The database.
+        file: PathBuf,
+    },
+    /// Another process kept the database for itself for too long.
+    Busy {
+        /// The database.
+        file: PathBuf,
+    },
+    /// Anything else that SQLite says.
+    Sqlite {
+        /// The database.
+        file: PathBuf,
+        /// What it said.
+        source: Arc<rusqlite::Error>,
+    },
+    /// No run of that name.
+    NoRun {
+        /// What was looked for.
+        wanted: String,
+    },
+    /// Several runs begin like that.
+    Ambiguous {
+        /// What was looked for.
+        wanted: String,
+        /// Those that begin so, newest first, ten at most.
+        candidates: Vec<RunId>,
+    },
+    /// Another process holds the run.
+    Held {
+        /// The run.
+        run: RunId,
+        /// Who holds it, if it said so.
+        pid: Option<u32>,
+    },
+    /// The writer's thread is gone without having said why.
+    WriterGone {
+        /// The run it wrote.
+        run: RunId,
+    },
+}
+
+impl JournalError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> JournalError {
+        move |source| JournalError::Io { doing, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn sqlite(file: &Path, source: rusqlite::Error) -> JournalError {
+        let file = file.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                JournalError::Corrupt { file, detail: source.to_string() }
+            }
+            Some(ErrorCode::DiskFull) => JournalError::Full { file },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::Busy { file },
+            _ => JournalError::Sqlite { file, source: Arc::new(source) },
+        }
+    }
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHome => write!(
+                f,
+                "no place for the journal: BURSAR_STATE_DIR, XDG_STATE_HOME and HOME are unset; \
+                 set BURSAR_STATE_DIR to a directory"
+            ),
+            Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
+            Self::Newer { file, found, known } => write!(
+                f,
+                "the journal {} has version {found} but this program knows versions up to {known}; \
+                 use the newer bursar, or set BURSAR_STATE_DIR to another directory",
+                file.display()
+            ),
+            Self::Foreign { file } => write!(
+                f,
+                "{} is a database of another program; set BURSAR_STATE_DIR to another directory",
+                file.display()
+            ),
+            Self::Corrupt { file, detail } => write!(
+                f,
+                "the journal {0} is damaged ({detail}); nothing was changed. Move it away \
+                 (`mv {0} {0}.damaged`, and `{0}-wal`, `{0}-shm` too) and a new one is made",
+                file.display()
+            ),
+            Self::Full { file } => {
+                write!(f, "no room for the journal {}; free some disk space, or prune old runs", file.display())
+            }
+            Self::Busy { file } => write!(
+                f,
+                "another process keeps the journal {} to itself; try again, or look with `fuser {0}`",
+                file.display()
+            ),
+            Self::Sqlite { file, source } => write!(f, "the journal {}: {source}", file.display()),
+            Self::NoRun { wanted } => {
+                write!(f, "no run is called `{wanted}`; give an id or its beginning, or `latest`")
+            }
+            Self::Ambiguous { wanted, candidates } => {
+                write!(f, "`{wanted}` is the beginning of several runs:")?;
+                for candidate in candidates {
+                    write!(f, " {candidate}")?;
+                }
+                write!(f, "; give one more character")
+            }
+            Self::Held { run, pid: Some(pid) } => {
+                write!(f, "run {run} is in the hands of process {pid}; wait for it, or cancel the run")
+            }
+            Self::Held { run, pid: None } => {
+                write!(f, "run {run} is in the hands of another process; wait for it, or cancel the run")
+            }
+            Self::WriterGone { run } => {
+                write!(f, "the thread that writes the journal of run {run} is gone; resume the run")
+            }
+        }
+    }
+}
+
+impl std::error::Error for JournalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source.as_ref()),
+            Self::Sqlite { source, .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Who runs a run: one process at a time.
+//!
+//! # Invariant
+//! Whoever writes a run holds a `RunLock` of it, and no two processes hold one of the same run.
+//!
+//! # Why it holds
+//! A [`Writer`](crate::Writer) is made from a `RunLock` only and keeps it. The lock is `flock` on `lock` in the run's folder,
+//! which the system lets go when the last holder closes the file or dies, however it dies.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{JournalError, RunId};
+
+/// The right to write a run. Clones share it; it ends with the last of them.
+///
+/// Checked by `two_processes_cannot_hold_one_run`.
+#[derive(Debug, Clone)]
+#[must_use = "the run is free for others as soon as this is dropped"]
+pub struct RunLock {
+    id: RunId,
+    folder: PathBuf,
+    // Held for its lock.
+    _file: Arc<File>,
+}
+
+impl RunLock {
+    /// Takes the lock in the run's `folder`, or says who has it.
+    pub(crate) fn take(id: &RunId, folder: &Path, pid: u32) -> Result<RunLock, JournalError> {
+        let path = folder.join("lock");
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(JournalError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let _ = file.read_to_string(&mut text); // a courtesy: without it the message names nobody
+                return Err(JournalError::Held { run: id.clone(), pid: text.trim().parse().ok() });
+            }
+            Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
+        }
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{pid}"))
+            .map_err(JournalError::io("write", &path))?;
+        Ok(RunLock { id: id.clone(), folder: folder.to_owned(), _file: Arc::new(file) })
+    }
+
+    /// The run.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The run's own folder, where its logs and sockets may be.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The log of job `job`. Its folder exists.
+    pub fn log(&self, job: u32) -> PathBuf {
+        self.folder.join("logs").join(format!("{job}.log"))
+    }
+}

@@ -1,0 +1,73 @@
+//! Forgetting old runs.
+//!
+//! # Invariant
+//! A run that a process holds is never pruned: pruning takes its lock. Whoever resumes it meanwhile finds it held, or gone.
+//!
+//! History stays: it is bounded by itself.
+
+use std::fs;
+
+use crate::journal::now_ms;
+use crate::{Filter, Journal, JournalError, RunId, RunLock};
+
+/// Which runs to forget: those that neither rule keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prune {
+    /// Keep so many of the newest.
+    pub keep: Option<usize>,
+    /// Keep those whose last sign of life is no older than this.
+    pub older_than_ms: Option<u64>,
+}
+
+impl Journal {
+    /// Forgets old runs with their folders, and says which. Without any rule nothing is forgotten.
+    ///
+    /// # Errors
+    /// If a run cannot be removed; those before it are gone.
+    pub fn prune(&self, rule: Prune) -> Result<Vec<RunId>, JournalError> {
+        if rule == Prune::default() {
+            return Ok(Vec::new());
+        }
+        let now = now_ms();
+        let mut gone = Vec::new();
+        for (newer, run) in self.runs(Filter::default())?.into_iter().enumerate() {
+            let kept = rule.keep.is_some_and(|keep| newer < keep)
+                || rule.older_than_ms.is_some_and(|age| now.saturating_sub(run.seen_ms) <= age);
+            if !kept && !run.status.is_live() && self.remove(&run.id)? {
+                gone.push(run.id);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Whether it was free to be removed.
+    fn remove(&self, run: &RunId) -> Result<bool, JournalError> {
+        let folder = self.folder(run);
+        let _lock = match RunLock::take(run, &folder, std::process::id()) {
+            Ok(lock) => Some(lock),
+            Err(JournalError::Held { .. }) => return Ok(false),
+            // Somebody removed the folder by hand: nobody can hold a lock in it.
+            Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let seq = self.require(run)?;
+        self.synced(|transaction| {
+            for sql in [
+                "DELETE FROM events WHERE run = ?1",
+                "DELETE FROM latest WHERE run = ?1",
+                "DELETE FROM jobs WHERE run = ?1",
+                "DELETE FROM plans WHERE run = ?1",
+                "DELETE FROM runs WHERE seq = ?1",
+            ] {
+                transaction.execute(sql, [seq])?;
+            }
+            Ok(())
+        })?;
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(JournalError::io("remove", &folder)(error))
+            }
+            _ => Ok(true),
+        }
+    }
+}

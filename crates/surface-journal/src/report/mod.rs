@@ -1,0 +1,1 @@
+//! One run as one HTML file.

@@ -1,0 +1,216 @@
+//! The shape of the database, and how an older one becomes the present one.
+//!
+//! # Invariant
+//! A database is at one of the versions in `STEPS`, completely: each step and its new number are one transaction. We never
+//! open one of a newer version, and never one of another program.
+//!
+//! A step is never edited once released; a change of shape is a further step.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+
+use crate::JournalError;
+
+/// "Burs": SQLite keeps it in the file's header, so that we know our own.
+const APPLICATION: i32 = 0x4275_7273;
+
+/// How long one process waits for another before it says so. Inserting a million jobs takes some ten seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// From version n to n + 1.
+const STEPS: &[&str] = &[
+    // 1. `jobs` is what was asked for and never changes; `latest` is how it stands and is written at every move, so it is narrow.
+    "CREATE TABLE runs (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL,
+        file,
+        cwd NOT NULL,
+        pid INTEGER NOT NULL,
+        pid_start INTEGER,
+        boot TEXT,
+        began_ms INTEGER NOT NULL,
+        ended_ms INTEGER,
+        outcome TEXT,
+        paused INTEGER NOT NULL DEFAULT 0,
+        jobs INTEGER NOT NULL,
+        counts TEXT,
+        synced INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE TABLE plans (run INTEGER PRIMARY KEY, plan TEXT NOT NULL);
+    CREATE TABLE jobs (
+        run INTEGER NOT NULL,
+        job INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        grp TEXT NOT NULL,
+        command TEXT NOT NULL,
+        print INTEGER NOT NULL,
+        group_print INTEGER,
+        cpu_slots INTEGER NOT NULL,
+        ram_mb INTEGER NOT NULL,
+        vram_mb INTEGER NOT NULL,
+        named TEXT,
+        PRIMARY KEY (run, job)
+    ) WITHOUT ROWID;
+    CREATE TABLE latest (
+        run INTEGER NOT NULL,
+        job INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        ready_us INTEGER,
+        started_us INTEGER,
+        ended_us INTEGER,
+        token TEXT,
+        pid INTEGER,
+        how TEXT,
+        code INTEGER,
+        peak_rss_kb INTEGER,
+        cpu_ms INTEGER,
+        wall_ms INTEGER,
+        waited_ms INTEGER,
+        progress REAL,
+        error TEXT,
+        demand TEXT,
+        PRIMARY KEY (run, job)
+    ) WITHOUT ROWID;
+    CREATE TABLE events (
+        run INTEGER NOT NULL,
+        n INTEGER NOT NULL,
+        job INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        at_ms INTEGER NOT NULL,
+        offset_us INTEGER NOT NULL,
+        detail TEXT,
+        PRIMARY KEY (run, n)
+    ) WITHOUT ROWID;
+    CREATE TABLE history (
+        print INTEGER PRIMARY KEY,
+        at_ms INTEGER NOT NULL,
+        runs INTEGER NOT NULL,
+        samples BLOB NOT NULL
+    );",
+];
+
+/// Opens the database and brings it to the present version.
+pub(crate) fn open(file: &Path) -> Result<Connection, JournalError> {
+    open_with(file, STEPS)
+}
+
+fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
+    let failed = |error| JournalError::sqlite(file, error);
+    let mut connection = Connection::open(file).map_err(failed)?;
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    // Before anything is written: a file that is not ours stays as it is.
+    check_owner(&connection, file, steps.len())?;
+    go_wal(&connection, file)?;
+    // Safe against a crash of this process at once; a `Writer` asks for the disk when it needs it.
+    connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    migrate(&mut connection, file, steps)?;
+    Ok(connection)
+}
+
+/// Our version of the file; 0 for an empty one.
+fn check_owner(connection: &Connection, file: &Path, known: usize) -> Result<usize, JournalError> {
+    let failed = |error| JournalError::sqlite(file, error);
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
+    let version = number("PRAGMA user_version")?;
+    let owner = number("PRAGMA application_id")?;
+    let tables = number("SELECT count(*) FROM sqlite_master")?;
+    if owner != i64::from(APPLICATION) && (owner != 0 || tables != 0 || version != 0) {
+        return Err(JournalError::Foreign { file: file.to_owned() });
+    }
+    match usize::try_from(version) {
+        Ok(version) if version <= known => Ok(version),
+        _ => Err(JournalError::Newer {
+            file: file.to_owned(),
+            found: u32::try_from(version).unwrap_or(u32::MAX),
+            known: u32::try_from(known).unwrap_or(u32::MAX),
+        }),
+    }
+}
+
+/// The change to WAL needs the file alone for a moment, and SQLite does not wait for that by itself.
+fn go_wal(connection: &Connection, file: &Path) -> Result<(), JournalError> {
+    let begun = Instant::now();
+    loop {
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(JournalError::sqlite(file, error)),
+        }
+    }
+}
+
+fn migrate(connection: &mut Connection, file: &Path, steps: &[&str]) -> Result<(), JournalError> {
+    let failed = |error| JournalError::sqlite(file, error);
+    if check_owner(connection, file, steps.len())? == steps.len() {
+        return Ok(()); // the usual case takes no lock
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    // Again, now that nobody else can: another process may have been quicker.
+    let version = check_owner(&transaction, file, steps.len())?;
+    for step in &steps[version..] {
+        transaction.execute_batch(step).map_err(failed)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+    transaction.pragma_update(None, "user_version", steps.len() as i64).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::open_with;
+    use crate::JournalError;
+
+    const ONE: &str = "CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (7);";
+    const TWO: &str = "ALTER TABLE a ADD COLUMN y INTEGER NOT NULL DEFAULT 3;";
+    const BAD: &str = "INSERT INTO a VALUES (9); CREATE NONSENSE;";
+
+    fn file(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("bursar-schema-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        dir.join("journal.db")
+    }
+
+    #[test]
+    fn an_older_database_is_brought_forward_with_what_is_in_it() {
+        let file = file("forward");
+        drop(open_with(&file, &[ONE]).unwrap());
+        let connection = open_with(&file, &[ONE, TWO]).unwrap();
+        let row: (i64, i64) =
+            connection.query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(row, (7, 3));
+        drop(connection);
+        let error = open_with(&file, &[ONE]).unwrap_err();
+        assert!(matches!(error, JournalError::Newer { found: 2, known: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_older_version_whole() {
+        let file = file("fails");
+        drop(open_with(&file, &[ONE]).unwrap());
+        open_with(&file, &[ONE, BAD]).unwrap_err();
+        let connection = open_with(&file, &[ONE]).unwrap();
+        let rows: i64 = connection.query_row("SELECT count(*) FROM a", [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 1, "half of a step is in the database");
+    }
+
+    #[test]
+    fn a_database_of_another_program_is_left_alone() {
+        let file = file("foreign");
+        rusqlite::Connection::open(&file).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
+        let before = std::fs::read(&file).unwrap();
+        let error = open_with(&file, &[ONE]).unwrap_err();
+        assert!(matches!(error, JournalError::Foreign { .. }), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), before);
+    }
+}
