@@ -23,7 +23,7 @@ const SAMPLE_BYTES: usize = 24;
 pub struct Estimate {
     /// How many successes there were, also those no longer remembered.
     pub runs: u64,
-    /// The largest peak of the last five, and a tenth more.
+    /// The largest peak of the last five, and a tenth more; 0 if none was measured.
     pub peak_rss_kb: u64,
     /// The median of the last five.
     pub wall_ms: u64,

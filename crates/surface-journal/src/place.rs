@@ -5,7 +5,7 @@
 //! its mode: it may be somebody's `/tmp`.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -40,8 +40,13 @@ pub(crate) fn state_dir(
 
 /// Creates the directory and what must be in it.
 pub(crate) fn prepare(dir: &Path) -> Result<(), JournalError> {
-    let runs = dir.join("runs");
-    make_folder(&runs, true)?;
+    let fresh = !dir.exists();
+    make_folder(&dir.join("runs"), true)?;
+    if fresh {
+        // SQLite syncs its files and their directory; that the directory is there at all is ours to keep over a power loss.
+        // Where a directory cannot be synced, nothing better can be done.
+        dir.ancestors().filter_map(|above| File::open(above).ok()).for_each(|above| drop(above.sync_all()));
+    }
     let file = database(dir);
     // SQLite gives its side files the mode of the database, so the database must exist first.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file) {

@@ -119,7 +119,7 @@ pub(crate) fn counts(db: &Connection, seq: i64, jobs: u32) -> rusqlite::Result<C
     while let Some(row) = rows.next()? {
         let many: u32 = row.get(1)?;
         counts.queued = counts.queued.saturating_sub(many);
-        *counts.of(state(row, 0)?) += many;
+        *counts.of_mut(state(row, 0)?) += many;
     }
     Ok(counts)
 }

@@ -147,7 +147,16 @@ pub struct Counts {
 
 impl Counts {
     /// The number of jobs in `state`.
-    pub fn of(&mut self, state: State) -> &mut u32 {
+    pub fn of(mut self, state: State) -> u32 {
+        *self.of_mut(state)
+    }
+
+    /// The number of jobs whose life is over.
+    pub fn ended(self) -> u32 {
+        self.succeeded + self.failed + self.canceled
+    }
+
+    pub(crate) fn of_mut(&mut self, state: State) -> &mut u32 {
         match state {
             State::Queued => &mut self.queued,
             State::Ready => &mut self.ready,

@@ -108,6 +108,8 @@ fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     go_wal(&connection, file)?;
     // Safe against a crash of this process at once; a `Writer` asks for the disk when it needs it.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+    // After a run of many jobs the log is given back to the disk.
+    connection.pragma_update(None, "journal_size_limit", 16 << 20).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(32);
     migrate(&mut connection, file, steps)?;
     Ok(connection)

@@ -94,7 +94,7 @@ fn a_resumed_run_goes_on_where_it_was() {
     assert!(events[2].offset_us >= 9_000_000, "time of the run went back to {}", events[2].offset_us);
     writer.finish(Outcome::Failed).unwrap();
     let row = journal.run(&id).unwrap();
-    assert_eq!((row.status, row.counts.succeeded, row.counts.running), (Status::Failed, 1, 1));
+    assert_eq!((row.status, row.counts.ended(), row.counts.of(State::Running)), (Status::Failed, 1, 1));
     assert_eq!(row.ended_ms, Some(row.seen_ms));
 }
 

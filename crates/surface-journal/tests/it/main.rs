@@ -6,6 +6,7 @@ mod files;
 mod full;
 mod learnt;
 mod life;
+mod report;
 mod shared;
 mod speed;
 mod temp;
