@@ -32,6 +32,7 @@ pub use self::command::{Command, OnCrash};
 pub use self::words::{exit_code, words};
 pub use mech_process::{End, Limits as ProcessLimits, OverRam};
 
+use crate::JobId;
 use crate::error::Cause;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 
@@ -158,14 +159,11 @@ impl Processes {
         handles.iter().for_each(|handle| handle.cancel(Duration::ZERO));
     }
 
-    /// What all commands together hold now, in MiB, as far as their keepers have looked.
-    pub fn usage_mb(&self) -> u64 {
-        lock(&self.desks).values().filter_map(|desk| desk.handle.as_ref()).map(Handle::usage_mb).sum()
-    }
-
-    /// What one command holds now, in MiB.
-    pub fn usage_of_mb(&self, job: crate::JobId) -> Option<u64> {
-        lock(&self.desks).get(&job.0)?.handle.as_ref().map(Handle::usage_mb)
+    /// What each command that runs holds now, in MiB, as far as its keeper has looked.
+    pub fn usage_mb(&self) -> Vec<(JobId, u64)> {
+        let desks = lock(&self.desks);
+        let used = desks.iter().filter_map(|(job, desk)| Some((JobId(*job), desk.handle.as_ref()?.usage_mb())));
+        used.collect()
     }
 
     /// Takes a command that another life left, and ends it at once. Nobody is told.
@@ -227,6 +225,10 @@ impl Processes {
         if desks.get(&ticket.job.0).is_some_and(|desk| desk.attempt == ticket.attempt) {
             desks.remove(&ticket.job.0);
         }
+    }
+
+    fn is_canceled(&self, ticket: Ticket) -> bool {
+        lock(&self.desks).get(&ticket.job.0).is_some_and(|desk| desk.attempt == ticket.attempt && desk.cancel)
     }
 
     fn grace(&self, grace: Duration) -> Duration {
@@ -297,13 +299,25 @@ impl Processes {
     }
 
     fn adopt(&self, order: Order, survivor: Survivor, grace: Duration) {
-        let Order { ticket, report, .. } = order;
+        let (ticket, report) = (order.ticket, order.report.clone());
         if !self.sit_down(ticket, grace) {
             self.end_survivor(survivor);
             return self.say(report, Outcome::Stopped);
         }
         let is_paused = survivor.is_paused();
-        match self.keepers.adopt(survivor, self.listener(ticket, report.clone())) {
+        let mut hear = self.listener(ticket, report.clone());
+        let (me, mut order) = (self.me.clone(), Some(order));
+        let listen = Box::new(move |news: Report| {
+            // An earlier life had asked it to end, and was killed before it did: it is neither done nor failed.
+            if let Report::Ended(End { how: How::Canceled, .. }) = &news
+                && let Some(me) = me.upgrade().filter(|me| !me.is_canceled(ticket))
+                && let Some(order) = order.take()
+            {
+                return me.lost(order);
+            }
+            hear(news);
+        });
+        match self.keepers.adopt(survivor, listen) {
             Ok(handle) => {
                 if is_paused {
                     handle.resume(); // to go on with a run is to go on with all of it

@@ -156,7 +156,9 @@ impl Recorder {
                 }
             }
             self.check(&mut book);
-            book.settled()
+            let News::Ended(end) = news else { return };
+            // Without a journal there is nowhere an end could be safer.
+            if book.writer.is_some() { book.settled() } else { vec![end.token.clone()] }
         };
         if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
             settled.iter().for_each(|token| processes.settle(token));

@@ -8,6 +8,7 @@
 //! The end of a run has one order: every job has ended; nobody acts on it any more; the journal is on the disk; only then are keepers told that
 //! their ends are known. If the journal is broken, they are not: their socket just closes, as if we had been killed.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let recorder = Arc::new(Recorder::new(writer, stage.tracks.clone(), plan, notices.clone()));
     let processes = processes(&folder, &recorder)?;
     let ends = recovered_ends(&recovered);
-    processes.found(recovered);
+    take_over(&processes, recovered, &stage.left);
     let observer = Arc::clone(&recorder);
     let builder = Jobs::builder().config(config.clone()).observe(move |event, _| observer.see(event));
     let jobs = share(builder).build();
@@ -207,6 +208,23 @@ fn recovered_ends(recovered: &[Recovered]) -> Vec<String> {
         Recovered::Running(_) => None,
     });
     tokens.collect()
+}
+
+/// Hands over what goes on; what runs and does not belong to the run any more is ended.
+fn take_over(processes: &Processes, recovered: Vec<Recovered>, left: &[Left]) {
+    let wanted: HashSet<&str> = left
+        .iter()
+        .filter_map(|left| match left {
+            Left::Found { token, .. } => Some(token.as_str()),
+            _ => None,
+        })
+        .collect();
+    for one in recovered {
+        match one {
+            Recovered::Running(survivor) if !wanted.contains(survivor.token()) => processes.end_survivor(survivor),
+            one => processes.found([one]),
+        }
+    }
 }
 
 /// Waits for the end. Whoever runs one command hears why it does not begin.
