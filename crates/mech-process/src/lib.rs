@@ -1,4 +1,25 @@
 //! A tree of processes: started, frozen, measured and ended as one.
 //!
 //! Room: mechanism. Knows processes, signals and control groups; knows nothing of jobs, graphs or priorities.
-#![forbid(unsafe_code)]
+//!
+//! Each command that runs has a *keeper* above it, a small process of our own, used for command after command. The keeper is what makes
+//! a tree one thing: whatever the command starts stays below it, and it outlives a client that is killed. A client has a pool, [`Keepers`].
+#![deny(unsafe_code)]
+
+mod cgroup;
+pub mod keeper;
+mod launch;
+pub mod machine;
+mod pool;
+mod procfs;
+#[allow(unsafe_code, reason = "two system calls; their files say why")]
+mod raw;
+mod record;
+mod wire;
+
+pub use cgroup::Confinement;
+pub use launch::{End, How, Launch, Limits, OverRam, Report};
+pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Survivor};
+
+/// The variable by which a keeper's processes are known if it is killed; its value is the keeper's name.
+pub const MARK: &str = "BURSAR_KEEPER";

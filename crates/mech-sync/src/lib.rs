@@ -14,9 +14,11 @@
 //! | [`completion`] | one result, one reader, whichever comes first |
 //! | [`ring`] | a bounded queue for many on both sides |
 //! | [`spin`] | a lock for a few instructions |
+//! | [`agenda`] | things that one thread does in turn, until another takes the rest back |
 //! | [`stock`] | rights that are used again, and given back when many lie about |
 //! | [`vigil`] | somebody looks round while anybody is awake |
 
+pub mod agenda;
 pub mod completion;
 pub mod countdown;
 pub mod deque;
@@ -30,6 +32,7 @@ pub mod stock;
 mod sync;
 pub mod vigil;
 
+pub use agenda::Agenda;
 pub use completion::{Completion, Finish};
 pub use countdown::Countdown;
 pub use deque::{Deque, Steal, Stealer};

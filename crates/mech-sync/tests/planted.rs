@@ -50,6 +50,9 @@ const PLANTED: &[(&str, &str)] = &[
     ("go-on-without-fence", "vigil::whoever_is_awake_is_looked_at"),
     ("due-cleared-late", "vigil::whoever_is_awake_is_looked_at"),
     ("due-in-two-steps", "vigil::two_who_wake_set_one_alarm"),
+    ("go-on-relaxed", "agenda::everything_is_begun_or_taken_back_once"),
+    ("stop-relaxed", "agenda::everything_is_begun_or_taken_back_once"),
+    ("stop-in-two-steps", "agenda::everything_is_begun_or_taken_back_once"),
 ];
 
 #[test]

@@ -23,6 +23,7 @@ impl Default for Aging {
 
 impl Aging {
     /// The interval in nanoseconds; 0 if there is none.
+    #[inline]
     pub(crate) fn interval_ns(self) -> Time {
         u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -41,8 +42,11 @@ impl Aging {
     }
 
     pub(crate) fn effective(self, base: i32, waited: Time) -> i128 {
-        let intervals = waited.checked_div(self.interval_ns()).unwrap_or(0);
-        i128::from(base) + i128::from(intervals) * i128::from(self.boost)
+        let interval = self.interval_ns();
+        if waited < interval || interval == 0 {
+            return i128::from(base); // most jobs, and no division for them
+        }
+        i128::from(base) + i128::from(waited / interval) * i128::from(self.boost)
     }
 }
 

@@ -15,6 +15,11 @@ use crate::executor::Executor;
 pub struct JobId(pub(crate) u32);
 
 impl JobId {
+    /// The job of that number: for workflows whose jobs need each other by number.
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+
     /// The number: 0 for the first job that was submitted.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -87,13 +92,23 @@ impl From<&String> for Needed {
 pub struct Job {
     pub(crate) name: String,
     pub(crate) needs: Vec<Needed>,
-    pub(crate) demand: Demand,
-    pub(crate) priority: i32,
+    pub(crate) work: Work,
+    ram_mb: u64,
+    vram_mb: u64,
+    cpu_slots: u32,
+    priority: i32,
+    /// What few jobs have; apart, because builders move their job at every step.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few jobs have.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rare {
+    pub(crate) named: Vec<(String, u64)>,
     pub(crate) retry: Retry,
     pub(crate) expected: Option<Duration>,
     pub(crate) done: bool,
     pub(crate) attempts: u32,
-    pub(crate) work: Work,
 }
 
 /// What a job does.
@@ -126,105 +141,117 @@ pub(crate) enum Failure {
 
 impl Job {
     /// A job of that name, which needs nothing and does nothing yet.
+    #[inline]
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            needs: Vec::new(),
-            demand: Demand::default(),
-            priority: 0,
-            retry: Retry::default(),
-            expected: None,
-            done: false,
-            attempts: 0,
-            work: Work::Nothing,
-        }
+        let Demand { cpu_slots, ram_mb, vram_mb, .. } = Demand::default();
+        let (name, needs, work) = (name.into(), Vec::new(), Work::Nothing);
+        Self { name, needs, work, ram_mb, vram_mb, cpu_slots, priority: 0, rare: None }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 
     /// It starts when that job has succeeded, and may read its output.
+    #[inline]
     pub fn needs(mut self, job: impl Into<Needed>) -> Self {
+        if self.needs.is_empty() {
+            self.needs.reserve_exact(3); // most need a few
+        }
         self.needs.push(job.into());
         self
     }
 
     /// It starts when all these have succeeded.
+    #[inline]
     pub fn needs_all<N: Into<Needed>>(mut self, jobs: impl IntoIterator<Item = N>) -> Self {
         self.needs.extend(jobs.into_iter().map(Into::into));
         self
     }
 
     /// Greater runs first. 0 unless said otherwise.
+    #[inline]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
     /// CPU slots it takes while it runs: 1 unless said otherwise.
+    #[inline]
     pub fn cpu_slots(mut self, slots: u32) -> Self {
-        self.demand.cpu_slots = slots;
+        self.cpu_slots = slots;
         self
     }
 
     /// Memory it takes, in MB: 256 unless said otherwise.
+    #[inline]
     pub fn ram_mb(mut self, mb: u64) -> Self {
-        self.demand.ram_mb = mb;
+        self.ram_mb = mb;
         self
     }
 
     /// Video memory it takes, in MB.
+    #[inline]
     pub fn vram_mb(mut self, mb: u64) -> Self {
-        self.demand.vram_mb = mb;
+        self.vram_mb = mb;
         self
     }
 
     /// So much of a named resource.
     pub fn takes(mut self, resource: impl Into<String>, amount: u64) -> Self {
-        self.demand.named.push((resource.into(), amount));
+        self.rare().named.push((resource.into(), amount));
         self
     }
 
     /// Everything it takes at once.
     pub fn demand(mut self, demand: Demand) -> Self {
-        self.demand = demand;
+        let Demand { cpu_slots, ram_mb, vram_mb, named } = demand;
+        (self.cpu_slots, self.ram_mb, self.vram_mb) = (cpu_slots, ram_mb, vram_mb);
+        if !named.is_empty() || self.rare.is_some() {
+            self.rare().named = named;
+        }
         self
     }
 
     /// If it fails it is tried again so often, after one second, two, four…
     pub fn retries(mut self, times: u32) -> Self {
-        self.retry.times = times;
+        self.rare().retry.times = times;
         self
     }
 
     /// How often it is tried again, and how soon.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
+        self.rare().retry = retry;
         self
     }
 
     /// How long it probably runs: `why` then knows when others may start.
     pub fn expected(mut self, time: Duration) -> Self {
-        self.expected = Some(time);
+        self.rare().expected = Some(time);
         self
     }
 
     /// It succeeded in an earlier life of this run: it counts as done, and does not run.
     pub fn already_done(mut self) -> Self {
-        self.done = true;
+        self.rare().done = true;
         self
     }
 
     /// Attempts that an earlier life of this run made.
     pub fn attempts_made(mut self, attempts: u32) -> Self {
-        self.attempts = attempts;
+        self.rare().attempts = attempts;
         self
     }
 
     /// What it does. Called again if it is retried.
+    #[inline]
     pub fn run<R: Returns>(mut self, mut work: impl FnMut(&Ctx<'_>) -> R + Send + 'static) -> Self {
         self.work = Work::Closure(Box::new(move |ctx| work(ctx).done()));
         self
     }
 
     /// What it does, once: for closures that give away what they hold. Cannot be retried.
+    #[inline]
     pub fn run_once<R: Returns>(mut self, work: impl FnOnce(&Ctx<'_>) -> R + Send + 'static) -> Self {
         self.work = Work::Once(Box::new(move |ctx| work(ctx).done()));
         self
@@ -246,17 +273,21 @@ impl Job {
         self
     }
 
+    pub(crate) fn retries_asked(&self) -> u32 {
+        self.rare.as_ref().map_or(0, |rare| rare.retry.times)
+    }
+
+    #[inline]
     pub(crate) fn as_new(&self) -> NewJob<'_> {
         NewJob {
             name: &self.name,
             needs: &self.needs,
-            demand: &self.demand,
+            cpu_slots: self.cpu_slots,
+            ram_mb: self.ram_mb,
+            vram_mb: self.vram_mb,
             priority: self.priority,
             local: !matches!(self.work, Work::Remote(_)),
-            retry: self.retry,
-            expected: self.expected,
-            done: self.done,
-            attempts: self.attempts,
+            rare: self.rare.as_deref(),
         }
     }
 }

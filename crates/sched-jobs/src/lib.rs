@@ -13,12 +13,13 @@ mod error;
 mod event;
 mod executor;
 mod job;
+pub mod process;
 mod state;
 mod why;
 
 pub use aging::Aging;
 pub use config::{BadSetting, Config, Scheduler};
-pub use decide::{Others, Retry, Usage};
+pub use decide::{JobNames, Others, Retry, Usage};
 pub use demand::{Demand, Limits, Resource};
 pub use drive::{Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, RunFailed, Summary, Target};
 pub use error::{Cause, ControlError, SubmitError};

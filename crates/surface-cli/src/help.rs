@@ -5,13 +5,16 @@
 /// Of `bursar` itself.
 pub(crate) const TOP: &str = "\
 Examples:
-  bursar demo                      watch tasks spread, park, fail and hurry
+  bursar run render.toml           run the jobs of a file, as many at once as fit
+  bursar run --ram 4GB -- make -j4   run one command, when 4 GB are free
+  bursar run --resume              go on with a run that was interrupted
   bursar check render.toml         is the file right? what would run, and in which order?
   bursar ps                        what is running now
   bursar why image[8]              what a job waits for, who holds it, when it may start
   bursar logs -f compose           what a job prints, as it prints it
   bursar pause r-7f3a              freeze a run and give back its CPUs; `bursar resume r-7f3a` goes on
   bursar report latest             the newest run as one HTML file
+  bursar demo                      watch tasks spread, park, fail and hurry
 
 A run is named by its id (r-7f3a), the beginning of its id, or `latest`. A job is named as in the file (compose, image[8]);
 without a run, it is one of a run that goes on. Runs are kept in $BURSAR_STATE_DIR, else $XDG_STATE_HOME/bursar, else

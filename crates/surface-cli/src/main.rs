@@ -8,6 +8,7 @@ mod control;
 mod demo;
 mod exit;
 mod help;
+mod run;
 mod stop;
 mod view;
 
@@ -31,6 +32,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Options>),
     /// Show what goes on: live runs and their jobs
     #[command(after_help = help::PS)]
     Ps(list::Ps),
@@ -78,13 +80,17 @@ enum Command {
 const INTERRUPTED: u8 = Exit::Interrupted as u8;
 
 fn main() -> ExitCode {
+    // A keeper is started once for many commands, and before anything else: it has no arguments to parse.
+    if std::env::args_os().nth(1).is_some_and(|word| word == "keep") {
+        mech_process::keeper::main();
+    }
     let cli = Cli::parse();
     if cli.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
         console::set_colors_enabled(false);
         console::set_colors_enabled_stderr(false);
     }
     match dispatch(&cli.command) {
-        Ok(exit) => exit.into(),
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("bursar: {failure}");
             failure.exit.into()
@@ -92,8 +98,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(command: &Command) -> Result<Exit, Failure> {
-    match command {
+fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
+    let exit = match command {
+        Command::Run(options) => return run(options),
         Command::Ps(options) => list::ps(options),
         Command::Why(options) => why::run(options),
         Command::Pause(whom) => steer::pause(whom),
@@ -112,6 +119,22 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
             Ok(()) => Ok(Exit::Well),
             Err(error) => Err(Failure::broken(error.to_string())),
         },
+    };
+    exit.map(ExitCode::from)
+}
+
+/// Its code may be that of a command, so it is any number.
+fn run(options: &run::Options) -> Result<ExitCode, Failure> {
+    match run::run(options) {
+        Ok(code) => Ok(ExitCode::from(code)),
+        Err(failure) if failure.is_drawn => {
+            eprint!("{}", failure.message);
+            Ok(ExitCode::from(failure.code as u8))
+        }
+        Err(failure) => {
+            eprintln!("bursar: {}", failure.message);
+            Ok(ExitCode::from(failure.code as u8))
+        }
     }
 }
 

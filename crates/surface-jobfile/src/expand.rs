@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use crate::fields::{Spot, Values};
 use crate::foreach::{self, Around, Instances};
 use crate::limits::Limits;
-use crate::plan::{Action, Job, OnCrash, OverRam};
+use crate::plan::{Action, Job};
 use crate::problem::Span;
 use crate::read::{Draft, Drafts, Line, Settings};
 use crate::template::Template;
@@ -48,12 +48,9 @@ pub(crate) fn expand<'t>(
             };
             text_left = left;
             let settings = draft.own.clone().over(&drafts.shared);
-            match jobs(draft, &settings, &instances, limits, text_left, values) {
-                Some((jobs, left)) => {
-                    all.jobs.extend(jobs);
-                    text_left = left;
-                }
-                None => {}
+            if let Some((jobs, left)) = jobs(draft, &settings, &instances, limits, text_left, values) {
+                all.jobs.extend(jobs);
+                text_left = left;
             }
             keys = instances.axes.into_iter().map(|axis| axis.key).collect();
         }
@@ -168,7 +165,7 @@ fn harmless(
     for (index, (axis, value)) in instances.axes.iter().zip(filling).enumerate() {
         let used = line.uses(index) || line.uses_job();
         let safe = |c: char| c.is_alphanumeric() || " _-.,:+@%=/".contains(c);
-        if axis.from_disk && used && !(value.chars().all(safe) && !value.starts_with('-')) {
+        if axis.from_disk && used && (value.starts_with('-') || !value.chars().all(safe)) {
             let key = &axis.key;
             let message =
                 format!("file `{}` has characters in its name that a shell acts on", clip(value).escape_debug());
@@ -212,14 +209,14 @@ fn job(
         timeout_ms: settings.timeout_ms,
         grace_ms: settings.grace_ms,
         ram_limit_mb: settings.ram_limit_mb,
-        over_ram: settings.over_ram.unwrap_or(OverRam::default()),
+        over_ram: settings.over_ram.unwrap_or_default(),
         pin: settings.pin.clone().unwrap_or_default(),
         nice: settings.nice,
         env: settings.env.iter().map(|(name, _)| name.clone()).zip(list(&templates.env)).collect(),
         cwd: templates.cwd.as_ref().map(|cwd| PathBuf::from(fill(cwd))),
         inputs: list(&templates.inputs),
         outputs: list(&templates.outputs),
-        on_crash: settings.on_crash.unwrap_or(OnCrash::default()),
+        on_crash: settings.on_crash.unwrap_or_default(),
         name,
     }
 }

@@ -118,7 +118,13 @@ impl<'t> Values<'t> {
 
     pub(crate) fn texts<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<Vec<Spot<&'n str>>> {
         let Value::List(items) = &node.value else {
-            self.wrong_type(field, node);
+            if let Value::Text(_) = node.value {
+                let (name, written) = (field.name, self.written(&node.at));
+                let message = format!("`{name}` takes {}, not the text {written}", field.takes);
+                self.report.add(&node.at, message, format!("write `{name} = [{written}]`"));
+            } else {
+                self.wrong_type(field, node);
+            }
             return None;
         };
         let mut texts = Vec::with_capacity(items.len());
@@ -129,9 +135,17 @@ impl<'t> Values<'t> {
     }
 
     pub(crate) fn whole(&mut self, field: &Field<'_>, node: &Node<'t>, least: i64, most: i64) -> Option<i64> {
-        let Value::Whole(number) = node.value else {
-            self.wrong_type(field, node);
-            return None;
+        let number = match &node.value {
+            Value::Whole(number) => *number,
+            Value::Text(text) if text.trim().parse::<i64>().is_ok() => {
+                let message = format!("`{}` takes {}, and this is a text", field.name, field.takes);
+                self.report.add(&node.at, message, format!("write `{} = {}`, without quotes", field.name, text.trim()));
+                return None;
+            }
+            _ => {
+                self.wrong_type(field, node);
+                return None;
+            }
         };
         match i64::try_from(number) {
             Ok(number) if (least..=most).contains(&number) => Some(number),

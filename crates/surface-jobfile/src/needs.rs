@@ -127,7 +127,10 @@ fn one(
     if elements.len() != wanted {
         let message = match wanted {
             0 => format!("`{}` names an instance, but job `{group}` has no `foreach`", clip(need.value)),
-            _ => format!("`{}` has {} values, but job `{group}` has {wanted}", clip(need.value), elements.len()),
+            _ => {
+                let (need, count) = (clip(need.value), elements.len());
+                format!("the values in `{need}` are {count}, and those of job `{group}` are {wanted}")
+            }
         };
         let help = match wanted {
             0 => format!("write `{group}`"),

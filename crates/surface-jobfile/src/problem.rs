@@ -87,13 +87,43 @@ struct Excerpt {
 impl SourceCode for Excerpt {
     fn read_span<'a>(
         &'a self,
-        _: &SourceSpan,
-        _: usize,
-        _: usize,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        let span = SourceSpan::from((0, self.text.len()));
-        let text = self.text.as_bytes();
-        Ok(Box::new(MietteSpanContents::new_named(self.file.clone(), text, span, self.line, self.column, 1)))
+        // Without lines around it is asked for the place of a label, else for what to show.
+        let from = if lines_before + lines_after == 0 { span.offset() } else { 0 };
+        let before = self.text.get(..from).ok_or(MietteError::OutOfBounds)?;
+        let column = self.column + before.chars().count();
+        let text = &self.text.as_bytes()[from..];
+        let span = SourceSpan::from((from, text.len()));
+        Ok(Box::new(MietteSpanContents::new_named(self.file.clone(), text, span, self.line, column, 1)))
+    }
+}
+
+/// A problem without its place and its help, which miette shows apart.
+#[derive(Debug)]
+struct Told<'a>(&'a Problem);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Told<'_> {}
+
+impl Diagnostic for Told<'_> {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.0.help()
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.0.source_code()
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.0.labels()
     }
 }
 
@@ -141,7 +171,7 @@ impl Problems {
                 text.push_str(&format!("{}:\n", problem.file));
             }
             // Writing into a string does not fail; should miette, the plain line says the same.
-            if handler.render_report(&mut text, problem).is_err() {
+            if handler.render_report(&mut text, &Told(problem)).is_err() {
                 text.push_str(&format!("{problem}\n"));
             }
         }

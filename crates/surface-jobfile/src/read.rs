@@ -176,7 +176,7 @@ fn unknown_top(entry: &Entry<'_>, values: &mut Values<'_>) {
     } else if matches!(entry.node.value, Value::Table(_)) {
         format!("a job is written `[job.{name}]`; the parts are name, [resources], [defaults], [env] and [job.NAME]")
     } else if field(&entry.key).is_some() {
-        format!("write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`")
+        "write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`".to_owned()
     } else {
         "the parts are name, [resources], [defaults], [env] and [job.NAME]".to_owned()
     };
@@ -264,10 +264,13 @@ fn draft<'n, 't>(
     let name = entry.key.as_ref();
     if !fit_name(name) {
         bad_name(entry, "job", values);
-    } else if name.len() > limits.name_bytes {
+        return None;
+    }
+    if name.len() > limits.name_bytes {
         let (name, length, most) = (units::clip(name), name.len(), limits.name_bytes);
         let message = format!("the name `{name}` has {length} bytes, and the most is {most}");
         values.report.add(&entry.at, message, "write a shorter one");
+        return None;
     }
     let Value::Table(table) = &entry.node.value else {
         let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));

@@ -10,6 +10,8 @@ const WORD_CHARS: usize = 64;
 
 /// The candidate nearest to `word`, if a typing error could lie between them.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let ends = |word: &str| [word.chars().next(), word.chars().next_back()].map(|c| c.map(|c| c.to_ascii_lowercase()));
+    let [first, last] = ends(word);
     let word = letters(word)?;
     let close = match word.len() {
         0 => return None,
@@ -19,6 +21,11 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     };
     let mut best = None;
     for candidate in candidates {
+        // Of a hundred thousand candidates most are told apart by this. Few typing errors hit both ends.
+        let [start, end] = ends(candidate);
+        if start != first && end != last {
+            continue;
+        }
         let Some(other) = letters(candidate) else { continue };
         if word.len().abs_diff(other.len()) > close {
             continue;

@@ -4,10 +4,10 @@ use super::lexer::lines;
 use super::{File, Problem};
 
 /// Mechanism and the C door: memory and foreign calls are their business.
-const MAY_BE_UNSAFE: &[&str] = &["mech-fiber", "mech-sync", "surface-capi", "sched-tasks"];
+const MAY_BE_UNSAFE: &[&str] = &["mech-fiber", "mech-sync", "mech-process", "surface-capi", "sched-tasks"];
 
 /// Crates that may be unsafe, but in one folder only: a file for each invariant, and no other file is read for it.
-const IN_ONE_FOLDER: &[(&str, &str)] = &[("sched-tasks", "src/raw/")];
+const IN_ONE_FOLDER: &[(&str, &str)] = &[("sched-tasks", "src/raw/"), ("mech-process", "src/raw/")];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 

@@ -25,8 +25,8 @@ use loom::{
     thread,
 };
 use mech_sync::{
-    Awake, Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal, Stealer,
-    Stock, TIMEOUT, Ticket, Vigil, Wake,
+    Agenda, Awake, Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal,
+    Stealer, Stock, TIMEOUT, Ticket, Vigil, Wake,
 };
 
 /// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
@@ -135,3 +135,5 @@ mod ring;
 mod stock;
 
 mod vigil;
+
+mod agenda;

@@ -21,6 +21,9 @@ use crate::aging::{Aging, Rank, Time};
 /// Above this many lanes in use, the tree is built.
 const FEW: usize = 24;
 
+/// How many lanes are found without a look at the table.
+const RECENT: usize = 8;
+
 /// A job's place in a lane.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
@@ -49,20 +52,40 @@ pub(super) struct Lanes {
     active: Vec<u32>,
     /// Their heads, once there are many.
     phases: Option<Phases>,
+    /// Entries that are not husks.
+    live: usize,
+    /// Lanes that were asked for lately.
+    recent: [Option<((i32, u32), u32)>; RECENT],
 }
 
 impl Lanes {
     pub(super) fn new(aging: Aging) -> Self {
-        Self { aging, lanes: Vec::new(), by_key: HashMap::new(), active: Vec::new(), phases: None }
+        Self {
+            aging,
+            lanes: Vec::new(),
+            by_key: HashMap::new(),
+            active: Vec::new(),
+            phases: None,
+            live: 0,
+            recent: [None; RECENT],
+        }
     }
 
     /// The lane of jobs with this base priority and demand.
     pub(super) fn lane(&mut self, priority: i32, demand: u32) -> u32 {
-        *self.by_key.entry((priority, demand)).or_insert_with(|| {
+        let recent = &mut self.recent[priority.unsigned_abs() as usize % RECENT];
+        if let Some((like, lane)) = *recent
+            && like == (priority, demand)
+        {
+            return lane;
+        }
+        let lane = *self.by_key.entry((priority, demand)).or_insert_with(|| {
             let lane = Lane { priority, demand, queue: VecDeque::new(), husks: 0, place: None };
             self.lanes.push(lane);
             u32::try_from(self.lanes.len() - 1).expect("fewer lanes than jobs")
-        })
+        });
+        *recent = Some(((priority, demand), lane));
+        lane
     }
 
     pub(super) fn get(&self, lane: u32) -> &Lane {
@@ -91,6 +114,7 @@ impl Lanes {
         let queue = &mut self.lanes[lane as usize].queue;
         let mut at = queue.len();
         queue.push_back(entry);
+        self.live += 1;
         while at > 0 && (queue[at - 1].ready_since, queue[at - 1].id) > (entry.ready_since, entry.id) {
             queue.swap(at - 1, at);
             at -= 1;
@@ -100,10 +124,29 @@ impl Lanes {
         }
     }
 
+    /// A job comes back to where it stood: before those that became ready after it.
+    pub(super) fn push_front(&mut self, lane: u32, entry: Entry) {
+        let queue = &mut self.lanes[lane as usize].queue;
+        queue.push_front(entry);
+        let mut at = 0;
+        while at + 1 < queue.len() && (queue[at + 1].ready_since, queue[at + 1].id) < (entry.ready_since, entry.id) {
+            queue.swap(at, at + 1);
+            at += 1;
+        }
+        self.live += 1;
+        self.head_changed(lane);
+    }
+
+    /// How many jobs stand in line.
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
     /// The job of this entry left its lane without being chosen. Its stamp has changed already.
     pub(super) fn leave(&mut self, lane: u32, stamp_of: impl Fn(u32) -> u32) {
         let this = &mut self.lanes[lane as usize];
         this.husks += 1;
+        self.live -= 1;
         let is_husk = |entry: &Entry| stamp_of(entry.id) != entry.stamp;
         if this.husks * 2 > this.queue.len() {
             this.queue.retain(|entry| !is_husk(entry));
@@ -129,6 +172,7 @@ impl Lanes {
         let this = &mut self.lanes[lane as usize];
         let entry = this.queue.pop_front().expect("only lanes with jobs are asked");
         debug_assert_eq!(entry.stamp, stamp_of(entry.id), "a head is never a husk");
+        self.live -= 1;
         if this.husks > 0 {
             self.drop_husks(lane, stamp_of);
         } else {
@@ -142,6 +186,7 @@ impl Lanes {
         let this = &mut self.lanes[lane as usize];
         let at = this.queue.iter().position(|entry| entry.id == id && entry.stamp == stamp_of(id));
         this.queue.remove(at.expect("a ready job stands in its lane"));
+        self.live -= 1;
         if at == Some(0) {
             self.drop_husks(lane, stamp_of);
         }

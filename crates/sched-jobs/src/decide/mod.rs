@@ -9,6 +9,7 @@
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
+mod chain;
 mod control;
 mod explain;
 mod formula;
@@ -39,6 +40,17 @@ use crate::demand::Limits;
 use crate::error::Cause;
 use crate::event::{Event, What};
 use crate::state::{Move, State};
+
+/// The names of all jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct JobNames<'a>(&'a Names);
+
+impl<'a> JobNames<'a> {
+    /// The name of a job.
+    pub fn name(self, job: JobId) -> &'a str {
+        self.0.get(job.0)
+    }
+}
 
 /// What a driver must do about a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +143,8 @@ pub(crate) struct Core {
     effects: Vec<Effect>,
     events: Option<Vec<Event>>,
     woken: Vec<u32>,
+    joined: u64,
+    last_demand: Option<submit::LastDemand>,
 }
 
 impl Core {
@@ -153,6 +167,8 @@ impl Core {
             effects: Vec::new(),
             events: None,
             woken: Vec::new(),
+            joined: 0,
+            last_demand: None,
             rules,
         }
     }
@@ -209,9 +225,9 @@ impl Core {
         node.state == State::Paused && node.paused_from == State::Running
     }
 
-    /// Whether any job stands in line.
-    pub(crate) fn has_ready(&self) -> bool {
-        self.counts[State::Ready as usize] > 0
+    /// Rises whenever a job joins a lane.
+    pub(crate) fn joined(&self) -> u64 {
+        self.joined
     }
 
     pub(crate) fn needs_of(&self, id: u32) -> impl Iterator<Item = u32> {
@@ -257,9 +273,9 @@ impl Core {
         self.events.as_mut().filter(|events| !events.is_empty())
     }
 
-    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, &str)) {
+    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobNames<'_>)) {
         for event in self.events.iter().flatten() {
-            tell(event, self.names.get(event.job.0));
+            tell(event, JobNames(&self.names));
         }
     }
 
@@ -300,6 +316,7 @@ impl Core {
     }
 
     fn join_lane(&mut self, now: Time, id: u32) {
+        self.joined += 1;
         let node = &mut self.nodes[id as usize];
         node.ready_since = now;
         self.lanes.push(node.lane, Entry { ready_since: now, id, stamp: node.stamp });
@@ -357,6 +374,7 @@ impl Core {
         self.holding.push(id);
     }
 
+    #[inline]
     fn begin(&mut self, now: Time, id: u32) {
         self.step(id, Move::Chosen);
         let node = &mut self.nodes[id as usize];

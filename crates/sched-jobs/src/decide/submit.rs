@@ -1,15 +1,14 @@
 //! Taking jobs in: all of a batch, or none and no trace.
 
 use core::ops::Range;
-use core::time::Duration;
 
 use super::graph::{EXTRA, Edge, LOCAL, NONE, Node, find_cycle};
-use super::{Core, Extra, Retry};
+use super::{Core, Extra};
 use crate::aging::Time;
 use crate::demand::Demand;
 use crate::error::SubmitError;
 use crate::event::What;
-use crate::job::Needed;
+use crate::job::{Needed, Rare};
 use crate::state::State;
 
 const LONGEST_NAME: usize = 4096;
@@ -19,33 +18,42 @@ const LONGEST_NAME: usize = 4096;
 pub(crate) struct NewJob<'a> {
     pub(crate) name: &'a str,
     pub(crate) needs: &'a [Needed],
-    pub(crate) demand: &'a Demand,
+    pub(crate) cpu_slots: u32,
+    pub(crate) ram_mb: u64,
+    pub(crate) vram_mb: u64,
     pub(crate) priority: i32,
     /// Whether it runs on a worker of this process.
     pub(crate) local: bool,
-    pub(crate) retry: Retry,
-    pub(crate) expected: Option<Duration>,
-    /// It succeeded in an earlier life of the run.
-    pub(crate) done: bool,
-    /// Attempts made in an earlier life of the run.
-    pub(crate) attempts: u32,
+    pub(crate) rare: Option<&'a Rare>,
 }
 
+/// The demand of the job that was taken last, and its number: most jobs are like the one before.
+pub(super) type LastDemand = ((u32, u64, u64, bool), u32);
+
 impl Core {
-    /// Takes a batch of jobs, which may need each other in any order.
+    /// Takes a batch of jobs, which may need each other in any order. They take part when they are admitted.
     pub(crate) fn submit<'a>(
         &mut self,
-        now: Time,
         jobs: impl Iterator<Item = NewJob<'a>> + Clone,
     ) -> Result<Range<u32>, SubmitError> {
         let (first, first_edge) = (self.nodes.len(), self.edges.len());
+        let expected = jobs.size_hint().0;
+        if expected > 16 {
+            self.nodes.reserve(expected);
+            self.names.reserve(expected);
+        }
         let result = self.add(first, jobs);
         if let Err(error) = result {
             self.undo(first, first_edge);
             return Err(error);
         }
-        for id in first..self.nodes.len() {
-            let (state, id) = (self.nodes[id].state, id as u32);
+        Ok(first as u32..self.nodes.len() as u32)
+    }
+
+    /// Lets jobs that were taken take part. In stretches, so that news of them can be told in between.
+    pub(crate) fn admit(&mut self, now: Time, jobs: Range<u32>) {
+        for id in jobs {
+            let state = self.nodes[id as usize].state;
             self.counts[state as usize] += 1;
             self.tell(now, id, What::Submitted);
             if state == State::Succeeded {
@@ -54,7 +62,6 @@ impl Core {
                 self.make_ready(now, id);
             }
         }
-        Ok(first as u32..self.nodes.len() as u32)
     }
 
     fn add<'a>(&mut self, first: usize, jobs: impl Iterator<Item = NewJob<'a>> + Clone) -> Result<(), SubmitError> {
@@ -100,14 +107,16 @@ impl Core {
                 self.edges.push(Edge { need, dependent: id, next });
             }
             let mut flags = if job.local { LOCAL } else { 0 };
-            if job.retry.times > 0 || job.expected.is_some() || job.attempts > 0 {
-                let Retry { times, backoff, longest } = job.retry;
-                let retry = Retry { times, backoff, longest };
-                let extra = Extra { retry, expected: job.expected, cause: None, spent: 0 };
+            let (mut attempt, mut state) = (0, State::Queued);
+            if let Some(rare) = job.rare {
+                let extra = Extra { retry: rare.retry, expected: rare.expected, cause: None, spent: rare.attempts };
                 self.extras.insert(id, extra);
                 flags |= EXTRA;
+                attempt = rare.attempts;
+                if rare.done {
+                    state = State::Succeeded;
+                }
             }
-            let state = if job.done { State::Succeeded } else { State::Queued };
             self.nodes.push(Node {
                 ready_since: 0,
                 started: 0,
@@ -117,7 +126,7 @@ impl Core {
                 unmet,
                 lane,
                 stamp: 0,
-                attempt: job.attempts,
+                attempt,
                 place: NONE,
                 state,
                 paused_from: State::Queued,
@@ -168,13 +177,27 @@ impl Core {
 
     /// The lane of such jobs; refuses what can never fit.
     fn lane_for(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
-        let need =
-            self.room.need(job.demand, u64::from(job.local)).map_err(|resource| SubmitError::UnknownResource {
-                job: job.name.to_owned(),
-                resource,
-                known: self.room.named().map(|(name, _)| name.to_string()).collect(),
-            })?;
-        let id = match self.need_ids.get(&need) {
+        let like = (job.cpu_slots, job.ram_mb, job.vram_mb, job.local);
+        let is_plain = job.rare.is_none_or(|rare| rare.named.is_empty());
+        let demand = match &self.last_demand {
+            Some((last, demand)) if is_plain && *last == like => *demand,
+            _ => self.demand_of(job)?,
+        };
+        if is_plain {
+            self.last_demand = Some((like, demand));
+        }
+        Ok(self.lanes.lane(job.priority, demand))
+    }
+
+    fn demand_of(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
+        let named = job.rare.map_or_else(Vec::new, |rare| rare.named.clone());
+        let demand = Demand { cpu_slots: job.cpu_slots, ram_mb: job.ram_mb, vram_mb: job.vram_mb, named };
+        let need = self.room.need(&demand, u64::from(job.local)).map_err(|resource| SubmitError::UnknownResource {
+            job: job.name.to_owned(),
+            resource,
+            known: self.room.named().map(|(name, _)| name.to_string()).collect(),
+        })?;
+        Ok(match self.need_ids.get(&need) {
             Some(id) => *id,
             None => {
                 let never = |resource: &str, wanted, hard_limit| SubmitError::NeverFits {
@@ -183,7 +206,7 @@ impl Core {
                     wanted,
                     hard_limit,
                 };
-                let (wanted, limit) = (u64::from(job.demand.cpu_slots), self.room.cpu_limit());
+                let (wanted, limit) = (u64::from(job.cpu_slots), self.room.cpu_limit());
                 if wanted > limit {
                     return Err(never("CPU slots", wanted, limit));
                 }
@@ -198,8 +221,7 @@ impl Core {
                 self.need_ids.insert(need, id);
                 id
             }
-        };
-        Ok(self.lanes.lane(job.priority, id))
+        })
     }
 
     /// Takes back everything from that job and that edge on.

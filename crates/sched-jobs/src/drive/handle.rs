@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 
+use super::chain::CHAIN_NS;
 use super::{Events, Neighbours, Observer, Shared};
 use crate::config::{Config, Scheduler};
 use crate::decide::{Rules, Scope, Usage};
@@ -11,6 +12,9 @@ use crate::error::{Cause, ControlError, SubmitError};
 use crate::job::{Job, JobId, Needed, Work};
 use crate::state::State;
 use crate::why::Why;
+
+/// How many jobs of a batch are admitted before their news is told: what is told need not be kept.
+const STRETCH: u32 = 1024;
 
 /// A scheduler for a graph of jobs.
 ///
@@ -108,8 +112,8 @@ impl Builder {
         self
     }
 
-    /// Is told every event and the name of its job, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
-    pub fn observe(mut self, observer: impl FnMut(&crate::Event, &str) + Send + 'static) -> Self {
+    /// Is told every event, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
+    pub fn observe(mut self, observer: impl FnMut(&crate::Event, crate::JobNames<'_>) + Send + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
@@ -225,9 +229,7 @@ impl Jobs {
     /// # Errors
     /// If it cannot be taken. Then it left no trace.
     pub fn submit(&self, job: Job) -> Result<JobId, SubmitError> {
-        let mut job = Some(job);
-        let slot = core::slice::from_mut(&mut job);
-        self.take(slot).map(|range| JobId(range.start))
+        self.take([job]).map(|range| JobId(range.start))
     }
 
     /// Takes a workflow: all jobs, or none. They may need each other in any order, by name.
@@ -235,24 +237,29 @@ impl Jobs {
     /// # Errors
     /// If one cannot be taken, or they need each other in a circle. Then none left a trace.
     pub fn submit_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<JobId>, SubmitError> {
-        let mut jobs: Vec<Option<Job>> = jobs.into_iter().map(Some).collect();
-        self.take(&mut jobs).map(|range| range.map(JobId).collect())
+        let jobs: Vec<Job> = jobs.into_iter().collect();
+        self.take(jobs).map(|range| range.map(JobId).collect())
     }
 
-    fn take(&self, jobs: &mut [Option<Job>]) -> Result<core::ops::Range<u32>, SubmitError> {
-        for job in jobs.iter().flatten() {
-            if matches!(job.work, Work::Once(_)) && job.retry.times > 0 {
-                return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retry.times });
+    fn take(&self, jobs: impl AsRef<[Job]> + IntoIterator<Item = Job>) -> Result<core::ops::Range<u32>, SubmitError> {
+        for job in jobs.as_ref() {
+            if matches!(job.work, Work::Once(_)) && job.retries_asked() > 0 {
+                return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retries_asked() });
             }
         }
-        self.shared().section(|inner, now| {
+        self.shared().section_with(CHAIN_NS, |inner, now| {
             if inner.is_closing {
                 return Err(SubmitError::ShuttingDown);
             }
-            let range = inner.core.submit(now, jobs.iter().flatten().map(Job::as_new))?;
-            for job in jobs.iter_mut().filter_map(Option::take) {
+            let range = inner.core.submit(jobs.as_ref().iter().map(Job::as_new))?;
+            inner.works.reserve(range.len());
+            for job in jobs {
                 inner.only_closures &= !matches!(job.work, Work::Remote(_));
                 inner.works.push(job.work);
+            }
+            for start in range.clone().step_by(STRETCH as usize) {
+                inner.core.admit(now, start..range.end.min(start.saturating_add(STRETCH)));
+                inner.tell_news();
             }
             Ok(range)
         })
@@ -289,13 +296,13 @@ impl Jobs {
         }
         let shared = self.shared();
         let mut inner = shared.lock();
-        inner.waiting += 1;
+        inner.wait_curiously();
         while asked.iter().any(|&id| {
             inner.core.state(id) == State::Running && inner.core.is_pausing(id) && !inner.core.is_canceling(id)
         }) {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        inner.waiting -= 1;
+        inner.stop_waiting();
         for &id in &asked {
             if let Some(Cause::PauseTimeout { waited }) = inner.core.cause(id) {
                 return Err(ControlError::PauseTimeout { job: inner.core.name(id).to_owned(), waited: *waited });
@@ -348,11 +355,11 @@ impl Jobs {
             Scope::Subtree(id) => inner.core.subtree(id),
             Scope::Run => (0..inner.core.len() as u32).collect(),
         };
-        inner.waiting += 1;
+        inner.wait_curiously();
         while !members.iter().all(|id| inner.core.state(*id).is_terminal()) {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        inner.waiting -= 1;
+        inner.stop_waiting();
         Ok(())
     }
 
@@ -373,9 +380,11 @@ impl Jobs {
     /// # Errors
     /// If the job is unknown.
     pub fn why(&self, job: impl Into<Needed>) -> Result<Why, ControlError> {
-        let inner = self.shared().lock();
-        let id = Self::find(&inner, &job.into())?;
-        Ok(inner.core.why(self.shared().now(), id, inner.progress_of(id)))
+        let job = job.into();
+        self.shared().section(|inner, now| {
+            let id = Self::find(inner, &job)?;
+            Ok(inner.core.why(now, id, inner.progress_of(id)))
+        })
     }
 
     /// What is known about a job.
@@ -383,25 +392,23 @@ impl Jobs {
     /// # Errors
     /// If the job is unknown.
     pub fn status(&self, job: impl Into<Needed>) -> Result<JobStatus, ControlError> {
-        let inner = self.shared().lock();
-        let id = Self::find(&inner, &job.into())?;
-        Ok(inner.status(id))
+        let job = job.into();
+        self.shared().section(|inner, _| Ok(inner.status(Self::find(inner, &job)?)))
     }
 
     /// What is known about every job, in the order of submission.
     pub fn statuses(&self) -> Vec<JobStatus> {
-        let inner = self.shared().lock();
-        (0..inner.core.len() as u32).map(|id| inner.status(id)).collect()
+        self.shared().section(|inner, _| (0..inner.core.len() as u32).map(|id| inner.status(id)).collect())
     }
 
     /// How many jobs there are in each state.
     pub fn counts(&self) -> Vec<(State, usize)> {
-        State::ALL.into_iter().zip(self.shared().lock().core.counts()).collect()
+        State::ALL.into_iter().zip(self.shared().section(|inner, _| inner.core.counts())).collect()
     }
 
     /// What running and paused jobs use now.
     pub fn usage(&self) -> Usage {
-        self.shared().lock().core.usage()
+        self.shared().section(|inner, _| inner.core.usage())
     }
 
     /// Looks again who may start: others have given something back.
@@ -432,7 +439,7 @@ impl Jobs {
         while inner.core.open() > 0 {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        inner.waiting -= 1;
+        inner.stop_waiting();
         inner.summary()
     }
 
@@ -443,12 +450,23 @@ impl Jobs {
         inner.waiting += 1;
         let open = |inner: &mut super::Inner| inner.core.open() > 0;
         inner = shared.news.wait_timeout_while(inner, time, open).unwrap_or_else(PoisonError::into_inner).0;
-        inner.waiting -= 1;
+        inner.stop_waiting();
         (inner.core.open() == 0).then(|| inner.summary())
     }
 }
 
 impl super::Inner {
+    /// Somebody waits for more than the end of all jobs: every change is announced until nobody waits any more.
+    fn wait_curiously(&mut self) {
+        self.waiting += 1;
+        self.is_curious = true;
+    }
+
+    fn stop_waiting(&mut self) {
+        self.waiting -= 1;
+        self.is_curious &= self.waiting > 0;
+    }
+
     fn progress_of(&self, id: u32) -> Option<f32> {
         if !self.core.is_local(id) {
             return self.progress.get(&id).copied();
@@ -496,7 +514,7 @@ impl Drop for Owner {
         self.shared.work.notify_all();
         self.shared.alarm.notify_all();
         let mut inner = self.shared.lock();
-        inner.waiting += 1;
+        inner.wait_curiously();
         while inner.core.open() > 0 || inner.threads > 0 {
             self.shared.work.notify_all();
             inner = self.shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@
 //! Everything that can let a job start goes through [`Shared::section`], which at its end picks what others carry out, and
 //! rings a worker if something is left and one sleeps. A worker that takes a job and leaves another in line rings the next.
 
+mod chain;
 mod clock;
 mod ctx;
 mod feed;
@@ -18,8 +19,9 @@ mod handle;
 mod pool;
 mod remote;
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Instant;
 
 use core::any::Any;
@@ -29,11 +31,12 @@ pub use self::ctx::{Ctx, InputError};
 pub use self::feed::Events;
 pub use self::handle::{Builder, JobStatus, Jobs, RunFailed, Summary, Target};
 
+use self::chain::Chain;
 use self::feed::Feed;
 use self::pool::Post;
 use crate::JobId;
 use crate::aging::Time;
-use crate::decide::{Core, Effect, Others, Rules, Usage};
+use crate::decide::{Core, Effect, JobNames, Others, Rules, Usage};
 use crate::event::Event;
 use crate::executor::{Executor, Order, Reporter, Ticket};
 use crate::job::Work;
@@ -46,7 +49,7 @@ pub trait Neighbours: Send {
 }
 
 /// Is told every event, in order, under the scheduler's lock: quick, and without calling back.
-pub type Observer = Box<dyn FnMut(&Event, &str) + Send>;
+pub type Observer = Box<dyn FnMut(&Event, JobNames<'_>) + Send>;
 
 /// The scheduler, as its threads share it.
 pub(crate) struct Shared {
@@ -57,6 +60,8 @@ pub(crate) struct Shared {
     news: Condvar,
     /// The clock's thread waits here.
     alarm: Condvar,
+    /// How often jobs have joined the line, for those who look without the lock.
+    joined: AtomicU64,
     epoch: Instant,
     me: Weak<Shared>,
 }
@@ -75,14 +80,20 @@ pub(crate) struct Inner {
     /// Closures that were picked by others than workers.
     assigned: VecDeque<u32>,
     posts: Vec<Arc<Post>>,
+    /// What the worker at each post has claimed.
+    chains: Vec<Chain>,
     free_posts: Vec<u32>,
     workers: usize,
     threads: usize,
     idle: usize,
+    /// Workers that look for work without the lock, for a moment.
+    searching: usize,
     /// Threads whose closure is paused.
     aside: usize,
     /// How many wait for news.
     waiting: usize,
+    /// Whether one of them waits for more than the end of all.
+    is_curious: bool,
     has_clock: bool,
     clock_set_to: Option<Time>,
     is_closing: bool,
@@ -115,12 +126,15 @@ impl Shared {
             neighbours,
             assigned: VecDeque::new(),
             posts: Vec::new(),
+            chains: Vec::new(),
             free_posts: Vec::new(),
             workers,
             threads: 0,
             idle: 0,
+            searching: 0,
             aside: 0,
             waiting: 0,
+            is_curious: false,
             has_clock: false,
             clock_set_to: None,
             is_closing: false,
@@ -131,6 +145,7 @@ impl Shared {
             work: Condvar::new(),
             news: Condvar::new(),
             alarm: Condvar::new(),
+            joined: AtomicU64::new(0),
             epoch: Instant::now(),
             me: me.clone(),
         })
@@ -141,16 +156,30 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Sections are short: looking for some microseconds is cheaper than a sleep and a wake.
+        for _ in 0..256 {
+            match self.inner.try_lock() {
+                Ok(inner) => return inner,
+                Err(TryLockError::Poisoned(error)) => return error.into_inner(),
+                Err(TryLockError::WouldBlock) => core::hint::spin_loop(),
+            }
+        }
         // Nothing of a user runs under the lock but the observer; if that panics, the scheduler is still whole.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes something, then lets everything start that can.
+    /// Changes something, then lets everything start that can. No job is claimed meanwhile, so what is seen is what is.
     fn section<R>(&self, change: impl FnOnce(&mut Inner, Time) -> R) -> R {
+        self.section_with(0, change)
+    }
+
+    /// As `section`, but leaves alone what was claimed less than `patience` ago.
+    fn section_with<R>(&self, patience: Time, change: impl FnOnce(&mut Inner, Time) -> R) -> R {
         let mut later = Vec::new();
         let result = {
             let mut inner = self.lock();
             let now = self.now();
+            inner.take_back(now, patience);
             let result = change(&mut inner, now);
             self.settle(&mut inner, now, &mut later);
             result
@@ -231,9 +260,9 @@ impl Shared {
 
     /// Wakes or makes a worker if there is something for one.
     fn ring(&self, inner: &mut Inner, later: &mut Vec<Later>) {
-        let wanted = if inner.only_closures { inner.core.has_ready() } else { !inner.assigned.is_empty() };
-        if !wanted {
-            return;
+        let wanted = if inner.only_closures { inner.core.in_line() > 0 } else { !inner.assigned.is_empty() };
+        if !wanted || inner.searching > 0 {
+            return; // who searches sees `joined` change
         }
         if inner.idle > 0 {
             self.work.notify_one();
@@ -243,19 +272,11 @@ impl Shared {
     }
 
     fn publish(&self, inner: &mut Inner, later: &mut Vec<Later>) {
-        let Inner { core, feed, observer, .. } = inner;
-        if core.news().is_some() {
-            if let Some(observer) = observer {
-                core.tell_all(|event, name| observer(event, name));
-            }
-            feed.take(core.news().expect("there is some"));
-            if observer.is_none() && !feed.has_listeners() {
-                core.watch(false);
-            }
-        }
-        if inner.waiting > 0 {
+        inner.tell_news();
+        if inner.waiting > 0 && (inner.is_curious || inner.core.open() == 0) {
             self.news.notify_all();
         }
+        self.joined.store(inner.core.joined(), Ordering::Release);
         let next = inner.core.next_alarm();
         if next.is_some_and(|next| inner.clock_set_to.is_none_or(|set| next < set)) {
             inner.clock_set_to = next;
@@ -279,6 +300,23 @@ impl Shared {
                 Later::Thread(post) => self.start_worker(post),
                 Later::Clock => self.start_clock(),
             }
+        }
+    }
+}
+
+impl Inner {
+    /// Tells everybody what happened.
+    fn tell_news(&mut self) {
+        let Inner { core, feed, observer, .. } = self;
+        if core.news().is_none() {
+            return;
+        }
+        if let Some(observer) = observer {
+            core.tell_all(|event, names| observer(event, names));
+        }
+        feed.take(core.news().expect("there is some"));
+        if observer.is_none() && !feed.has_listeners() {
+            core.watch(false);
         }
     }
 }

@@ -6,14 +6,22 @@
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::panic::catch_unwind;
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use mech_sync::Agenda;
+
+use super::chain::{CHAIN_NS, Chain, LONGEST};
 use super::ctx::Ctx;
 use super::{Inner, Shared};
+use crate::aging::Time;
 use crate::decide::{Effect, Ended};
 use crate::error::Cause;
 use crate::job::{Done, Failure, Work};
 use crate::state::State;
+
+/// How long a worker looks for work before it sleeps.
+const SEARCH: Duration = Duration::from_micros(50);
 
 pub(super) const PAUSE: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
@@ -29,6 +37,10 @@ pub(crate) struct Post {
     pub(super) wake: Condvar,
     /// Whether it may go on.
     pub(super) go_on: AtomicBool,
+    /// How far its worker is with what it claimed.
+    pub(super) agenda: Agenda,
+    /// What is to be done for each of those.
+    pub(super) works: Mutex<Vec<Work>>,
 }
 
 impl Post {
@@ -71,20 +83,18 @@ impl Inner {
             progress: AtomicU32::new((-1.0_f32).to_bits()),
             wake: Condvar::new(),
             go_on: AtomicBool::new(false),
+            agenda: Agenda::new(),
+            works: Mutex::new(Vec::new()),
         });
         match self.posts.get_mut(index as usize) {
             Some(place) => *place = post.clone(),
-            None => self.posts.push(post.clone()),
+            None => {
+                self.posts.push(post.clone());
+                self.chains.push(Chain::default());
+            }
         }
         post
     }
-}
-
-/// A closure that a worker runs.
-struct Current {
-    id: u32,
-    attempt: u32,
-    work: Work,
 }
 
 impl Shared {
@@ -102,72 +112,167 @@ impl Shared {
     }
 
     fn work(&self, post: &Post) {
-        let mut finished: Option<(u32, Work, Done)> = None;
+        let mut turn = Turn::default();
         let mut later = Vec::new();
         loop {
             let mut inner = self.lock();
-            let mut dropped = None; // captures of a user, which must not be dropped under the lock
-            if let Some((id, work, done)) = finished.take() {
-                dropped = inner.closure_ended(self.now(), id, work, done);
-            }
-            let current = loop {
+            let dropped = turn.last.take().and_then(|last| self.report(&mut inner, post, &turn, last));
+            let mut searched = false;
+            let found = loop {
                 if inner.is_surplus() {
                     inner.retire(post);
                     let now = self.now();
                     self.settle(&mut inner, now, &mut later);
                     self.news.notify_all();
-                    break None;
+                    break false;
                 }
-                if let Some(current) = self.next(&mut inner, post, &mut later) {
-                    break Some(current);
+                if self.next(&mut inner, post, &mut turn, &mut later) {
+                    break true;
                 }
-                if !later.is_empty() || dropped.is_some() {
+                if !later.is_empty() {
                     drop(inner);
                     self.perform(core::mem::take(&mut later));
-                    dropped = None;
                     inner = self.lock();
-                    continue;
+                } else if !searched {
+                    searched = true;
+                    inner = self.search(inner);
+                } else {
+                    inner.idle += 1;
+                    inner = self.work.wait(inner).unwrap_or_else(PoisonError::into_inner);
+                    inner.idle -= 1;
+                    searched = false;
                 }
-                inner.idle += 1;
-                inner = self.work.wait(inner).unwrap_or_else(PoisonError::into_inner);
-                inner.idle -= 1;
             };
             drop(inner);
-            self.perform(core::mem::take(&mut later));
-            drop(dropped);
-            let Some(mut current) = current else { return };
-            let ctx = Ctx { shared: self, post, id: current.id, attempt: current.attempt };
-            let done = run(&mut current.work, &ctx);
-            finished = Some((current.id, current.work, done));
+            if !later.is_empty() {
+                self.perform(core::mem::take(&mut later));
+            }
+            drop(dropped); // captures of a user, not under the lock
+            if !found {
+                return;
+            }
+            self.run_chain(post, &mut turn);
         }
     }
 
-    /// The next closure for this worker, if there is one.
-    fn next(&self, inner: &mut Inner, post: &Post, later: &mut Vec<super::Later>) -> Option<Current> {
+    /// Waits a moment for a job to join the line, without the lock: often one does, and a sleep and a wake cost more.
+    fn search<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        let seen = inner.core.joined();
+        inner.searching += 1;
+        drop(inner);
+        let start = Instant::now();
+        while self.joined.load(Ordering::Acquire) == seen && start.elapsed() < SEARCH {
+            for _ in 0..32 {
+                core::hint::spin_loop();
+            }
+        }
+        let mut inner = self.lock();
+        inner.searching -= 1;
+        let now = self.now();
+        inner.take_back(now, 0);
+        inner
+    }
+
+    /// Tells what became of a chain: all but the last that was begun succeeded. Returns what is to be dropped.
+    fn report(&self, inner: &mut Inner, post: &Post, turn: &Turn, last: (Work, Done)) -> Option<Work> {
+        let (now, index) = (self.now(), post.index as usize);
+        post.agenda.stop();
+        inner.put_back(index, now, turn.begun);
+        let chain = &mut inner.chains[index];
+        let id = chain.ids[chain.current];
+        chain.ids.clear();
+        inner.closure_ended(now, id, last.0, last.1)
+    }
+
+    /// Finds this worker something to run. `false` if there is nothing.
+    fn next(&self, inner: &mut Inner, post: &Post, turn: &mut Turn, later: &mut Vec<super::Later>) -> bool {
         let now = self.now();
         let picked = if inner.only_closures {
+            inner.take_back(now, CHAIN_NS);
             inner.core.pick(now)
         } else {
             self.pump(inner, now, later);
             inner.assigned.pop_front()
         };
         self.hand_out(inner, later);
-        let current = picked.map(|id| {
+        if let Some(id) = picked {
+            turn.began = now;
+            self.begin_chain(inner, post, turn, id);
             self.ring(inner, later);
-            post.clear();
-            inner.core.set_place(id, post.index);
-            if inner.core.is_canceling(id) {
-                post.ask(Effect::Cancel(id)); // asked between the choice and now
-            }
-            if inner.core.is_pausing(id) {
-                post.ask(Effect::Pause(id));
-            }
-            let work = core::mem::replace(&mut inner.works[id as usize], Work::Nothing);
-            Current { id, attempt: inner.core.attempt(id), work }
-        });
+        }
         self.publish(inner, later);
-        current
+        picked.is_some()
     }
+
+    fn begin_chain(&self, inner: &mut Inner, post: &Post, turn: &mut Turn, id: u32) {
+        post.clear();
+        inner.core.set_place(id, post.index);
+        if inner.core.is_canceling(id) {
+            post.ask(Effect::Cancel(id)); // asked between the choice and now
+        }
+        if inner.core.is_pausing(id) {
+            post.ask(Effect::Pause(id));
+        }
+        let chain = &mut inner.chains[post.index as usize];
+        *chain = Chain { ids: core::mem::take(&mut chain.ids), current: 0, since: turn.began };
+        chain.ids.push(id);
+        let fair_share = inner.core.in_line() / (2 * inner.workers);
+        let most = turn.length.min(fair_share);
+        if inner.only_closures && most > 0 {
+            inner.core.claim(turn.began, id, most, &mut chain.ids);
+        }
+        turn.jobs.clear();
+        let mut works = post.works.lock().unwrap_or_else(PoisonError::into_inner);
+        works.clear();
+        for (at, &id) in chain.ids.iter().enumerate() {
+            let attempt = inner.core.attempt(id) + u32::from(at > 0);
+            turn.jobs.push((id, attempt));
+            works.push(core::mem::replace(&mut inner.works[id as usize], Work::Nothing));
+        }
+        turn.joined = inner.core.joined();
+        post.agenda.begin(chain.ids.len());
+    }
+
+    /// Runs what was claimed, as long as nothing but success happens.
+    fn run_chain(&self, post: &Post, turn: &mut Turn) {
+        turn.begun = 0;
+        loop {
+            let (id, attempt) = turn.jobs[turn.begun];
+            let mut work = post.take_work(turn.begun);
+            turn.begun += 1;
+            let ctx = Ctx { shared: self, post, id, attempt };
+            let done = run(&mut work, &ctx);
+            let is_plain = matches!(done, Ok(None)) && turn.begun < turn.jobs.len();
+            if !is_plain || self.is_overtaken(turn) || !post.agenda.go_on() {
+                turn.last = Some((work, done));
+                break;
+            }
+            post.progress.store((-1.0_f32).to_bits(), Ordering::Relaxed);
+        }
+        // So many of these as fit into the time of a chain, but not at once many more than before.
+        let took = (self.now() - turn.began) / turn.begun as u64;
+        let fit = usize::try_from(CHAIN_NS / took.max(1)).unwrap_or(LONGEST);
+        turn.length = fit.min(turn.begun * 2).min(LONGEST);
+    }
+
+    /// Whether others became ready while this chain has taken longer than chains should: then the rest is not ours to run.
+    fn is_overtaken(&self, turn: &Turn) -> bool {
+        self.joined.load(Ordering::Relaxed) != turn.joined && self.now() - turn.began > CHAIN_NS
+    }
+}
+
+/// What a worker does between two visits to the lock.
+#[derive(Default)]
+struct Turn {
+    /// The jobs of the chain, and which attempt each is.
+    jobs: Vec<(u32, u32)>,
+    began: Time,
+    joined: u64,
+    begun: usize,
+    /// The last that was begun, and how it ended.
+    last: Option<(Work, Done)>,
+    /// How many may be claimed next.
+    length: usize,
 }
 
 impl Inner {
@@ -182,7 +287,7 @@ impl Inner {
     }
 
     /// A closure ended. Returns it if it will not be needed again.
-    fn closure_ended(&mut self, now: crate::aging::Time, id: u32, work: Work, done: Done) -> Option<Work> {
+    fn closure_ended(&mut self, now: Time, id: u32, work: Work, done: Done) -> Option<Work> {
         let how = match done {
             Ok(output) => {
                 if let Some(output) = output {

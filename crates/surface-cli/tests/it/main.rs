@@ -2,6 +2,11 @@
 
 mod arguments;
 mod demo;
+mod run_command;
+mod run_file;
+mod run_resume;
+mod run_site;
+mod run_stop;
 
 use std::process::{Command, Output, Stdio};
 

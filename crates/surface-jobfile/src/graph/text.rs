@@ -77,8 +77,8 @@ fn tree(picture: &Picture) -> Vec<(String, String)> {
     let parent = |node: usize| cards[node].needs.iter().copied().rev().max_by_key(|&need| cards[need].layer);
     let mut children = vec![Vec::new(); cards.len()];
     let mut roots = VecDeque::new();
-    for node in 0..cards.len() {
-        match parent(node).filter(|_| cards[node].layer > 0) {
+    for (node, card) in cards.iter().enumerate() {
+        match parent(node).filter(|_| card.layer > 0) {
             Some(parent) => children[parent].push(node),
             None => roots.push_back(node),
         }

@@ -1,0 +1,42 @@
+//! The tests' keeper, and their client that is killed.
+//!
+//! `mech-process-keeper keep HOME ID` is a keeper. `mech-process-keeper client HOME LOG TOKEN COMMAND…` starts one command,
+//! says `started` and then `ended` on its standard output, and waits to be killed.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use mech_process::{KeeperProgram, Keepers, Launch, Report};
+
+fn main() -> io::Result<()> {
+    let args: Vec<String> = std::env::args().collect();
+    match args.get(1).map(String::as_str) {
+        Some("keep") => mech_process::keeper::main(),
+        Some("client") if args.len() > 5 => client(&args[2..]),
+        _ => {
+            eprintln!("this program is for the tests of mech-process");
+            std::process::exit(2)
+        }
+    }
+}
+
+fn client(args: &[String]) -> io::Result<()> {
+    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), Path::new(&args[0]))?;
+    let launch = Launch::new(&args[2], &args[3..], &args[1]);
+    keepers.start(
+        launch,
+        Box::new(|report| {
+            let word = match report {
+                Report::Started { .. } => "started",
+                Report::Ended(_) => "ended",
+                _ => return,
+            };
+            let mut out = io::stdout();
+            let _ = writeln!(out, "{word}").and_then(|()| out.flush());
+        }),
+    )?;
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,269 @@
+//! A control group for a tree, where the system lets us: freezing that the frozen do not notice.
+//!
+//! Room: mechanism. Knows control groups; decides nothing.
+//!
+//! # Invariant
+//! We make groups only below one that is ours: its owner is our user, it was delegated to us, or it is the top and we are root.
+//!
+//! # Why it holds
+//! [`base`] looks at the group we are in and refuses others. Whoever put us into a group of his own counts and clears that group, and a
+//! group of ours inside would hide processes from him and outlive his cleaning.
+//!
+//! # A group is made when a tree is first paused
+//! A keeper cannot live in the group that it freezes, and moving a process from one group to another waits for every CPU
+//! (milliseconds), so commands are not born in a group. A tree that is to be frozen is gathered: all its processes are moved, until a scan
+//! finds none outside; later children are born inside.
+//!
+//! # Rejected
+//! Memory groups as a hard limit: they need the memory controller delegated, which neither a session of systemd nor the usual
+//! container does. The keeper samples instead, and counts shared pages before it ends anything.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// What holds a tree together while it is frozen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Confinement {
+    /// Control groups, second version: frozen trees do not notice.
+    CgroupV2,
+    /// The freezer of the first version.
+    CgroupV1,
+    /// Signals: every process is stopped. A shell that does job control sees its children stop.
+    None {
+        /// Why there are no groups.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Confinement::CgroupV2 => f.write_str("control groups (v2)"),
+            Confinement::CgroupV1 => f.write_str("control groups (v1 freezer)"),
+            Confinement::None { reason } => write!(f, "signals; no control groups: {reason}"),
+        }
+    }
+}
+
+/// Set to `v2`, it makes us do without the newer groups; set to anything else, without any.
+const SWITCH: &str = "BURSAR_NO_CGROUPS";
+
+/// A directory in which we may make groups.
+#[derive(Debug, Clone)]
+struct Base {
+    dir: PathBuf,
+    kind: Confinement,
+}
+
+/// What this system lets us do. Found out once, by making a group and removing it.
+pub(crate) fn confinement() -> Confinement {
+    match base() {
+        Ok(base) => base.kind.clone(),
+        Err(reason) => Confinement::None { reason: reason.clone() },
+    }
+}
+
+fn base() -> Result<&'static Base, &'static String> {
+    static BASE: OnceLock<Result<Base, String>> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let without = std::env::var(SWITCH).unwrap_or_default();
+        if !matches!(without.as_str(), "" | "v2") {
+            return Err(format!("{SWITCH} is set"));
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| format!("/proc/self/mounts: {error}"))?;
+        let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup: {error}"))?;
+        let mut reasons = Vec::new();
+        for (kind, place) in places(&mounts, &groups) {
+            if without == "v2" && kind == Confinement::CgroupV2 {
+                continue;
+            }
+            match ours(&place).and_then(|()| probe(&place, &kind)) {
+                Ok(()) => return Ok(Base { dir: place.dir, kind }),
+                Err(reason) => reasons.push(reason),
+            }
+        }
+        Err(if reasons.is_empty() { "none are mounted".to_owned() } else { reasons.join("; ") })
+    })
+    .as_ref()
+}
+
+/// The group that we are in, in one hierarchy.
+#[derive(Debug, PartialEq)]
+struct Place {
+    dir: PathBuf,
+    is_top: bool,
+}
+
+/// Where we are, in the hierarchies that can freeze; the newer one first.
+fn places(mounts: &str, groups: &str) -> Vec<(Confinement, Place)> {
+    let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
+        mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (dir, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+            wanted(kind, options).then(|| PathBuf::from(dir))
+        })
+    };
+    let group = |wanted: &dyn Fn(&str) -> bool| {
+        groups.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            wanted(controllers).then(|| path.to_owned())
+        })
+    };
+    let place = |mount: Option<PathBuf>, group: Option<String>| {
+        let (mount, group) = (mount?, group?);
+        let below = group.trim_start_matches('/');
+        let dir = if below.is_empty() { mount } else { mount.join(below) };
+        Some(Place { dir, is_top: below.is_empty() })
+    };
+    let has = |list: &str, one: &str| list.split(',').any(|item| item == one);
+    let v2 = place(mount(&|kind, _| kind == "cgroup2"), group(&str::is_empty));
+    let v1 = place(
+        mount(&|kind, options| kind == "cgroup" && has(options, "freezer")),
+        group(&|controllers| has(controllers, "freezer")),
+    );
+    let v2 = v2.map(|place| (Confinement::CgroupV2, place));
+    v2.into_iter().chain(v1.map(|place| (Confinement::CgroupV1, place))).collect()
+}
+
+/// Is the group ours to divide?
+fn ours(place: &Place) -> Result<(), String> {
+    let dir = &place.dir;
+    let owner = fs::metadata(dir).map_err(|error| format!("{}: {error}", dir.display()))?.uid();
+    let me = rustix::process::geteuid().as_raw();
+    let delegated = || {
+        ["user.delegate", "trusted.delegate"].iter().any(|name| {
+            let mut value = [0_u8; 8];
+            matches!(rustix::fs::getxattr(dir, *name, &mut value[..]), Ok(1) if value[0] == b'1')
+        })
+    };
+    let is_root = me == 0;
+    if (owner == me && (!is_root || place.is_top)) || delegated() {
+        return Ok(());
+    }
+    Err(format!("{} was not delegated to user {me}", dir.display()))
+}
+
+fn probe(place: &Place, kind: &Confinement) -> Result<(), String> {
+    let dir = place.dir.join(format!("bursar-probe-{}", std::process::id()));
+    let say = |error: io::Error| format!("{}: {error}", dir.display());
+    fs::create_dir(&dir).map_err(say)?;
+    let knob = if *kind == Confinement::CgroupV2 { "cgroup.freeze" } else { "freezer.state" };
+    let has_knob = dir.join(knob).exists();
+    fs::remove_dir(&dir).map_err(say)?;
+    if has_knob { Ok(()) } else { Err(format!("{} has no {knob}", dir.display())) }
+}
+
+/// The group of one tree. Removed by [`Group::remove`], when its processes are gone.
+#[derive(Debug)]
+pub(crate) struct Group {
+    dir: PathBuf,
+    is_v2: bool,
+}
+
+impl Group {
+    /// Makes the group of keeper `id`. `None`: the system does not let us.
+    pub(crate) fn make(id: &str) -> Option<Group> {
+        let base = base().ok()?;
+        let group = Group::named(base, id);
+        match fs::create_dir(&group.dir) {
+            Ok(()) => Some(group),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Some(group),
+            Err(_) => None,
+        }
+    }
+
+    /// The group that keeper `id` has left behind, if it did.
+    pub(crate) fn of(id: &str) -> Option<Group> {
+        let group = Group::named(base().ok()?, id);
+        group.dir.exists().then_some(group)
+    }
+
+    fn named(base: &Base, id: &str) -> Group {
+        Group { dir: base.dir.join(format!("bursar-{id}")), is_v2: base.kind == Confinement::CgroupV2 }
+    }
+
+    /// Moves a process in. One that is gone meanwhile needs no moving.
+    pub(crate) fn take(&self, pid: i32) -> io::Result<()> {
+        match fs::write(self.dir.join("cgroup.procs"), pid.to_string()) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    pub(crate) fn freeze(&self, frozen: bool) -> io::Result<()> {
+        match (self.is_v2, frozen) {
+            (true, frozen) => fs::write(self.dir.join("cgroup.freeze"), if frozen { "1" } else { "0" }),
+            (false, frozen) => fs::write(self.dir.join("freezer.state"), if frozen { "FROZEN" } else { "THAWED" }),
+        }
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        let read = |name: &str| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
+        if self.is_v2 {
+            read("cgroup.events").lines().any(|line| line == "frozen 1")
+        } else {
+            read("freezer.state").trim() == "FROZEN"
+        }
+    }
+
+    /// Removes the group. The kernel may need a moment to let go of the last process, so a refusal is tried again by the caller.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+        cgroup /sys/fs/cgroup/freezer cgroup rw,relatime,freezer 0 0\n\
+        cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n";
+
+    #[test]
+    fn the_newer_hierarchy_is_tried_first() {
+        let found = places(HYBRID, "6:freezer:/\n0::/user.slice/me.scope\n");
+        let dirs: Vec<_> = found.iter().map(|(_, place)| (place.dir.to_str().unwrap(), place.is_top)).collect();
+        assert_eq!(dirs, [("/sys/fs/cgroup/unified/user.slice/me.scope", false), ("/sys/fs/cgroup/freezer", true)]);
+    }
+
+    #[test]
+    fn without_a_mount_there_is_no_place() {
+        assert!(places("proc /proc proc rw 0 0\n", "0::/\n").is_empty());
+    }
+
+    #[test]
+    fn a_group_of_somebody_else_is_not_divided() {
+        let place = Place { dir: PathBuf::from("/proc/self"), is_top: false };
+        if rustix::process::geteuid().is_root() {
+            let reason = ours(&place).unwrap_err();
+            assert!(reason.contains("not delegated to user 0"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_made_and_removed_where_the_system_lets_us() {
+        let Some(group) = Group::make(&format!("unit-{}", std::process::id())) else {
+            assert!(matches!(confinement(), Confinement::None { .. }));
+            return;
+        };
+        assert!(group.dir.exists());
+        assert!(!group.is_frozen());
+        group.remove().unwrap();
+        assert!(!group.dir.exists());
+    }
+}

@@ -1,0 +1,78 @@
+//! Ending a tree, also one that does not want to.
+//!
+//! Room: mechanism. Signals to what a scan finds.
+//!
+//! # Invariant
+//! A pass of [`kill`] leaves fewer processes that can fork than it found, whatever they do.
+//!
+//! # Why it holds
+//! A process that is killed leaves its children to the keeper, and they would fork on. So everything is *stopped* first, which nobody can
+//! refuse. Scans repeat until one finds nothing new; then nobody is left who could make another, and all are killed. If the
+//! rounds run out first, the next pass goes on.
+//!
+//! A process that starts its successor and ends is gone before we can name it. But it has a process group, and a signal to a group
+//! hits all members and the children they are forking at that moment: the kernel sees to that.
+//! So whole groups are signalled. They hold nobody else: the keeper leads a session, and a group never crosses sessions.
+//!
+//! # Rejected
+//! Signalling processes one by one: thirty chains of such successors lived on for seconds, in `a_fork_bomb_is_ended`.
+
+use std::collections::HashSet;
+
+use rustix::process::{Pid, Signal, getpid, getsid, kill_process, kill_process_group};
+
+use crate::procfs::{self, Process};
+
+/// Scans in one pass, before the keeper looks at its socket again.
+const ROUNDS: usize = 64;
+
+/// Sends a signal, and says whether it may. A process that is gone has nothing against it.
+pub(crate) fn signal(pid: i32, signal: Signal) -> bool {
+    let Some(pid) = Pid::from_raw(pid).filter(|pid| pid.as_raw_pid() > 1) else { return true };
+    kill_process(pid, signal) != Err(rustix::io::Errno::PERM)
+}
+
+/// Sends a signal to the groups of processes below us, and to each that is in none of them.
+pub(super) fn signal_groups(processes: &[Process], to_send: Signal) {
+    let me = getpid();
+    let leads_session = getsid(None).is_ok_and(|session| session == me);
+    // Somebody may have joined our own group; he is signalled alone.
+    let may = |group: i32| leads_session && group > 1 && group != me.as_raw_pid();
+    let groups: HashSet<i32> = processes.iter().map(|process| process.group).filter(|&group| may(group)).collect();
+    for group in groups.iter().copied().filter_map(Pid::from_raw) {
+        let _ = kill_process_group(group, to_send); // gone, or not ours to signal: then found again, one by one
+    }
+    for process in processes.iter().filter(|process| !groups.contains(&process.group)) {
+        signal(process.pid, to_send);
+    }
+}
+
+/// Asks everything below `root` to end.
+pub(super) fn ask(root: i32) {
+    for process in procfs::scan(root) {
+        signal(process.pid, Signal::TERM);
+    }
+}
+
+/// One pass: stop all, kill all. Returns a process that we may not signal, if there is one.
+pub(super) fn kill(root: i32) -> Option<i32> {
+    kill_these(|| procfs::scan(root), signal_groups)
+}
+
+/// The same for any way to find them, and to signal many.
+pub(crate) fn kill_these(find: impl Fn() -> Vec<Process>, signal_all: impl Fn(&[Process], Signal)) -> Option<i32> {
+    let mut stopped: Vec<Process> = Vec::new();
+    let mut known = HashSet::new();
+    for _ in 0..ROUNDS {
+        let new: Vec<_> =
+            find().into_iter().filter(|process| !process.is_dead() && known.insert(process.pid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        signal_all(&new, Signal::STOP);
+        stopped.extend(new);
+    }
+    // The stopped reap nobody, so these numbers still mean the same processes.
+    signal_all(&stopped, Signal::KILL);
+    stopped.iter().map(|process| process.pid).find(|&pid| !signal(pid, Signal::KILL))
+}

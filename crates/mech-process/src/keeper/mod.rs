@@ -1,0 +1,104 @@
+//! The keeper: a small process that stands above one command at a time.
+//!
+//! Room: mechanism. Its own process, one thread.
+//!
+//! # Invariant
+//! No process of a command outlives the report of its end, and no end is lost with the client.
+//!
+//! # Why it holds
+//! The keeper is a *subreaper*: a process below it that loses its parent, by a double fork or a `setsid`, becomes the keeper's own child.
+//! So the tree is exactly what is below the keeper, and `ECHILD` proves that it is empty; only then is the end recorded, and only then reported.
+//! A client that is killed closes the socket. The keeper goes on with its command, takes a new client if one comes, and else
+//! leaves the end in its file.
+//!
+//! # What it cannot do
+//! A keeper that is itself killed loses its tree. The client then ends what it finds by session, group and mark (`pool/sweep.rs`).
+
+mod fell;
+mod freeze;
+mod serve;
+mod spawn;
+mod tree;
+
+pub(crate) use fell::{kill_these, signal};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::raw::keep_ended_children;
+use crate::record::{Record, socket_name};
+use crate::wire::Link;
+
+/// Runs this process as a keeper; never returns.
+///
+/// A program that is its own keeper calls this before anything else, when its arguments are those of its
+/// [`KeeperProgram`](crate::KeeperProgram). The pool adds two more, the keeper's home and its name. Standard input is the line to the client, standard output the keeper's record.
+///
+/// ```no_run
+/// if std::env::args().nth(1).as_deref() == Some("keep") {
+///     mech_process::keeper::main();
+/// }
+/// ```
+pub fn main() -> ! {
+    let mut args = std::env::args_os().rev();
+    let (id, home) = (args.next(), args.next());
+    let (Some(id), Some(home)) = (id.and_then(|id| id.into_string().ok()), home.map(PathBuf::from)) else {
+        eprintln!("a keeper needs its home and its name as its last arguments; it is started by a pool of keepers");
+        std::process::exit(2);
+    };
+    match settle_in(&home, &id) {
+        Ok(mut server) => {
+            server.serve();
+            std::process::exit(0)
+        }
+        Err(error) => {
+            eprintln!("keeper {id} in {}: {error}", home.display());
+            std::process::exit(1)
+        }
+    }
+}
+
+fn settle_in(home: &Path, id: &str) -> io::Result<serve::Server> {
+    leave_terminal();
+    keep_ended_children();
+    // Both leave their descriptors, lest the command inherits them.
+    let link = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?);
+    let record = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?);
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let record = Record::new(record, home, id);
+    let listener = listen(home, id)?;
+    Ok(serve::Server::new(id.to_owned(), Link::new(link), listener, record))
+}
+
+/// Ctrl-C and a closing terminal are the client's to handle.
+///
+/// The client starts us in a group of our own, so that no Ctrl-C hits us before we are here. But whoever leads a group may not
+/// make a session: we go back to the client's group, for a moment. If the client is gone we stay, which no terminal minds.
+fn leave_terminal() {
+    use rustix::process::{getpgid, getppid, setpgid, setsid};
+    let group = getpgid(getppid()).ok();
+    let _ = setpgid(None, group);
+    let _ = setsid();
+}
+
+/// A socket for a client that comes later, for this user only.
+fn listen(home: &Path, id: &str) -> io::Result<UnixListener> {
+    let dir = rustix::fs::open(home, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(short_path(&dir, id));
+    rustix::process::umask(mask);
+    listener
+}
+
+/// The name of a socket is at most 108 bytes, but homes may be deep: this path is short for all of them.
+pub(crate) fn short_path(dir: impl AsFd, id: &str) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}/{}", dir.as_fd().as_raw_fd(), socket_name(id)))
+}

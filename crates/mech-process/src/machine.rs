@@ -1,0 +1,128 @@
+//! What the machine has, and what is free of it now.
+//!
+//! Room: mechanism. Reads; never fails, because nobody should fail for want of a figure.
+//!
+//! # Invariant
+//! No figure is larger than what we may really use: a control group around us counts as the machine, if it is smaller.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use nvml_wrapper::Nvml;
+
+/// A graphics card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// As its maker calls it.
+    pub name: String,
+    /// Memory it has, in MiB.
+    pub total_mb: u64,
+    /// Memory that somebody uses now, in MiB.
+    pub used_mb: u64,
+}
+
+/// Memory that can be had now without swapping, in MiB. `None`: the system does not say.
+pub fn memory_available_mb() -> Option<u64> {
+    let machine = meminfo("MemAvailable")?;
+    let group = group_memory().map(|(limit, used)| limit.saturating_sub(used));
+    Some(group.map_or(machine, |group| group.min(machine)))
+}
+
+/// Memory there is, in MiB. `None`: the system does not say.
+pub fn memory_total_mb() -> Option<u64> {
+    let machine = meminfo("MemTotal")?;
+    Some(group_memory().map_or(machine, |(limit, _)| limit.min(machine)))
+}
+
+/// CPUs that we may use: at least one.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Graphics cards that NVML knows; none where there is no driver. The library is looked for once, at the first call.
+pub fn gpus() -> Vec<Gpu> {
+    static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
+    let Some(nvml) = NVML.get_or_init(|| Nvml::init().ok()) else { return Vec::new() };
+    let devices = (0..nvml.device_count().unwrap_or(0)).filter_map(|index| nvml.device_by_index(index).ok());
+    devices
+        .filter_map(|device| {
+            let memory = device.memory_info().ok()?;
+            let name = device.name().unwrap_or_else(|_| "GPU".to_owned());
+            Some(Gpu { name, total_mb: memory.total >> 20, used_mb: memory.used.div_ceil(1 << 20) })
+        })
+        .collect()
+}
+
+fn meminfo(name: &str) -> Option<u64> {
+    in_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, name)
+}
+
+fn in_meminfo(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? / 1024)
+}
+
+/// Limit and use of the tightest control group around us, in MiB.
+fn group_memory() -> Option<(u64, u64)> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = |wanted: &str| {
+        groups.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            controllers.split(',').any(|one| one == wanted).then(|| path.trim_start_matches('/').to_owned())
+        })
+    };
+    let v2 = own("").map(|path| (PathBuf::from("/sys/fs/cgroup"), path, ["memory.max", "memory.current"]));
+    let v1 = own("memory")
+        .map(|path| (PathBuf::from("/sys/fs/cgroup/memory"), path, ["memory.limit_in_bytes", "memory.usage_in_bytes"]));
+    [v2, v1]
+        .into_iter()
+        .flatten()
+        .flat_map(|(mount, path, names)| {
+            let dir = mount.join(path);
+            dir.ancestors()
+                .take_while(|dir| dir.starts_with(&mount))
+                .filter_map(|dir| limit(dir, names))
+                .collect::<Vec<_>>()
+        })
+        .min_by_key(|(limit, used)| limit.saturating_sub(*used))
+}
+
+fn limit(dir: &Path, [limit, used]: [&str; 2]) -> Option<(u64, u64)> {
+    let read = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
+    let (limit, used) = (read(limit)?, read(used)?);
+    // Cached files count as used but are given up when memory is wanted.
+    let stat = fs::read_to_string(dir.join("memory.stat")).unwrap_or_default();
+    let cached = stat.lines().find_map(|line| {
+        let rest = line.strip_prefix("total_inactive_file ").or_else(|| line.strip_prefix("inactive_file "))?;
+        rest.parse::<u64>().ok()
+    });
+    Some((limit >> 20, used.saturating_sub(cached.unwrap_or(0)) >> 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_found_by_its_whole_name() {
+        let text = "MemTotal:       24682424 kB\nMemAvailableX: 5 kB\nMemAvailable:   20480 kB\n";
+        assert_eq!(in_meminfo(text, "MemAvailable"), Some(20));
+        assert_eq!(in_meminfo(text, "Mem"), None);
+    }
+
+    #[test]
+    fn this_machine_has_memory_and_some_of_it_is_free() {
+        let (free, total) = (memory_available_mb().unwrap(), memory_total_mb().unwrap());
+        assert!(0 < free && free <= total, "{free} of {total}");
+        assert!(cpus() > 0);
+    }
+
+    #[test]
+    fn a_machine_without_graphics_says_so_without_fuss() {
+        for gpu in gpus() {
+            assert!(gpu.used_mb <= gpu.total_mb, "{gpu:?}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Finding what an earlier client has left.
+//!
+//! Room: mechanism. Reads the keepers' files and speaks to those that live.
+//!
+//! # Invariant
+//! For each token that was started, at most one of: it runs and is a [`Survivor`], or its end is recorded.
+//!
+//! # Why it holds
+//! Ends are read *before* the keeper is spoken to, and a keeper whose client is gone leaves when its command ends. So if it greets us
+//! with a command, that command's end was not yet in the file. If it left between the two, there is nobody to speak to: the file
+//! can be locked now, and is read again.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+
+use super::sweep;
+use crate::keeper::short_path;
+use crate::launch::End;
+use crate::record::{Found, find};
+use crate::wire::{Alive, Link, Reply};
+
+/// A keeper that neither speaks nor goes is passed over after this.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What an earlier client left.
+#[derive(Debug)]
+pub enum Recovered {
+    /// A command that still runs; [adopt](crate::Keepers::adopt) it. If this is dropped, it runs on.
+    Running(Survivor),
+    /// A command that ended; the client may or may not have heard of it.
+    Ended(End),
+}
+
+/// A command that outlived its client, and the line to its keeper.
+#[derive(Debug)]
+pub struct Survivor {
+    pub(super) id: String,
+    pub(super) link: Link,
+    pub(super) alive: Alive,
+    /// Earlier ends in the same record.
+    pub(super) held: Vec<String>,
+}
+
+impl Survivor {
+    /// Of its launch.
+    pub fn token(&self) -> &str {
+        &self.alive.token
+    }
+
+    /// The first process of its tree.
+    pub fn pid(&self) -> i32 {
+        self.alive.pid
+    }
+
+    /// Does it stand still?
+    pub fn is_paused(&self) -> bool {
+        self.alive.paused
+    }
+
+    /// How long it has run, without the time it was frozen.
+    pub fn wall(&self) -> Duration {
+        self.alive.wall
+    }
+}
+
+pub(super) fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
+    let mut recovered = Vec::new();
+    for found in find(home)? {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if found.is_orphaned() {
+                sweep::sweep(&found.id, None);
+                let ends = found.ends()?;
+                if ends.is_empty() {
+                    let _ = found.forget(&HashSet::new()); // it has nothing to say; another client may have been quicker
+                }
+                recovered.extend(ends.into_iter().map(Recovered::Ended));
+                break;
+            }
+            let ends = found.ends()?;
+            match speak(home, &found, until) {
+                Answer::Runs(link, alive) => {
+                    let held = ends.iter().map(|end| end.token.clone()).collect();
+                    let survivor = Survivor { id: found.id.clone(), link: *link, alive, held };
+                    recovered.extend(ends.into_iter().map(Recovered::Ended));
+                    recovered.push(Recovered::Running(survivor));
+                    break;
+                }
+                Answer::HasClient => break,
+                Answer::Nobody if Instant::now() >= until => break,
+                // It is about to go, or to come.
+                Answer::Nobody => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+    Ok(recovered)
+}
+
+pub(super) fn forget(home: &Path, known: &HashSet<&str>) -> io::Result<()> {
+    for found in find(home)? {
+        if found.is_orphaned() && found.ends()?.iter().any(|end| known.contains(end.token.as_str())) {
+            found.forget(known)?;
+        }
+    }
+    Ok(())
+}
+
+enum Answer {
+    Runs(Box<Link>, Alive),
+    HasClient,
+    Nobody,
+}
+
+fn speak(home: &Path, found: &Found, until: Instant) -> Answer {
+    try_speak(home, found, until).unwrap_or(Answer::Nobody)
+}
+
+fn try_speak(home: &Path, found: &Found, until: Instant) -> io::Result<Answer> {
+    let dir = rustix::fs::open(home, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut link = Link::new(UnixStream::connect(short_path(&dir, &found.id))?);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        let ready = poll(&mut [PollFd::from_borrowed_fd(link.fd(), PollFlags::IN)], Some(&left));
+        if matches!(ready, Ok(0)) || !link.come.fill(&link.stream)? {
+            return Ok(Answer::Nobody);
+        }
+        match link.come.next()? {
+            Some(Reply::Hello(Some(alive))) => return Ok(Answer::Runs(Box::new(link), alive)),
+            Some(Reply::Busy) => return Ok(Answer::HasClient),
+            Some(_) => return Ok(Answer::Nobody),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Ending what a keeper left that was killed.
+//!
+//! Room: mechanism. The second best: without its keeper a tree has no root any more.
+//!
+//! # What is found
+//! Processes that carry the keeper's mark in their environment, all of its session, and those in its control group. A process
+//! that cleared its environment *and* left the session before the keeper was killed is not found.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::MARK;
+use crate::cgroup::Group;
+use crate::keeper::{kill_these, signal};
+use crate::procfs::{self, Process};
+
+/// How long to go on if the killed do not go.
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
+
+/// Ends everything that keeper `id` had started.
+pub(super) fn sweep(id: &str, keeper: Option<i32>) {
+    let group = Group::of(id);
+    if let Some(group) = &group {
+        let _ = group.freeze(false);
+    }
+    let inside = || group.as_ref().map(Group::pids).unwrap_or_default();
+    let me = std::process::id().cast_signed();
+    let mark = format!("{MARK}={id}");
+    // The session keeps its number from being used again while it has members, and dead keepers have no other members.
+    let find = || {
+        let inside = inside();
+        let is_ours = |one: &Process| {
+            one.pid != me
+                && !one.is_dead()
+                && (keeper == Some(one.session) || inside.contains(&one.pid) || has_mark(one.pid, &mark))
+        };
+        procfs::all().into_iter().filter(is_ours).collect::<Vec<_>>()
+    };
+    let until = Instant::now() + LONG_ENOUGH;
+    let mut wait = Duration::from_millis(1);
+    while !find().is_empty() && Instant::now() < until {
+        kill_these(find, one_by_one);
+        std::thread::sleep(wait);
+        wait = (wait * 2).min(Duration::from_millis(50));
+    }
+    if let Some(group) = group {
+        let _ = group.remove();
+    }
+}
+
+/// Not by groups: what we found is ours, what shares a group with it need not be.
+fn one_by_one(processes: &[Process], to_send: Signal) {
+    for process in processes {
+        signal(process.pid, to_send);
+    }
+}
+
+fn has_mark(pid: i32, mark: &str) -> bool {
+    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environ.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+}

@@ -1,0 +1,210 @@
+//! Who belongs to a tree, and what it holds: read from `/proc`.
+//!
+//! Room: mechanism. Reads; sends no signal.
+//!
+//! # Invariant
+//! Every process below `root` that exists through the whole of a [`scan`] is in its result.
+//!
+//! # Why it holds
+//! A scan reads the parent of every process there is. A process whose parent dies meanwhile goes to the nearest subreaper,
+//! which is the keeper that scans, or a process below it: it stays below. One that is forked meanwhile may be missed, so
+//! whoever needs *all* of them scans again after stopping those he found, until nothing new appears.
+//!
+//! [`walk`] is for measuring: it follows the kernel's lists of children, costs as much as the tree is large, and may miss some.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read;
+
+/// A process, as `/proc/<pid>/stat` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    /// `R`, `S`, `D`, `T`, `t`, `Z`, …
+    pub(crate) state: u8,
+}
+
+impl Process {
+    /// It runs no instruction until somebody continues it, or never again.
+    pub(crate) fn is_still(&self) -> bool {
+        matches!(self.state, b'T' | b't' | b'Z' | b'X')
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+}
+
+/// Reads a small file of `/proc` without asking for its size first.
+fn read_small(path: &str, into: &mut Vec<u8>) -> Option<()> {
+    into.clear();
+    fs::File::open(path).ok()?.read_to_end(into).ok()?;
+    Some(())
+}
+
+/// The name of a program may hold spaces and brackets; the last `)` ends it.
+fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
+    let after = stat.iter().rposition(|&byte| byte == b')')? + 2;
+    let mut fields = stat.get(after..)?.split(|&byte| byte == b' ');
+    let state = *fields.next()?.first()?;
+    let mut number = || std::str::from_utf8(fields.next()?).ok()?.trim_end().parse::<i32>().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    Some(Process { pid, parent, group, session, state })
+}
+
+/// Will this process stop before it runs another instruction of its own?
+pub(crate) fn stop_is_pending(pid: i32) -> bool {
+    let mut text = Vec::new();
+    if read_small(&format!("/proc/{pid}/status"), &mut text).is_none() {
+        return true; // gone
+    }
+    let text = String::from_utf8_lossy(&text);
+    let sets = text.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+    sets.filter_map(|set| u64::from_str_radix(set.trim(), 16).ok()).any(|set| set & (1 << (libc::SIGSTOP - 1)) != 0)
+}
+
+/// Every process there is.
+pub(crate) fn all() -> Vec<Process> {
+    let mut text = Vec::with_capacity(512);
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            read_small(&format!("/proc/{pid}/stat"), &mut text)?;
+            parse_stat(pid, &text)
+        })
+        .collect()
+}
+
+/// All processes below `root`, parents before their children.
+pub(crate) fn scan(root: i32) -> Vec<Process> {
+    below(root, &all())
+}
+
+fn below(root: i32, all: &[Process]) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(*process);
+    }
+    let mut found = children.remove(&root).unwrap_or_default();
+    let mut next = 0;
+    while next < found.len() {
+        // Removed, not read: a list that changed while it was read could name a process as its own ancestor.
+        found.extend(children.remove(&found[next].pid).unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// The children of `pid`, by the kernel's own list. `None`: this kernel keeps none.
+fn children(pid: i32, text: &mut Vec<u8>, found: &mut Vec<i32>) -> Option<()> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let Ok(thread) = thread else { continue };
+        let Some(thread) = thread.file_name().to_str().map(str::to_owned) else { continue };
+        read_small(&format!("/proc/{pid}/task/{thread}/children"), text)?;
+        found.extend(
+            text.split(|&byte| byte == b' ').filter_map(|pid| std::str::from_utf8(pid).ok()?.parse::<i32>().ok()),
+        );
+    }
+    Some(())
+}
+
+/// The processes below `root`, quickly, perhaps not all.
+pub(crate) fn walk(root: i32) -> Vec<i32> {
+    let (mut text, mut found) = (Vec::new(), Vec::new());
+    if children(root, &mut text, &mut found).is_none() {
+        return scan(root).iter().map(|process| process.pid).collect();
+    }
+    let mut next = 0;
+    // A process that moved while we read can be listed twice; the bound keeps a wild tree from holding us here.
+    while next < found.len() && found.len() < 100_000 {
+        let pid = found[next];
+        let _ = children(pid, &mut text, &mut found); // gone meanwhile: it has no children any more
+        next += 1;
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// What processes hold together, in KiB: each one's own pages, and the most that one of them shares.
+///
+/// Never less than half of the truth for libraries, and too much for a tree that forked with much in memory: see [`exact_kb`].
+pub(crate) fn resident_kb(pids: &[i32]) -> u64 {
+    let page_kb = rustix::param::page_size() as u64 / 1024;
+    let mut text = Vec::new();
+    let (mut own, mut shared_most) = (0, 0);
+    for pid in pids {
+        if read_small(&format!("/proc/{pid}/statm"), &mut text).is_none() {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&text);
+        let mut fields = text.split(' ').skip(1).map(|field| field.parse::<u64>().unwrap_or(0));
+        let (resident, shared) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
+        own += resident.saturating_sub(shared);
+        shared_most = shared_most.max(shared);
+    }
+    (own + shared_most) * page_kb
+}
+
+/// The same with every shared page split among those who share it. Walks page tables: only asked before somebody is ended for it.
+pub(crate) fn exact_kb(pids: &[i32]) -> u64 {
+    let mut text = Vec::new();
+    pids.iter()
+        .map(|pid| {
+            let read = read_small(&format!("/proc/{pid}/smaps_rollup"), &mut text);
+            let line = read.and_then(|()| {
+                let text = String::from_utf8_lossy(&text);
+                let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+                line.trim().trim_end_matches(" kB").parse().ok()
+            });
+            // Another user's process shows no maps; its plain size must do.
+            line.unwrap_or_else(|| resident_kb(&[*pid]))
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_program_named_to_confuse_is_read_right() {
+        let stat = b"42 (a) R 1 (b) S 7 8 9 0 -1 4194304 1 2";
+        assert_eq!(parse_stat(42, stat), Some(Process { pid: 42, parent: 7, group: 8, session: 9, state: b'S' }));
+    }
+
+    #[test]
+    fn we_are_below_our_parent() {
+        let me = std::process::id() as i32;
+        let parent = std::os::unix::process::parent_id() as i32;
+        assert!(scan(parent).iter().any(|process| process.pid == me));
+        assert!(walk(parent).contains(&me));
+        assert!(resident_kb(&[me]) > 100);
+        assert!(exact_kb(&[me]) > 100);
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_of_parents_however_broken_is_followed_to_an_end(
+            pairs in proptest::collection::vec((1_i32..20, 0_i32..20), 0..40),
+        ) {
+            let all: Vec<_> =
+                pairs.iter().map(|&(pid, parent)| Process { pid, parent, group: 0, session: 0, state: b'R' }).collect();
+            let found = below(1, &all);
+            prop_assert!(found.len() <= all.len());
+            for process in all.iter().filter(|process| process.parent == 1) {
+                prop_assert!(found.contains(process));
+            }
+        }
+
+        #[test]
+        fn noise_for_a_stat_line_is_refused(noise in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = parse_stat(1, &noise);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Undoing what a client may have inherited: children that nobody may wait for.
+//!
+//! Room: mechanism. Knows one signal.
+//!
+//! # Invariant
+//! In a keeper a child that has ended waits to be reaped.
+//!
+//! # Why it holds
+//! The kernel throws away the children of a process that ignores SIGCHLD, and with them how they ended. That is inherited through exec,
+//! so a client started by such a program hands it on. A keeper therefore asks for the default before its first child.
+
+/// Makes ended children wait for [`reap`](super::reap). To be called before there are other threads or children.
+pub(crate) fn keep_ended_children() {
+    // SAFETY: SIG_DFL is a valid disposition of SIGCHLD, and no handler of ours is replaced: this crate installs none.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}

@@ -1,0 +1,213 @@
+//! Ends that outlive their client: one small file for each keeper.
+//!
+//! Room: mechanism. Knows a file and its lock.
+//!
+//! # Invariant
+//! An end is in the file before anybody is told of it, and stays there until the client has said that it knows.
+//! Whoever can lock the file knows that its keeper is gone.
+//!
+//! # Why it holds
+//! The keeper writes, then reports. Only it writes to the file. The lock belongs to the open file, which the client makes and the keeper
+//! inherits, so it is held from before there is a keeper, who could be given a command, until its process is gone. A line that was not written whole (power loss) is no JSON and is passed over.
+//!
+//! # Cost
+//! One write for each command; no `fsync` while there is a client, because a killed client leaves the page cache alone.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::launch::End;
+
+/// How the file of keeper `id` is named.
+const SUFFIX: &str = "ends";
+
+fn path(home: &Path, id: &str) -> PathBuf {
+    home.join(format!("{id}.{SUFFIX}"))
+}
+
+/// Where keeper `id` can be spoken to.
+pub(crate) fn socket_name(id: &str) -> String {
+    format!("{id}.sock")
+}
+
+/// Makes the file of keeper `id` and locks it, for a keeper that is about to be started and inherits both.
+pub(crate) fn make(home: &Path, id: &str) -> io::Result<File> {
+    let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path(home, id))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+/// Removes the file of a keeper that could not be started.
+pub(crate) fn unmake(home: &Path, id: &str) {
+    let _ = fs::remove_file(path(home, id));
+}
+
+/// A keeper's own file.
+#[derive(Debug)]
+pub(crate) struct Record {
+    file: File,
+    path: PathBuf,
+    socket: PathBuf,
+    bytes: u64,
+}
+
+impl Record {
+    /// The keeper's side of [`make`].
+    pub(crate) fn new(file: File, home: &Path, id: &str) -> Record {
+        Record { file, path: path(home, id), socket: home.join(socket_name(id)), bytes: 0 }
+    }
+
+    /// Forgets what is recorded: the client knows it.
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        if self.bytes > 0 {
+            self.file.set_len(0)?;
+            self.bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Records an end; `durable` if there is no client who could hear of it before the power goes.
+    pub(crate) fn add(&mut self, end: &End, durable: bool) -> io::Result<()> {
+        let mut line = serde_json::to_vec(end)?;
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.bytes += line.len() as u64;
+        if durable { self.file.sync_all() } else { Ok(()) }
+    }
+
+    /// Makes what is recorded outlive the machine's power.
+    pub(crate) fn sync(&self) {
+        if self.bytes > 0 {
+            let _ = self.file.sync_all();
+        }
+    }
+
+    /// The keeper's last act: nobody can come any more, and a file that says nothing goes.
+    pub(crate) fn close(&mut self) {
+        let _ = fs::remove_file(&self.socket);
+        if self.bytes == 0 {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The file of some keeper, as others see it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) id: String,
+    file: File,
+    path: PathBuf,
+}
+
+/// All keepers that have, or had, their file in `home`.
+pub(crate) fn find(home: &Path) -> io::Result<Vec<Found>> {
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(home) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let (Some(id), true) = (path.file_stem(), path.extension().is_some_and(|end| end == SUFFIX)) else { continue };
+        let id = id.to_string_lossy().into_owned();
+        // It may go while we look: its keeper ended with nothing to say.
+        match File::open(&path) {
+            Ok(file) => found.push(Found { id, file, path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(found)
+}
+
+impl Found {
+    /// Is its keeper gone? If so we hold the lock from now on.
+    pub(crate) fn is_orphaned(&self) -> bool {
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    /// The ends that are recorded.
+    pub(crate) fn ends(&self) -> io::Result<Vec<End>> {
+        match fs::read(&self.path) {
+            Ok(text) => {
+                Ok(text.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Drops `known` ends of an orphaned file, and the file with the last one.
+    pub(crate) fn forget(&self, known: &HashSet<&str>) -> io::Result<()> {
+        let mut rest: Vec<u8> = Vec::new();
+        for end in self.ends()?.iter().filter(|end| !known.contains(end.token.as_str())) {
+            serde_json::to_writer(&mut rest, end)?;
+            rest.push(b'\n');
+        }
+        if rest.is_empty() {
+            let _ = fs::remove_file(self.path.with_extension("sock"));
+            return fs::remove_file(&self.path);
+        }
+        let next = self.path.with_extension("next");
+        let mut file = File::create(&next)?;
+        file.write_all(&rest)?;
+        file.sync_all()?;
+        fs::rename(&next, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::How;
+    use std::time::Duration;
+
+    fn end(token: &str) -> End {
+        let how = How::TimedOut { after: Duration::from_millis(1500) };
+        End { token: token.into(), how, peak_rss_kb: 1, cpu: Duration::ZERO, wall: Duration::from_micros(7) }
+    }
+
+    #[test]
+    fn an_end_is_there_until_it_is_known() {
+        let home = tempfile::tempdir().unwrap();
+        let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
+        record.add(&end("one"), false).unwrap();
+        record.add(&end("two"), true).unwrap();
+        let found = find(home.path()).unwrap();
+        assert!(!found[0].is_orphaned());
+        assert_eq!(found[0].ends().unwrap(), [end("one"), end("two")]);
+        drop(record);
+        assert!(found[0].is_orphaned());
+        found[0].forget(&HashSet::from(["one"])).unwrap();
+        drop(found);
+        let found = find(home.path()).unwrap();
+        assert_eq!(found[0].ends().unwrap(), [end("two")]);
+        found[0].forget(&HashSet::from(["two"])).unwrap();
+        assert!(find(home.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_by_a_power_loss_is_passed_over() {
+        let home = tempfile::tempdir().unwrap();
+        let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
+        record.add(&end("one"), false).unwrap();
+        record.file.write_all(b"{\"token\":\"tw").unwrap();
+        assert_eq!(find(home.path()).unwrap()[0].ends().unwrap(), [end("one")]);
+    }
+
+    #[test]
+    fn a_keeper_with_nothing_to_say_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
+        record.add(&end("one"), false).unwrap();
+        record.clear().unwrap();
+        record.close();
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,333 @@
+//! What a client and a keeper say to each other, and how it is put on a socket.
+//!
+//! Room: mechanism. Knows a stream socket; knows nothing of processes.
+//!
+//! # Invariant
+//! A message arrives whole or not at all, no call here blocks, and nobody can make us hold more than [`MESSAGE_BYTES_MAX`] of an unfinished one.
+//!
+//! # Why it holds
+//! A message is its length (4 bytes, little end first) and so many bytes of JSON. What the socket does not take stays in `out` until it
+//! can be written; what has come of an unfinished message stays in `come`. A length over the bound is an error before it is room.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::launch::{End, Launch};
+
+/// Twice what Linux takes as arguments and environment, 2 MiB: bytes that are not ASCII are two on the wire.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// A client to its keeper.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Run this. `fresh`: the ends recorded before are known to the client and may go.
+    Start {
+        run: u64,
+        fresh: bool,
+        launch: Box<Launch>,
+    },
+    Pause {
+        run: u64,
+    },
+    Resume {
+        run: u64,
+    },
+    Cancel {
+        run: u64,
+        grace: Duration,
+    },
+    /// The client goes, and knows every end.
+    Bye,
+}
+
+/// A keeper to its client.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// First word to a client that came later.
+    Hello(Option<Alive>),
+    /// Last word to a client that came while there was another.
+    Busy,
+    Started {
+        pid: i32,
+    },
+    Paused,
+    Resumed,
+    Warning(String),
+    Usage {
+        rss_mb: u64,
+    },
+    Ended(End),
+}
+
+/// A command that still runs when a new client comes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Alive {
+    pub(crate) run: u64,
+    pub(crate) token: String,
+    pub(crate) pid: i32,
+    pub(crate) paused: bool,
+    pub(crate) wall: Duration,
+}
+
+/// What has been said but not yet sent.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    out: Vec<u8>,
+}
+
+impl Outgoing {
+    /// Queues a message.
+    pub(crate) fn put(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let at = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        serde_json::to_writer(&mut self.out, message)?;
+        let bytes = self.out.len() - at - 4;
+        if bytes > MESSAGE_BYTES_MAX {
+            self.out.truncate(at);
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "the command, with arguments and environment, is {bytes} bytes; \
+                     at most {MESSAGE_BYTES_MAX} can be sent: pass long input as a file"
+                ),
+            ));
+        }
+        let length = u32::try_from(bytes).expect("bounded above");
+        self.out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        Ok(())
+    }
+
+    /// Sends what the socket takes. `Ok(true)`: nothing is left.
+    pub(crate) fn flush(&mut self, to: impl AsFd) -> io::Result<bool> {
+        let mut sent = 0;
+        while sent < self.out.len() {
+            match send(&to, &self.out[sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(bytes) => sent += bytes,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.out.drain(..sent);
+        Ok(self.out.is_empty())
+    }
+
+    /// Is something left to send?
+    pub(crate) fn waits(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Bytes that wait; what need not be said is not added to a long queue.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+}
+
+/// What has come but is not yet read.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    come: Vec<u8>,
+    read: usize,
+}
+
+impl Incoming {
+    /// Takes what the socket has. `Ok(false)`: the other side is gone.
+    pub(crate) fn fill(&mut self, from: impl AsFd) -> io::Result<bool> {
+        self.come.drain(..self.read);
+        self.read = 0;
+        let mut room = [0; 16 << 10];
+        loop {
+            match recv(&from, &mut room[..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Ok(false),
+                Ok((_, bytes)) => {
+                    self.come.extend_from_slice(&room[..bytes]);
+                    return Ok(true);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(true),
+                Err(rustix::io::Errno::CONNRESET) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next whole message.
+    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let rest = &self.come[self.read..];
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > MESSAGE_BYTES_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a message says it is {length} bytes, more than the {MESSAGE_BYTES_MAX} allowed"),
+            ));
+        }
+        let Some(bytes) = rest.get(..length) else { return Ok(None) };
+        let message = serde_json::from_slice(bytes)?;
+        self.read += 4 + length;
+        Ok(Some(message))
+    }
+}
+
+/// Both directions, for whoever has the socket to himself.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) stream: UnixStream,
+    pub(crate) out: Outgoing,
+    pub(crate) come: Incoming,
+}
+
+impl Link {
+    pub(crate) fn new(stream: UnixStream) -> Link {
+        Link { stream, out: Outgoing::default(), come: Incoming::default() }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Bytes as text, one character for each: JSON knows no bytes, and names of files are not always UTF-8.
+fn to_text(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+fn from_text<E: serde::de::Error>(text: &str) -> Result<OsString, E> {
+    use std::os::unix::ffi::OsStringExt;
+    let byte = |c: char| u8::try_from(u32::from(c)).map_err(|_| E::custom(format!("{c:?} is not a byte")));
+    Ok(OsString::from_vec(text.chars().map(byte).collect::<Result<_, _>>()?))
+}
+
+macro_rules! as_text {
+    ($(#[$doc:meta])* $name:ident, $type:ty, $text:ty, $to:expr, $from:expr) => {
+        $(#[$doc])*
+        pub(crate) mod $name {
+            #[allow(unused_imports, reason = "not every shape needs all")]
+            use super::*;
+            #[allow(unused_imports, reason = "not every shape needs all")]
+            use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
+
+            pub(crate) fn serialize<S: serde::Serializer>(value: &$type, to: S) -> Result<S::Ok, S::Error> {
+                let text: $text = $to(value);
+                text.serialize(to)
+            }
+
+            pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
+                let text = <$text>::deserialize(from)?;
+                $from(text)
+            }
+        }
+    };
+}
+
+as_text!(
+    /// A list of words.
+    os_list,
+    Vec<OsString>,
+    Vec<String>,
+    |list: &Vec<OsString>| list.iter().map(|word| to_text(word.as_bytes())).collect(),
+    |list: Vec<String>| list.iter().map(|word| from_text(word)).collect()
+);
+as_text!(
+    /// Variables.
+    os_pairs,
+    Vec<(OsString, OsString)>,
+    Vec<(String, String)>,
+    |list: &Vec<(OsString, OsString)>| list
+        .iter()
+        .map(|(key, value)| (to_text(key.as_bytes()), to_text(value.as_bytes())))
+        .collect(),
+    |list: Vec<(String, String)>| list.iter().map(|(key, value)| Ok((from_text(key)?, from_text(value)?))).collect()
+);
+as_text!(
+    /// A path.
+    os_path,
+    PathBuf,
+    String,
+    |path: &PathBuf| to_text(path.as_os_str().as_bytes()),
+    |text: String| from_text(&text).map(PathBuf::from)
+);
+as_text!(
+    /// A path, or none.
+    os_opt_path,
+    Option<PathBuf>,
+    Option<String>,
+    |path: &Option<PathBuf>| path.as_ref().map(|path| to_text(path.as_os_str().as_bytes())),
+    |text: Option<String>| text.map(|text| from_text(&text).map(PathBuf::from)).transpose()
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    fn word() -> impl Strategy<Value = OsString> {
+        proptest::collection::vec(any::<u8>(), 0..40).prop_map(OsString::from_vec)
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_arrive_as_they_were_sent_however_they_are_cut(
+            argv in proptest::collection::vec(word(), 0..5),
+            env in proptest::collection::vec((word(), word()), 0..5),
+            cwd in proptest::option::of(word()),
+            cut in 1_usize..50,
+        ) {
+            let mut launch = Launch::new("a", argv, "log");
+            launch.env = env;
+            launch.cwd = cwd.map(Into::into);
+            let sent = [Request::Start { run: 1, fresh: true, launch: Box::new(launch) }, Request::Bye];
+            let mut out = Outgoing::default();
+            for message in &sent {
+                out.put(message).unwrap();
+            }
+            let mut come = Incoming::default();
+            let mut got = Vec::new();
+            for piece in out.out.chunks(cut) {
+                come.come.extend_from_slice(piece);
+                while let Some(message) = come.next::<Request>().unwrap() {
+                    got.push(message);
+                }
+            }
+            prop_assert_eq!(&got[..], &sent[..]);
+        }
+
+        #[test]
+        fn noise_is_refused_or_waits_for_more_but_never_panics(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut come = Incoming { come: noise, read: 0 };
+            while let Ok(Some(_)) = come.next::<Request>() {}
+        }
+    }
+
+    #[test]
+    fn a_message_that_claims_to_be_huge_is_an_error_at_once() {
+        let mut come = Incoming { come: vec![0xff; 4], read: 0 };
+        let error = come.next::<Request>().unwrap_err();
+        assert!(error.to_string().contains("4294967295 bytes"), "{error}");
+    }
+
+    #[test]
+    fn what_the_socket_does_not_take_is_sent_later_and_nothing_blocks() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut out = Outgoing::default();
+        let text = "x".repeat(3 << 20);
+        out.put(&Reply::Warning(text.clone())).unwrap();
+        assert!(!out.flush(&near).unwrap());
+        let mut come = Incoming::default();
+        let got = loop {
+            assert!(come.fill(&far).unwrap());
+            out.flush(&near).unwrap();
+            if let Some(message) = come.next::<Reply>().unwrap() {
+                break message;
+            }
+        };
+        assert_eq!(got, Reply::Warning(text));
+    }
+}

@@ -1,0 +1,9 @@
+//! The promises of the crate, kept by real processes.
+
+mod bench;
+mod ending;
+mod many;
+mod measuring;
+mod pausing;
+mod starting;
+mod surviving;

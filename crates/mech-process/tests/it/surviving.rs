@@ -1,0 +1,207 @@
+//! Clients and keepers that are killed.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use mech_process::{End, How, Keepers, MARK, Recovered, Report, Survivor};
+
+use crate::bench::{Bench, KEEPER, LONG, until};
+
+/// A client that is killed when it has said `word`.
+fn killed_client(bench: &Bench, word: &str, token: &str, script: &str) {
+    let mut client = client(bench, token, script);
+    let lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == word));
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
+
+fn client(bench: &Bench, token: &str, script: &str) -> Child {
+    Command::new(KEEPER)
+        .arg("client")
+        .arg(bench.home())
+        .arg(bench.path("log"))
+        .args([token, "sh", "-c", script])
+        .env("TREE", bench.dir.path())
+        .current_dir(bench.dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn recover(home: &Path) -> (Vec<Survivor>, Vec<End>) {
+    let (mut running, mut ended) = (Vec::new(), Vec::new());
+    for one in Keepers::recover(home).unwrap() {
+        match one {
+            Recovered::Running(survivor) => running.push(survivor),
+            Recovered::Ended(end) => ended.push(end),
+        }
+    }
+    (running, ended)
+}
+
+fn is_empty(home: &Path) -> bool {
+    fs::read_dir(home).unwrap().count() == 0
+}
+
+#[test]
+fn a_command_outlives_its_client_and_is_taken_over() {
+    let bench = Bench::new();
+    killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done; echo done; exit 9");
+    let (mut running, ended) = recover(&bench.home());
+    assert_eq!((running.len(), ended.len()), (1, 0));
+    let survivor = running.pop().unwrap();
+    assert_eq!(survivor.token(), "t1");
+    assert!(bench.left().contains(&survivor.pid()));
+    let (tell, reports) = channel();
+    let handle = bench.keepers.adopt(survivor, Box::new(move |report| drop(tell.send(report)))).unwrap();
+    handle.pause();
+    while reports.recv_timeout(LONG).unwrap() != Report::Paused {}
+    handle.resume();
+    while reports.recv_timeout(LONG).unwrap() != Report::Resumed {}
+    fs::write(bench.path("stop"), "").unwrap();
+    let end = loop {
+        if let Report::Ended(end) = reports.recv_timeout(LONG).unwrap() {
+            break end;
+        }
+    };
+    assert_eq!((end.token.as_str(), end.how), ("t1", How::Exit(9)));
+    assert_eq!(bench.log(), "done\n");
+    // The keeper is one of ours now.
+    assert_eq!(bench.run("true").how, How::Exit(0));
+    assert_eq!(bench.keepers.count(), 1);
+}
+
+#[test]
+fn an_end_that_came_after_the_client_was_killed_is_found_until_it_is_forgotten() {
+    let bench = Bench::new();
+    killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done; exit 4");
+    fs::write(bench.path("stop"), "").unwrap();
+    until("the tree is gone", || bench.left().is_empty());
+    for _ in 0..2 {
+        let (running, ended) = recover(&bench.home());
+        assert!(running.is_empty());
+        assert_eq!(ended.len(), 1);
+        assert_eq!((ended[0].token.as_str(), &ended[0].how), ("t1", &How::Exit(4)));
+    }
+    Keepers::forget(&bench.home(), ["t1"]).unwrap();
+    assert!(is_empty(&bench.home()));
+    assert!(Keepers::recover(&bench.home()).unwrap().is_empty());
+}
+
+#[test]
+fn an_end_that_was_told_but_perhaps_not_written_down_is_found() {
+    let bench = Bench::new();
+    killed_client(&bench, "ended", "t1", "exit 4");
+    let (running, ended) = recover(&bench.home());
+    assert_eq!((running.len(), ended.len()), (0, 1));
+    assert_eq!(ended[0].how, How::Exit(4));
+}
+
+#[test]
+fn killed_at_any_moment_a_command_is_running_or_ended_exactly_once() {
+    let bench = Bench::new();
+    for round in 0..40 {
+        let token = format!("t{round}");
+        let mut client = client(&bench, &token, "echo x >> effect; sleep 0.01");
+        // From before the keeper lives until after the end.
+        std::thread::sleep(Duration::from_micros(round * 700));
+        client.kill().unwrap();
+        client.wait().unwrap();
+        let (running, ended) = recover(&bench.home());
+        let survivors = running.iter().map(Survivor::token);
+        let tokens: Vec<_> = survivors.chain(ended.iter().map(|end| end.token.as_str())).map(String::from).collect();
+        assert!(tokens.is_empty() || tokens == [token.clone()], "round {round}: {tokens:?}");
+        let began = !tokens.is_empty();
+        for survivor in running {
+            let (tell, told) = channel();
+            let listen = Box::new(move |report| drop(tell.send(report)));
+            bench.keepers.adopt(survivor, listen).unwrap();
+            let end =
+                told.into_iter().find_map(|report| if let Report::Ended(end) = report { Some(end) } else { None });
+            assert_eq!(end.unwrap().how, How::Exit(0), "round {round}");
+        }
+        Keepers::forget(&bench.home(), [token.as_str()]).unwrap();
+        until("the tree is gone", || bench.left().iter().all(|pid| is_keeper(*pid)));
+        let effects = fs::read_to_string(bench.path("effect")).unwrap_or_default().lines().count();
+        assert_eq!(effects, usize::from(began), "round {round}: {tokens:?}");
+        let _ = fs::remove_file(bench.path("effect"));
+    }
+}
+
+/// Keepers inherit the mark of the test from their client.
+fn is_keeper(pid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().windows(6).any(|part| part == b"\0keep\0")
+}
+
+#[test]
+fn ends_are_held_until_they_are_settled() {
+    let bench = Bench::new();
+    bench.keepers.hold_ends();
+    let run = |token: &str| {
+        let mut launch = bench.script("true");
+        launch.token = token.into();
+        bench.start(launch).end();
+    };
+    let recorded = || {
+        let file = fs::read_dir(bench.home()).unwrap().flatten().map(|entry| entry.path());
+        let text =
+            fs::read_to_string(file.into_iter().find(|path| path.extension().unwrap() == "ends").unwrap()).unwrap();
+        text.lines().count()
+    };
+    run("a");
+    run("b");
+    assert_eq!(recorded(), 2);
+    bench.keepers.settle("a");
+    run("c");
+    assert_eq!(recorded(), 3, "b is not settled");
+    bench.keepers.settle("b");
+    bench.keepers.settle("c");
+    run("d");
+    assert_eq!(recorded(), 1);
+}
+
+#[test]
+fn a_keeper_with_a_living_client_is_not_taken_over() {
+    let bench = Bench::new();
+    let running = bench.start(bench.script("echo up > up; while ! test -e stop; do sleep 0.01; done"));
+    bench.wait_for("up");
+    assert!(Keepers::recover(&bench.home()).unwrap().is_empty());
+    fs::write(bench.path("stop"), "").unwrap();
+    assert_eq!(running.end().how, How::Exit(0));
+}
+
+#[test]
+fn if_a_keeper_is_killed_its_tree_does_not_live_on_unseen() {
+    let bench = Bench::new();
+    let text = "setsid sh -c 'echo up > up; while :; do sleep 0.05; done' & env -i PATH=$PATH sleep 1000 & sleep 1000";
+    let running = bench.start(bench.script(text));
+    bench.wait_for("up");
+    let Report::Started { pid } = running.next() else { panic!("not started") };
+    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap();
+    let mark = environ.split(|&byte| byte == 0).find(|one| one.starts_with(MARK.as_bytes())).unwrap();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let keeper: i32 = stat.rsplit(')').next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(keeper).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    assert_eq!(running.end().how, How::KeeperLost);
+    assert_eq!(crate::bench::marked(std::str::from_utf8(mark).unwrap()), [0; 0]);
+    assert_eq!(bench.left(), [0; 0]);
+    assert_eq!(bench.run("true").how, How::Exit(0), "a new keeper takes its place");
+}
+
+#[test]
+fn the_socket_and_the_home_are_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    bench.run("true");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&bench.home()), 0o700);
+    for entry in fs::read_dir(bench.home()).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o600);
+    }
+}
