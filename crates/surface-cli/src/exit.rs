@@ -33,16 +33,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The codes as the help of every command ends with them.
-pub(crate) const CODES: &str = "\
-Exit codes:
-  0    everything went as it should
-  1    a job failed, or something broke; the last line of stderr says what, and what to do
-  2    the arguments make no sense
-  3    the job file is not valid; its lines are shown
-  4    there is no such run or job
-  130  interrupted by Ctrl-C";
-
 /// Why a command did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {

@@ -155,8 +155,9 @@ pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
 
 fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
     match to {
-        Some(path) if path != Path::new("-") => std::fs::write(path, text)
-            .map_err(|error| Failure::broken(format!("cannot write {}: {error}; name another file with -o", path.display()))),
+        Some(path) if path != Path::new("-") => std::fs::write(path, text).map_err(|error| {
+            Failure::broken(format!("cannot write {}: {error}; name another file with -o", path.display()))
+        }),
         _ => print(text),
     }
 }

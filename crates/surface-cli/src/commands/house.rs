@@ -106,7 +106,9 @@ impl House {
     fn only_live(&self) -> Result<RunRow, Failure> {
         let mut live = self.live()?;
         match live.len() {
-            0 => Err(Failure::not_found("no run is going on; start one with `bursar run FILE`, or name one of `bursar runs`")),
+            0 => Err(Failure::not_found(
+                "no run is going on; start one with `bursar run FILE`, or name one of `bursar runs`",
+            )),
             1 => Ok(live.swap_remove(0)),
             count => Err(Failure::new(Exit::Usage, format!("{count} runs are going on: {}; name one", listed(&live)))),
         }

@@ -49,7 +49,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let Found { run, client, jobs } = house.find(options.run.as_deref(), Some(&options.job), Intent::Look)?;
     drop(client);
     let [job] = jobs.as_slice() else {
-        let message = format!("`{}` is {} jobs; name one of them, such as `{}`", options.job, jobs.len(), jobs.first().map_or("compose", |job| job));
+        let message = format!(
+            "`{}` is {} jobs; name one of them, such as `{}`",
+            options.job,
+            jobs.len(),
+            jobs.first().map_or("compose", |job| job)
+        );
         return Err(Failure::new(Exit::Usage, message));
     };
     let mut watched = Watched { house: &house, run, name: job.clone() };
@@ -70,7 +75,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Ok(Exit::Well)
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
-            eprintln!("bursar: {} has not started yet; `bursar why '{}'` says why, `-f` waits for it", clean(job), clean(job));
+            eprintln!(
+                "bursar: {} has not started yet; `bursar why '{}'` says why, `-f` waits for it",
+                clean(job),
+                clean(job)
+            );
             Ok(Exit::Well)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -93,7 +102,8 @@ impl Watched<'_> {
     fn row(&self) -> Result<JobRow, Failure> {
         let rows = self.house.journal.jobs(&self.run.id)?;
         let row = rows.into_iter().find(|row| row.name == self.name);
-        let mut row = row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
+        let mut row =
+            row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
         if let Some((state, attempts)) = self.live()? {
             row.state = state;
             row.attempt = attempts;
@@ -150,7 +160,10 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
                     if let Some(file) = &mut file {
                         copy(file)?;
                     }
-                    eprintln!("bursar: run {} does not go on; `bursar run --resume {}` continues it", watched.run.id, watched.run.id);
+                    eprintln!(
+                        "bursar: run {} does not go on; `bursar run --resume {}` continues it",
+                        watched.run.id, watched.run.id
+                    );
                     return Ok(Exit::Failed);
                 }
                 (row.state, row.attempt)

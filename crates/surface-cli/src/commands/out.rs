@@ -33,7 +33,8 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 /// Columns as wide as their widest cell, and the last as wide as it likes.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widest = |column| rows.iter().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell)).max();
+    let widest =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell)).max();
     let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0).min(60)).collect();
     let mut text = String::new();
     for row in rows {

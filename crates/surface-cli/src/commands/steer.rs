@@ -131,7 +131,9 @@ fn not_going_on(run: &RunRow) -> Failure {
             format!("try again what did not succeed with `bursar run --resume {id} --retry-failed`")
         }
         Status::Interrupted => format!("go on with it by `bursar run --resume {id}`"),
-        Status::Running | Status::Paused => format!("process {} has it but does not answer; is it just starting?", run.pid),
+        Status::Running | Status::Paused => {
+            format!("process {} has it but does not answer; is it just starting?", run.pid)
+        }
         Status::Succeeded => format!("look at it with `bursar show {id}`"),
     };
     Failure::broken(format!("run {id} is not going on ({}); {way_out}", run.status))

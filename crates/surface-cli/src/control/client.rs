@@ -85,7 +85,9 @@ impl Client {
         match read_line(&mut self.stream, &mut line, REPLY_BYTES_MAX)? {
             Line::Whole => Ok(serde_json::from_slice(&line).map_err(io::Error::from)?),
             Line::End => Err(AskError::Gone),
-            Line::TooLong => Err(AskError::Io(io::Error::new(ErrorKind::InvalidData, "a reply of more than a gigabyte"))),
+            Line::TooLong => {
+                Err(AskError::Io(io::Error::new(ErrorKind::InvalidData, "a reply of more than a gigabyte")))
+            }
         }
     }
 }

@@ -35,8 +35,7 @@ fn with_short<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io:
     if path.as_os_str().len() <= PATH_BYTES_MAX {
         return act(&path);
     }
-    let folder: OwnedFd =
-        rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let folder: OwnedFd = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     act(&PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(NAME))
 }
 
@@ -54,13 +53,17 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
     let me = rustix::process::geteuid().as_raw();
     if about.uid() != me {
         let message = format!("{} belongs to user {}, not to user {me}", folder.display(), about.uid());
-        return Err(io::Error::new(ErrorKind::PermissionDenied, format!("{message}; set BURSAR_STATE_DIR to a folder of your own")));
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("{message}; set BURSAR_STATE_DIR to a folder of your own"),
+        ));
     }
     if about.mode() & 0o077 != 0 {
         at(fs::set_permissions(folder, fs::Permissions::from_mode(0o700)), "close to others", folder)?;
     }
     if !remove_stale(folder)? {
-        let message = format!("{} is in use by another process; is the run going on already?", socket(folder).display());
+        let message =
+            format!("{} is in use by another process; is the run going on already?", socket(folder).display());
         return Err(io::Error::new(ErrorKind::AddrInUse, message));
     }
     let listener = at(with_short(folder, |path| UnixListener::bind(path)), "open", &socket(folder))?;
@@ -86,7 +89,9 @@ pub(crate) fn remove_stale(folder: &Path) -> io::Result<bool> {
     match with_short(folder, |path| UnixStream::connect(path)) {
         Ok(_) => Ok(false),
         // Nobody is there: the process died without tidying up.
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => at(fs::remove_file(&path), "remove", &path).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            at(fs::remove_file(&path), "remove", &path).map(|()| true)
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
         Err(error) => at(Err(error), "connect to", &path),
     }

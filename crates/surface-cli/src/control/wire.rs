@@ -232,7 +232,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, Reply> {
     let Version { v } = serde_json::from_slice(line).map_err(bad)?;
     if v != Some(VERSION) {
         let said = v.map_or_else(|| "none".to_owned(), |v| v.to_string());
-        let message = format!("this run speaks version {VERSION} and was asked in {said}; use the bursar that started it");
+        let message =
+            format!("this run speaks version {VERSION} and was asked in {said}; use the bursar that started it");
         return Err(Reply::error("wrong_version", message, None));
     }
     serde_json::from_slice::<Asked>(line).map(|asked| asked.request).map_err(bad)

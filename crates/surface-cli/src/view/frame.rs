@@ -194,7 +194,7 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
         text.push_str(&" ".repeat(gap));
         text.push_str(&paint.dim(&format!("eta {}", about(eta))));
     }
-    format!(" {label} {bar} {text}")
+    format!(" {label} {bar} {text}").trim_end().to_owned()
 }
 
 /// Names of the groups that a group waits for.

@@ -305,7 +305,8 @@ impl Watcher {
 
     /// A failure, above the frame.
     fn tell_failure(&mut self, told: &Told) {
-        let (job, error) = (told.job.as_deref().unwrap_or_default(), told.error.as_deref().unwrap_or("no reason given"));
+        let (job, error) =
+            (told.job.as_deref().unwrap_or_default(), told.error.as_deref().unwrap_or("no reason given"));
         let ran = told.ran_ms.map(|ran| format!(" after {}", time(Duration::from_millis(ran)))).unwrap_or_default();
         let mut lines = vec![match told.after_ms {
             Some(after) => {
@@ -501,4 +502,3 @@ fn last_line(ended: Ended, run: &str, total: usize, counts: [u32; 3], ran: Durat
         ),
     }
 }
-
