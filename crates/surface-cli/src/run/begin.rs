@@ -2,11 +2,14 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
 use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
+
+use crate::view::Mode;
 
 use super::left::Left;
 use super::limits::{self, Machine};
@@ -61,7 +64,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     };
     stage::conduct(Stage {
         tracks: vec![Track::new(0, false); count],
-        plan: planned.plan,
+        plan: Arc::new(planned.plan),
         is_single: planned.is_single,
         fail_fast: options.fail_fast,
         config,
@@ -71,8 +74,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         place,
         recovered: Vec::new(),
         taken: Vec::new(),
-        is_quiet: options.quiet,
-        is_json: options.json,
+        mode: Mode::choose(options.json, options.quiet),
     })
 }
 

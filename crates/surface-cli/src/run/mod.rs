@@ -17,12 +17,9 @@ mod options;
 mod plan;
 mod record;
 mod resume;
-mod show;
 mod stage;
 mod steward;
 mod submit;
-
-use std::path::{Path, PathBuf};
 
 use surface_journal::JournalError;
 
@@ -78,9 +75,4 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         Some(wanted) => resume::resume(options, wanted.as_deref()),
         None => begin::begin(options),
     }
-}
-
-/// Where the output of an attempt is, in the folder of its run.
-pub(crate) fn log_path(folder: &Path, job: usize, attempt: u32) -> PathBuf {
-    folder.join("logs").join(format!("{job}.{attempt}.log"))
 }

@@ -272,13 +272,27 @@ impl Recorder {
         }
     }
 
-    /// The last word on the run; `None` leaves it to be resumed.
+    /// The run as a whole stands still, or goes on.
+    pub(crate) fn run_paused(&self, paused: bool) {
+        self.book().writer.as_ref().map(|writer| writer.record(Entry::RunPaused(paused)));
+    }
+
+    /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.
     pub(crate) fn finish(&self, outcome: Option<Outcome>) -> Result<(), JournalError> {
-        let Some(writer) = self.book().writer.take() else { return Ok(()) };
-        match outcome {
-            Some(outcome) => writer.finish(outcome),
-            None => writer.flush(),
+        let (writer, unsettled) = {
+            let mut book = self.book();
+            (book.writer.take(), std::mem::take(&mut book.unsettled))
+        };
+        if let Some(writer) = writer {
+            match outcome {
+                Some(outcome) => writer.finish(outcome)?,
+                None => writer.flush()?,
+            }
         }
+        if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
+            unsettled.iter().for_each(|(_, token)| processes.settle(token));
+        }
+        Ok(())
     }
 }
 

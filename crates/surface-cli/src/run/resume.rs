@@ -9,12 +9,15 @@
 //! not by what the journal says, which may be some milliseconds behind.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
 use sched_jobs::{Demand, State};
 use surface_jobfile::Plan;
 use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunId, Status};
+
+use crate::view::Mode;
 
 use super::left::{self, Known, Left, Standing};
 use super::options::Options;
@@ -75,7 +78,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         eprintln!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
     }
     stage::conduct(Stage {
-        plan,
+        plan: Arc::new(plan),
         // Its output has gone elsewhere before: it is one job like any other now.
         is_single: false,
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
@@ -87,8 +90,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         place: Place::Journal { journal, lock: reopened.lock },
         recovered: found.recovered,
         taken: found.taken,
-        is_quiet: options.quiet,
-        is_json: options.json,
+        mode: Mode::choose(options.json, options.quiet),
     })
 }
 

@@ -11,8 +11,8 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
@@ -24,7 +24,9 @@ use surface_journal::{Estimate, Journal, JournalError, Moved, Outcome, RunLock};
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{Code, Failure, follow, log_path, show, submit};
+use super::{Code, Failure, follow, submit};
+use crate::control::{self, Runner, Served};
+use crate::view::{self, Ended, Live, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
 pub(crate) enum Place {
@@ -57,7 +59,7 @@ impl Place {
 
 /// Everything that is settled before a run begins.
 pub(crate) struct Stage {
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) is_single: bool,
     pub(crate) fail_fast: bool,
     pub(crate) config: Config,
@@ -70,8 +72,25 @@ pub(crate) struct Stage {
     pub(crate) recovered: Vec<Recovered>,
     /// Successes that only keepers knew of, as the journal is to be told.
     pub(crate) taken: Vec<Moved>,
-    pub(crate) is_quiet: bool,
-    pub(crate) is_json: bool,
+    pub(crate) mode: Mode,
+}
+
+/// What whoever steers the run from outside asks of us, besides the scheduler.
+struct Hands {
+    processes: Weak<Processes>,
+    recorder: Arc<Recorder>,
+}
+
+impl Runner for Hands {
+    fn hurry(&self) {
+        if let Some(processes) = self.processes.upgrade() {
+            processes.hurry();
+        }
+    }
+
+    fn run_paused(&self, paused: bool) {
+        self.recorder.run_paused(paused);
+    }
 }
 
 /// The one place where others on this machine come in: whoever shares what there is with other runs is given to the scheduler here.
@@ -102,6 +121,9 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let builder = Jobs::builder().config(config.clone()).observe(move |event, _| observer.see(event));
     let jobs = share(builder).build();
 
+    // One command has the terminal for itself.
+    let live = (!stage.is_single).then(|| view::start(&jobs, scene(&stage, &folder)));
+    let served = serve(&stage, &jobs, &processes, &recorder);
     let verdict = Arc::new(Verdict::default());
     let signals = steward::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
     let charge = Charge {
@@ -110,13 +132,14 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         recorder: Arc::clone(&recorder),
         verdict: Arc::clone(&verdict),
         fail_fast: stage.fail_fast,
-        say: Box::new(|text| eprintln!("bursar: {text}")),
+        say: match live.as_ref().map(Live::voice) {
+            Some(voice) => Box::new(move |text| voice.say(text)),
+            None => Box::new(|text| eprintln!("bursar: {text}")),
+        },
     };
     let steward = steward::start(charge, inbox).map_err(cannot("start a thread"))?;
-    let is_quiet = stage.is_quiet || stage.is_single;
-    let shown = show::start(&jobs, plan, &place.name(), is_quiet, stage.is_json);
     let following = if stage.is_single && !stage.left[0].is_over() {
-        Some(follow::follow(&log_path(&folder, 0, 1)).map_err(cannot("read the log"))?)
+        Some(follow::follow(&log_path(&folder.join("logs"), 0, 1)).map_err(cannot("read the log"))?)
     } else {
         None
     };
@@ -127,11 +150,11 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         Err(_) => None,
     };
 
+    drop(served);
     following.into_iter().for_each(follow::Following::finish);
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
     signals.close();
-    shown.finish();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
     let signal = verdict.signal().filter(|_| !is_all_well);
     let outcome = match summary {
@@ -140,6 +163,13 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         None => Some(Outcome::Failed),
     };
     let broken = verdict.take_broken().or(recorder.finish(outcome).err());
+    if let Some(live) = live {
+        live.finish(match (signal, is_all_well) {
+            (Some(_), _) => Ended::Interrupted,
+            (None, true) => Ended::Well,
+            (None, false) => Ended::Badly,
+        });
+    }
     for warning in recorder.take_warnings() {
         eprintln!("bursar: {warning}");
     }
@@ -159,6 +189,26 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         eprintln!("bursar: {} {words}", plan.name);
     }
     Ok(code(signal, is_all_well, command))
+}
+
+fn scene(stage: &Stage, folder: &Path) -> Scene {
+    let expected = stage.estimates.iter().map(|known| known.map(|known| Duration::from_millis(known.wall_ms)));
+    Scene {
+        plan: Arc::clone(&stage.plan),
+        run: stage.place.name(),
+        limits: stage.config.limits.clone(),
+        expected: expected.collect(),
+        logs: Some(folder.join("logs")),
+        mode: stage.mode,
+    }
+}
+
+/// Opens the door for `ps`, `why`, `pause` and the others. A run that has none is still a run.
+fn serve(stage: &Stage, jobs: &Jobs, processes: &Arc<Processes>, recorder: &Arc<Recorder>) -> Option<Served> {
+    let Place::Journal { lock, .. } = &stage.place else { return None };
+    let hands = Arc::new(Hands { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) });
+    let served = control::serve(lock.folder(), lock.id().as_str(), jobs.clone(), hands);
+    served.inspect_err(|error| eprintln!("bursar: this run cannot be steered from outside: {error}")).ok()
 }
 
 fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {
@@ -186,7 +236,7 @@ fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, 
     let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home(folder)).map_err(cannot("have keepers"))?;
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let life = format!("{millis:x}-{:x}", std::process::id());
-    let (logs, hearer) = (folder.to_owned(), Arc::clone(recorder));
+    let (logs, hearer) = (folder.join("logs"), Arc::clone(recorder));
     let processes = Processes::new(
         keepers,
         life,
