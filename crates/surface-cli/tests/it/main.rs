@@ -3,6 +3,11 @@
 mod arguments;
 mod bench;
 mod demo;
+mod run_command;
+mod run_file;
+mod run_resume;
+mod run_site;
+mod run_stop;
 
 use std::process::{Command, Output, Stdio};
 
