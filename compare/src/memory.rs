@@ -108,6 +108,8 @@ pub fn in_child(workload: &str, side: &str, count: usize) -> Result<Parked, Fail
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box; // else release builds allocate nothing
+
     use super::*;
 
     #[test]
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn touched_memory_becomes_resident() {
         let before = resident_bytes().expect("Linux");
-        let pages = vec![1u8; 64 << 20];
+        let pages = black_box(vec![1u8; 64 << 20]);
         let parked = Parked::since(before).expect("Linux");
         assert!(parked.resident_bytes > 60 << 20, "{parked:?}");
         drop(pages);
@@ -130,7 +132,7 @@ mod tests {
     fn live_blocks_count_and_freed_ones_do_not() {
         let before = heap_bytes().expect("glibc");
         // Never touched, so it is cheap; and so large that what other tests do meanwhile does not matter.
-        let block = vec![0u8; 1 << 30];
+        let block = black_box(vec![0u8; 1 << 30]);
         let with = heap_bytes().expect("glibc").saturating_sub(before);
         assert!(with > 900 << 20, "{with}");
         drop(block);

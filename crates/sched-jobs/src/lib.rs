@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod executor;
 mod job;
+pub mod process;
 mod state;
 mod why;
 

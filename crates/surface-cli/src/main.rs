@@ -1,53 +1,147 @@
 //! The `bursar` command: a person's door.
 //!
-//! Room: surface. Parses and prints; what is worth printing comes from the facade.
+//! Room: surface. Parses and prints; what is worth printing comes from the facade, the scheduler of jobs and the journal.
 #![forbid(unsafe_code)]
 
+mod bench;
+mod commands;
+mod control;
 mod demo;
+mod exit;
+mod help;
+mod run;
 mod stop;
+mod view;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-const EXAMPLES: &str = "\
-Examples:
-  bursar demo                      watch tasks spread, park, fail and hurry
-  bursar demo --seconds 20         the same, slower
-  bursar demo --workers 1          without anybody to steal from
-  bursar demo --json | jq .total   for scripts: one object, nothing else
+use commands::{Completions, completions, files, list, logs, steer, why};
+use exit::{Exit, Failure};
 
-Exit codes:
-  0    everything went as it should
-  1    something failed; the last line of stderr says what, and what to do
-  2    the arguments make no sense
-  130  interrupted by Ctrl-C, after the table of what had happened so far";
-
-/// Schedules tasks in nurseries: they borrow, spread over the CPUs by stealing, and are cancelled as a tree.
+/// Schedules tasks in nurseries and jobs in graphs, within what the machine has.
 #[derive(Debug, Parser)]
-#[command(name = "bursar", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "bursar", version, after_help = help::TOP, max_term_width = 100)]
 struct Cli {
+    /// No colours; NO_COLOR in the environment does the same
+    #[arg(long, global = true)]
+    no_color: bool,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what the scheduler does, with real work and its own counters
+    Run(Box<run::Options>),
+    /// Show what goes on: live runs and their jobs
+    #[command(after_help = help::PS)]
+    Ps(list::Ps),
+    /// Say what a job waits for, who holds it, and when it may start
+    #[command(after_help = help::WHY)]
+    Why(why::Options),
+    /// Freeze a run or a job; it gives back its CPU slots
+    #[command(after_help = help::PAUSE)]
+    Pause(steer::Whom),
+    /// Let a paused run or job go on
+    #[command(after_help = help::RESUME)]
+    Resume(steer::Whom),
+    /// End a run or a job, with everything it started
+    #[command(after_help = help::CANCEL)]
+    Cancel(steer::Cancel),
+    /// Try a job again that failed or was canceled
+    #[command(after_help = help::RETRY)]
+    Retry(steer::Whom),
+    /// Print what a job printed
+    #[command(after_help = help::LOGS)]
+    Logs(logs::Options),
+    /// Check a job file, and draw it
+    #[command(after_help = help::CHECK)]
+    Check(files::Check),
+    /// Draw a job file or a run: DOT, SVG or text
+    #[command(after_help = help::GRAPH)]
+    Graph(files::Graph),
+    /// Write a run as one HTML file
+    #[command(after_help = help::REPORT)]
+    Report(files::Report),
+    /// List runs, newest first
+    #[command(after_help = help::RUNS)]
+    Runs(list::Runs),
+    /// Show a run: its jobs, how they ended, what they took
+    #[command(after_help = help::SHOW)]
+    Show(list::Show),
+    /// Print a script that completes the words of this command
+    #[command(after_help = help::COMPLETIONS)]
+    Completions(Completions),
+    /// Show what the scheduler of tasks does, with real work and its own counters
     Demo(demo::Options),
+    /// Measure the scheduler on this machine
+    Bench(bench::Options),
 }
 
-/// Ended by Ctrl-C, as a shell would say it: 128 and the number of SIGINT.
-const INTERRUPTED: u8 = 130;
+/// Ended by Ctrl-C.
+const INTERRUPTED: u8 = Exit::Interrupted as u8;
 
 fn main() -> ExitCode {
-    let Command::Demo(options) = Cli::parse().command;
-    match demo::run(&options) {
-        Ok(()) if stop::is_asked() => ExitCode::from(INTERRUPTED),
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bursar: {error}");
-            ExitCode::FAILURE
+    // A keeper is started once for many commands, and before anything else: it has no arguments to parse.
+    if std::env::args_os().nth(1).is_some_and(|word| word == "keep") {
+        mech_process::keeper::main();
+    }
+    let cli = Cli::parse();
+    if cli.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        console::set_colors_enabled(false);
+        console::set_colors_enabled_stderr(false);
+    }
+    match dispatch(&cli.command) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("bursar: {failure}");
+            failure.exit.into()
+        }
+    }
+}
+
+fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
+    let exit = match command {
+        Command::Run(options) => return run(options),
+        Command::Ps(options) => list::ps(options),
+        Command::Why(options) => why::run(options),
+        Command::Pause(whom) => steer::pause(whom),
+        Command::Resume(whom) => steer::resume(whom),
+        Command::Cancel(options) => steer::cancel(options),
+        Command::Retry(whom) => steer::retry(whom),
+        Command::Logs(options) => logs::run(options),
+        Command::Check(options) => files::check(options),
+        Command::Graph(options) => files::draw(options),
+        Command::Report(options) => files::report(options),
+        Command::Runs(options) => list::runs(options),
+        Command::Show(options) => list::show(options),
+        Command::Completions(options) => completions(options, Cli::command()),
+        Command::Bench(options) => match bench::run(options) {
+            Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
+            Ok(()) => Ok(Exit::Well),
+            Err(error) => Err(Failure::broken(error.to_string())),
+        },
+        Command::Demo(options) => match demo::run(options) {
+            Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
+            Ok(()) => Ok(Exit::Well),
+            Err(error) => Err(Failure::broken(error.to_string())),
+        },
+    };
+    exit.map(ExitCode::from)
+}
+
+/// Its code may be that of a command, so it is any number.
+fn run(options: &run::Options) -> Result<ExitCode, Failure> {
+    match run::run(options) {
+        Ok(code) => Ok(ExitCode::from(code)),
+        Err(failure) if failure.is_drawn => {
+            eprint!("{}", failure.message);
+            Ok(ExitCode::from(failure.code as u8))
+        }
+        Err(failure) => {
+            eprintln!("bursar: {}", failure.message);
+            Ok(ExitCode::from(failure.code as u8))
         }
     }
 }
@@ -56,7 +150,7 @@ fn main() -> ExitCode {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, EXAMPLES};
+    use super::Cli;
 
     #[test]
     fn the_arguments_are_well_formed() {
@@ -65,16 +159,26 @@ mod tests {
 
     #[test]
     fn every_example_of_the_help_is_understood() {
-        let examples = EXAMPLES.lines().filter_map(|line| line.strip_prefix("  bursar ")).map(|line| {
-            let end = line.find("  ").or(line.find(" |")).unwrap_or(line.len());
-            line[..end].split(" |").next().unwrap_or_default()
-        });
+        let top = Cli::command();
         let mut count = 0;
-        for example in examples {
-            Cli::try_parse_from(["bursar"].into_iter().chain(example.split_whitespace()))
-                .unwrap_or_else(|error| panic!("`bursar {example}`: {error}"));
-            count += 1;
+        for command in std::iter::once(&top).chain(top.get_subcommands()) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = help.lines().filter_map(|line| line.strip_prefix("  bursar "));
+            let mut own = 0;
+            for line in examples {
+                let end = line.find("  ").unwrap_or(line.len());
+                let example = line[..end].split(" |").next().unwrap_or_default();
+                Cli::try_parse_from(["bursar"].into_iter().chain(example.split_whitespace()))
+                    .unwrap_or_else(|error| panic!("`bursar {example}`: {error}"));
+                own += 1;
+            }
+            assert!(
+                own > 0 || matches!(command.get_name(), "demo" | "bench"),
+                "`{}` teaches by no example",
+                command.get_name()
+            );
+            count += own;
         }
-        assert_eq!(count, 4);
+        assert!(count > 40, "only {count} examples were found: were they indented otherwise?");
     }
 }

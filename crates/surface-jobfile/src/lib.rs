@@ -56,6 +56,7 @@ pub use fresh::Freshness;
 pub use limits::Limits;
 pub use plan::{Action, Job, OnCrash, OverRam, Plan, Resources};
 pub use problem::{Place, Problem, Problems};
+pub use units::{megabytes, millis};
 
 use fields::Values;
 use problem::Report;

@@ -6,7 +6,10 @@
 //! Numbers are exact: decimals are scaled as integers, and what does not fit is refused, never wrapped or rounded down.
 
 /// Megabytes (10^6 bytes) of `8 GB`, `512 MB`, `1.5 GiB`, or of a plain number of megabytes; part of one counts as one.
-pub(crate) fn megabytes(text: &str) -> Result<u64, &'static str> {
+///
+/// # Errors
+/// What is wrong with it, to follow a "because".
+pub fn megabytes(text: &str) -> Result<u64, &'static str> {
     let (number, unit) = split(text);
     let bytes: u128 = match unit.to_ascii_lowercase().as_str() {
         "b" => 1,
@@ -28,7 +31,10 @@ pub(crate) fn megabytes(text: &str) -> Result<u64, &'static str> {
 pub(crate) const MAX_MB: u64 = 1_000_000_000_000;
 
 /// Milliseconds of `10m`, `1h30m`, `1.5s`, `250ms`, or of a plain number of seconds.
-pub(crate) fn millis(text: &str) -> Result<u64, &'static str> {
+///
+/// # Errors
+/// What is wrong with it, to follow a "because".
+pub fn millis(text: &str) -> Result<u64, &'static str> {
     let mut rest = text.trim();
     let mut total = 0_u128;
     if rest.is_empty() {

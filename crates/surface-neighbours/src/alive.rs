@@ -119,6 +119,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stopped_process_lives_and_stands_still() {
+        use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
+        assert!(!is_stopped(child.id()));
+        let pid = Pid::from_raw(child.id() as i32);
+        kill_process(pid.expect("a process"), Signal::STOP).expect("it is ours");
+        waitpid(pid, WaitOptions::UNTRACED).expect("it stops");
+        let (_, start) = state_and_start(child.id()).expect("Linux");
+        assert!(is_stopped(child.id()) && lives(child.id(), start));
+        child.kill().expect("it is ours");
+        child.wait().expect("it was killed");
+    }
+
+    #[test]
     fn a_process_that_ended_but_was_not_waited_for_is_dead() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
         let (_, start) = state_and_start(child.id()).expect("Linux");

@@ -9,7 +9,8 @@
 //! those who wait watch the processes of all others.
 //!
 //! Memory of other programs comes back unannounced. Only while somebody waits for it, the thread looks twice a second, and rings the
-//! other runs first, which then write how much their jobs really use.
+//! other runs first, which then write how much their jobs really use. Who waits for others looks every five seconds, in case somebody removed
+//! the bells.
 
 use core::fmt;
 use std::fs::File;
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const RECHECK: Duration = Duration::from_millis(500);
+/// Somebody may have removed our bell or the whole file: who waits looks now and then whether it still waits.
+const HEAL: Duration = Duration::from_secs(5);
 /// Look again who may start.
 const COME: u8 = b'!';
 /// Only the list of those to be watched changed.
@@ -143,8 +146,10 @@ impl Shared {
                 watching.seen = (ids, recheck.is_some() || !ended.is_empty());
                 (processes, recheck)
             };
-            let ticking = recheck.is_some() || !ended.is_empty();
-            let left = ticking.then(|| RECHECK.saturating_sub(last.elapsed()));
+            let waits = !processes.is_empty() || !ended.is_empty();
+            let every = if recheck.is_some() || !ended.is_empty() { RECHECK } else { HEAL };
+            let ticking = recheck.is_some() || waits;
+            let left = ticking.then(|| every.saturating_sub(last.elapsed()));
             let fds = core::iter::once(self.socket.as_fd()).chain(processes.iter().map(|(_, fd)| fd.as_fd()));
             let mut polled: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
@@ -154,7 +159,7 @@ impl Shared {
             let before = ended.len();
             ended.extend(died);
             let mut rung = (fired[0] && self.take_rings()) || ended.len() > before;
-            if ticking && last.elapsed() >= RECHECK {
+            if ticking && last.elapsed() >= every {
                 last = Instant::now();
                 self.ring(recheck.into_iter().flatten());
                 rung = true;

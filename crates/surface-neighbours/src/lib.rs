@@ -7,7 +7,7 @@
 //! - What all runs use together never exceeds the hard limit of the run that started something last.
 //! - A run that died uses nothing: its share comes free at once, for those who wait.
 //! - No run starts what an older waiter of another run needs, once that has waited for three aging intervals.
-//! - Nobody polls, but those who wait for memory that other programs hold.
+//! - Nobody polls who does not wait; who waits for memory that other programs hold looks twice a second.
 //!
 //! # Why they hold
 //! `ledger.rs` decides and writes under the lock, before anything starts (`the_limit_holds_whatever_processes_do`). `alive.rs` knows a process

@@ -142,7 +142,10 @@ impl Core {
                 _ => {}
             }
         }
-        self.let_back(now);
+        // With others, only while they are counted: `pick` does it.
+        if !self.room.is_shared {
+            self.let_back(now);
+        }
         Ok(())
     }
 

@@ -65,6 +65,8 @@ pub(crate) struct Room {
     named_elsewhere: Vec<u64>,
     pub(super) running: usize,
     running_elsewhere: usize,
+    /// Whether others have ever been counted: then what they hold is true only while they are.
+    pub(super) is_shared: bool,
     /// At most so many jobs at once, whatever they need.
     most_running: usize,
 }
@@ -85,6 +87,7 @@ impl Room {
             named_elsewhere: vec![0; n],
             running: 0,
             running_elsewhere: 0,
+            is_shared: false,
             most_running,
         }
     }
@@ -117,6 +120,7 @@ impl Room {
         self.elsewhere = [others.cpu_slots, others.ram_mb, others.vram_mb, 0];
         self.really_free = [None, others.ram_free_mb, others.vram_free_mb, None];
         self.running_elsewhere = others.running;
+        self.is_shared = true;
         for (name, held) in self.names.iter().zip(&mut self.named_elsewhere) {
             *held = others.named.iter().find(|(other, _)| **other == **name).map_or(0, |(_, amount)| *amount);
         }

@@ -178,7 +178,7 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Sections are short: looking for some microseconds is cheaper than a sleep and a wake.
-        for _ in 0..256 {
+        for _ in 0..1024 {
             match self.inner.try_lock() {
                 Ok(inner) => return inner,
                 Err(TryLockError::Poisoned(error)) => return error.into_inner(),

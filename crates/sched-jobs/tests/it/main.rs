@@ -6,6 +6,7 @@ mod ends;
 mod events;
 mod executor;
 mod graph;
+mod neighbours;
 mod room;
 mod stress;
 mod submit;

@@ -1,7 +1,13 @@
 //! The command as a person or a script meets it.
 
 mod arguments;
+mod bench;
 mod demo;
+mod run_command;
+mod run_file;
+mod run_resume;
+mod run_site;
+mod run_stop;
 
 use std::process::{Command, Output, Stdio};
 

@@ -65,3 +65,16 @@ fn runs_find_each_other_again_when_the_file_was_removed() {
     assert_eq!(use_slots(&mut third, 1).cpu_slots, 5);
     assert_eq!(use_slots(&mut one, 3).cpu_slots, 3);
 }
+
+#[test]
+fn while_somebody_keeps_the_lock_nothing_starts_and_nobody_hangs() {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = Folder::new();
+    let mut one = bare(folder.path());
+    use_slots(&mut one, 1);
+    let file = std::fs::File::open(folder.file()).unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    assert!(use_slots(&mut one, 1).cpu_slots > 1_000_000, "others seem to hold everything");
+    flock(&file, FlockOperation::Unlock).unwrap();
+    assert_eq!(use_slots(&mut one, 1).cpu_slots, 0);
+}

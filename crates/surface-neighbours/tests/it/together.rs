@@ -36,6 +36,21 @@ fn what_one_gives_back_another_starts_with() {
 }
 
 #[test]
+fn who_waits_finds_out_although_everything_was_removed() {
+    let folder = Folder::new();
+    let (one, _one) = run(folder.path(), 2);
+    let (other, _other) = run(folder.path(), 2);
+    let release = hold(&one, "holder", 2);
+    other.submit(Job::new("waits").run(|_| ())).unwrap();
+    assert_eq!(other.status("waits").unwrap().state, State::Ready);
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    release.send(()).unwrap();
+    other.wait_timeout(PATIENCE).expect("it looks").expect("it succeeds");
+}
+
+#[test]
 fn a_run_that_leaves_gives_back_everything() {
     let folder = Folder::new();
     let (other, _other) = run(folder.path(), 2);
@@ -142,12 +157,23 @@ fn too_many_names_are_refused_with_both_numbers() {
 fn alone_sharing_costs_less_than_ten_microseconds() {
     let folder = Folder::new();
     let mut ledger = bare(folder.path());
-    let began = std::time::Instant::now();
-    let rounds: u32 = 20_000;
-    for round in 0..rounds {
-        use_slots(&mut ledger, u64::from(round % 2));
-    }
-    let each = began.elapsed() / rounds;
-    println!("{each:?} for each change, alone");
-    assert!(each.as_micros() < 10, "{each:?}");
+    // The time of this thread: on a busy machine the time of day measures the neighbours.
+    let clock = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let mut cost = |changing: u32| {
+        let rounds: u32 = 2_000;
+        let batches = (0..10).map(|_| {
+            let began = clock();
+            for round in 0..rounds {
+                use_slots(&mut ledger, u64::from(round % changing));
+            }
+            (clock() - began) / rounds
+        });
+        batches.min().expect("there are ten")
+    };
+    let (same, changed) = (cost(1), cost(2));
+    println!("alone: {changed:?} when something changes, {same:?} when nothing does");
+    assert!(changed.as_micros() < 10, "{changed:?}");
 }

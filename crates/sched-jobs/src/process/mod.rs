@@ -1,0 +1,418 @@
+//! Jobs that are commands: an [`Executor`] over keepers.
+//!
+//! Room: scheduler, at its lower edge. Knows jobs and keepers; decides nothing about what runs.
+//!
+//! # Invariants
+//! - An attempt that was started is reported ended exactly once, whatever order requests arrive in.
+//! - A request for an attempt that is only about to start is not lost.
+//! - However many attempts end within `start`, the stack does not grow.
+//!
+//! # Why they hold
+//! Requests come from any thread, after the scheduler has let go of its lock, so a cancel may overtake the start it is about. Each attempt has
+//! a *desk*, made by whoever comes first; what is asked before there is a process lies there until there is one.
+//! A keeper's listener is told one end, and takes the desk away with it. Ends that are known within `start` (no keeper to be had, an end that
+//! was recorded earlier) go into a line that one thread at a time empties.
+
+mod command;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use core::fmt;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use mech_process::{Handle, How, Keepers, Launch, Recovered, Report, Survivor};
+
+pub use self::command::{Command, OnCrash};
+pub use self::words::{exit_code, words};
+pub use mech_process::{End, Limits as ProcessLimits, OverRam};
+
+use crate::JobId;
+use crate::error::Cause;
+use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
+
+/// What is told about attempts, from the thread that hears of it and before the scheduler does. Must be quick.
+#[derive(Debug, Clone, Copy)]
+pub enum News<'a> {
+    /// It has a process.
+    Began {
+        /// The first of its tree.
+        pid: i32,
+    },
+    /// Something a person should read.
+    Warning(&'a str),
+    /// It ended: how, and what it used.
+    Ended(&'a End),
+}
+
+/// Is told [`News`].
+pub type Listen = Box<dyn Fn(Ticket, News<'_>) + Send + Sync>;
+
+/// Where the logs of attempts go.
+pub type LogPath = Box<dyn Fn(Ticket) -> PathBuf + Send + Sync>;
+
+/// Carries out jobs whose work is a [`Command`].
+pub struct Processes {
+    keepers: Keepers,
+    /// Distinguishes the tokens of this life of the program from those of another.
+    life: String,
+    log: LogPath,
+    listen: Listen,
+    desks: Mutex<HashMap<u32, Desk>>,
+    found: Mutex<HashMap<String, Found>>,
+    line: Mutex<Line>,
+    hurried: AtomicBool,
+    me: Weak<Processes>,
+}
+
+/// One attempt.
+struct Desk {
+    attempt: u32,
+    handle: Option<Handle>,
+    grace: Duration,
+    pause: bool,
+    cancel: bool,
+}
+
+/// What is known of an attempt that an earlier life began.
+enum Found {
+    Kept(Recovered),
+    /// How it ended, which was heard of in time.
+    Told(Outcome),
+}
+
+/// Ends that nobody was told of yet.
+#[derive(Default)]
+struct Line {
+    ends: VecDeque<(Reporter, Outcome)>,
+    is_being_emptied: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is guarded is whole at every step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Processes {
+    /// Carries out commands with these keepers. `life` must differ from that of any earlier process whose keepers are in the same home.
+    ///
+    /// Ends stay recorded by the keepers until [`settle`](Self::settle) is called for their token.
+    pub fn new(keepers: Keepers, life: impl Into<String>, log: LogPath, listen: Listen) -> Arc<Self> {
+        keepers.hold_ends();
+        Arc::new_cyclic(|me| Self {
+            keepers,
+            life: life.into(),
+            log,
+            listen,
+            desks: Mutex::default(),
+            found: Mutex::default(),
+            line: Mutex::default(),
+            hurried: AtomicBool::new(false),
+            me: me.clone(),
+        })
+    }
+
+    /// The token of an attempt that this life starts.
+    pub fn token(&self, ticket: Ticket) -> String {
+        format!("{}/{}/{}", ticket.job.index(), ticket.attempt, self.life)
+    }
+
+    /// Which attempt at which job (by its number) a token stands for, whatever life made it.
+    pub fn attempt_of(token: &str) -> Option<(usize, u32)> {
+        let mut parts = token.splitn(3, '/');
+        let (job, attempt) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        parts.next().map(|_| (job, attempt))
+    }
+
+    /// What an earlier life left, for [`find_again`](Executor::find_again) to find.
+    pub fn found(&self, recovered: impl IntoIterator<Item = Recovered>) {
+        let mut found = lock(&self.found);
+        for one in recovered {
+            let token = match &one {
+                Recovered::Running(survivor) => survivor.token().to_owned(),
+                Recovered::Ended(end) => end.token.clone(),
+            };
+            found.insert(token, Found::Kept(one));
+        }
+    }
+
+    /// An attempt that an earlier life saw end so: if it is found again under this token, that is what is told.
+    pub fn found_ended(&self, token: impl Into<String>, outcome: Outcome) {
+        lock(&self.found).insert(token.into(), Found::Told(outcome));
+    }
+
+    /// This end is safe elsewhere: its keeper need not keep it any longer.
+    pub fn settle(&self, token: &str) {
+        self.keepers.settle(token);
+    }
+
+    /// From now on nobody has any grace: what is being cancelled is killed at once, and what will be too.
+    pub fn hurry(&self) {
+        self.hurried.store(true, Ordering::SeqCst);
+        let handles: Vec<Handle> =
+            lock(&self.desks).values().filter(|desk| desk.cancel).filter_map(|desk| desk.handle.clone()).collect();
+        handles.iter().for_each(|handle| handle.cancel(Duration::ZERO));
+    }
+
+    /// What each command that runs holds now, in MiB, as far as its keeper has looked.
+    pub fn usage_mb(&self) -> Vec<(JobId, u64)> {
+        let desks = lock(&self.desks);
+        let used = desks.iter().filter_map(|(job, desk)| Some((JobId(*job), desk.handle.as_ref()?.usage_mb())));
+        used.collect()
+    }
+
+    /// Takes a command that another life left, and ends it at once. Nobody is told.
+    pub fn end_survivor(&self, survivor: Survivor) {
+        if let Ok(handle) = self.keepers.adopt(survivor, Box::new(|_| ())) {
+            handle.cancel(Duration::ZERO);
+        }
+    }
+
+    /// Reports an end from within `start`. The report may start others whose ends are known at once: those come into the same line.
+    fn say(&self, report: Reporter, outcome: Outcome) {
+        let mut line = lock(&self.line);
+        line.ends.push_back((report, outcome));
+        if line.is_being_emptied {
+            return;
+        }
+        line.is_being_emptied = true;
+        while let Some((report, outcome)) = line.ends.pop_front() {
+            drop(line);
+            report.ended(outcome);
+            line = lock(&self.line);
+        }
+        line.is_being_emptied = false;
+    }
+
+    fn fail(&self, report: Reporter, message: String) {
+        self.say(report, Outcome::Failed(Cause::Error(message)));
+    }
+
+    /// The desk of an attempt, and whether it was cancelled before it began. Anything about an earlier attempt goes.
+    fn sit_down(&self, ticket: Ticket, grace: Duration) -> bool {
+        let mut desks = lock(&self.desks);
+        let desk = desks.entry(ticket.job.0).or_insert_with(|| Desk::new(ticket.attempt));
+        if desk.attempt != ticket.attempt {
+            *desk = Desk::new(ticket.attempt);
+        }
+        desk.grace = grace;
+        let goes = !desk.cancel;
+        if !goes {
+            desks.remove(&ticket.job.0);
+        }
+        goes
+    }
+
+    /// There is a process: what was asked meanwhile is asked of it now.
+    fn seat(&self, ticket: Ticket, handle: Handle) {
+        let mut desks = lock(&self.desks);
+        let Some(desk) = desks.get_mut(&ticket.job.0).filter(|desk| desk.attempt == ticket.attempt) else { return };
+        if desk.cancel {
+            handle.cancel(self.grace(desk.grace));
+        } else if desk.pause {
+            handle.pause();
+        }
+        desk.handle = Some(handle);
+    }
+
+    fn stand_up(&self, ticket: Ticket) {
+        let mut desks = lock(&self.desks);
+        if desks.get(&ticket.job.0).is_some_and(|desk| desk.attempt == ticket.attempt) {
+            desks.remove(&ticket.job.0);
+        }
+    }
+
+    fn is_canceled(&self, ticket: Ticket) -> bool {
+        lock(&self.desks).get(&ticket.job.0).is_some_and(|desk| desk.attempt == ticket.attempt && desk.cancel)
+    }
+
+    fn grace(&self, grace: Duration) -> Duration {
+        if self.hurried.load(Ordering::SeqCst) { Duration::ZERO } else { grace }
+    }
+
+    /// Asks something of an attempt, or leaves it at its desk.
+    fn ask(&self, ticket: Ticket, change: impl FnOnce(&mut Desk), request: impl FnOnce(&Handle, Duration)) {
+        let mut desks = lock(&self.desks);
+        let desk = desks.entry(ticket.job.0).or_insert_with(|| Desk::new(ticket.attempt));
+        if desk.attempt > ticket.attempt {
+            return; // that one is over
+        }
+        if desk.attempt < ticket.attempt {
+            *desk = Desk::new(ticket.attempt);
+        }
+        change(desk);
+        let grace = self.grace(desk.grace);
+        if let Some(handle) = &desk.handle {
+            request(handle, grace);
+        }
+    }
+
+    /// Hears what becomes of an attempt.
+    fn listener(&self, ticket: Ticket, report: Reporter) -> mech_process::Listener {
+        let me = self.me.clone();
+        Box::new(move |news| {
+            let Some(me) = me.upgrade() else { return };
+            match news {
+                Report::Started { pid } => (me.listen)(ticket, News::Began { pid }),
+                Report::Warning(text) => (me.listen)(ticket, News::Warning(&text)),
+                Report::Paused => report.paused(),
+                Report::Resumed | Report::Usage { .. } => {}
+                Report::Ended(end) => {
+                    me.stand_up(ticket);
+                    (me.listen)(ticket, News::Ended(&end));
+                    report.ended(words::outcome(&end.how));
+                }
+            }
+        })
+    }
+
+    fn launch(&self, order: Order) {
+        let Order { ticket, name, work, report } = order;
+        let Some(command) = work.downcast_ref::<Command>() else {
+            return self.fail(report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
+        };
+        if !self.sit_down(ticket, command.grace) {
+            return self.say(report, Outcome::Stopped);
+        }
+        let launch = Launch {
+            token: self.token(ticket),
+            argv: command.argv.clone(),
+            env: command.env.clone(),
+            clear_env: command.clear_env,
+            cwd: command.cwd.clone(),
+            log: (self.log)(ticket),
+            limits: command.limits.clone(),
+            grace: command.grace,
+        };
+        match self.keepers.start(launch, self.listener(ticket, report.clone())) {
+            Ok(handle) => self.seat(ticket, handle),
+            Err(error) => {
+                self.stand_up(ticket);
+                self.fail(report, error.to_string());
+            }
+        }
+    }
+
+    fn adopt(&self, order: Order, survivor: Survivor, grace: Duration) {
+        let (ticket, report) = (order.ticket, order.report.clone());
+        if !self.sit_down(ticket, grace) {
+            self.end_survivor(survivor);
+            return self.say(report, Outcome::Stopped);
+        }
+        let is_paused = survivor.is_paused();
+        let mut hear = self.listener(ticket, report.clone());
+        let (me, mut order) = (self.me.clone(), Some(order));
+        let listen = Box::new(move |news: Report| {
+            // An earlier life had asked it to end, and was killed before it did: it is neither done nor failed.
+            if let Report::Ended(End { how: How::Canceled, .. }) = &news
+                && let Some(me) = me.upgrade().filter(|me| !me.is_canceled(ticket))
+                && let Some(order) = order.take()
+            {
+                return me.lost(order);
+            }
+            hear(news);
+        });
+        match self.keepers.adopt(survivor, listen) {
+            Ok(handle) => {
+                if is_paused {
+                    handle.resume(); // to go on with a run is to go on with all of it
+                }
+                self.seat(ticket, handle);
+            }
+            Err(error) => {
+                self.stand_up(ticket);
+                self.fail(report, format!("its processes were found, but not their keeper: {error}"));
+            }
+        }
+    }
+
+    /// Ends what is left of an attempt, then goes on by its policy.
+    fn end_first(&self, order: Order, survivor: Survivor) {
+        let order = Arc::new(Mutex::new(Some(order)));
+        let (me, theirs) = (self.me.clone(), Arc::clone(&order));
+        let listen = Box::new(move |news| {
+            if let (Report::Ended(_), Some(me)) = (news, me.upgrade())
+                && let Some(order) = lock(&theirs).take()
+            {
+                me.lost(order);
+            }
+        });
+        match self.keepers.adopt(survivor, listen) {
+            Ok(handle) => handle.cancel(Duration::ZERO),
+            // Without a keeper nobody would tell its end; nor is anything left to end.
+            Err(_) => {
+                let order = lock(&order).take();
+                order.into_iter().for_each(|order| self.lost(order));
+            }
+        }
+    }
+
+    /// An attempt of which nothing is left.
+    fn lost(&self, order: Order) {
+        match order.work.downcast_ref::<Command>().map(|command| command.on_crash) {
+            Some(OnCrash::Fail) => {
+                let message = "it was running when the run was interrupted, and `on_crash` is `fail`";
+                self.fail(order.report, message.to_owned());
+            }
+            _ => self.launch(order),
+        }
+    }
+}
+
+impl Desk {
+    fn new(attempt: u32) -> Self {
+        Self { attempt, handle: None, grace: Duration::ZERO, pause: false, cancel: false }
+    }
+}
+
+impl Executor for Processes {
+    fn start(&self, order: Order) {
+        self.launch(order);
+    }
+
+    fn find_again(&self, order: Order, token: &str) {
+        let found = lock(&self.found).remove(token);
+        let (on_crash, grace) = match order.work.downcast_ref::<Command>() {
+            Some(command) => (command.on_crash, command.grace),
+            None => (OnCrash::Adopt, Duration::ZERO),
+        };
+        let found = match found {
+            Some(Found::Told(outcome)) => return self.say(order.report, outcome),
+            Some(Found::Kept(found)) => Some(found),
+            None => None,
+        };
+        match found {
+            Some(Recovered::Running(survivor)) if on_crash == OnCrash::Adopt => self.adopt(order, survivor, grace),
+            Some(Recovered::Running(survivor)) => self.end_first(order, survivor),
+            // Whoever cancelled it was killed before the job could be told: it did not end by itself.
+            Some(Recovered::Ended(End { how: How::Canceled | How::KeeperLost, .. })) | None => self.lost(order),
+            Some(Recovered::Ended(end)) => {
+                (self.listen)(order.ticket, News::Ended(&end));
+                self.say(order.report, words::outcome(&end.how));
+            }
+        }
+    }
+
+    fn pause(&self, ticket: Ticket) {
+        self.ask(ticket, |desk| desk.pause = true, |handle, _| handle.pause());
+    }
+
+    fn resume(&self, ticket: Ticket) {
+        self.ask(ticket, |desk| desk.pause = false, |handle, _| handle.resume());
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        self.ask(ticket, |desk| desk.cancel = true, Handle::cancel);
+    }
+}
+
+impl fmt::Debug for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processes").field("life", &self.life).field("keepers", &self.keepers).finish_non_exhaustive()
+    }
+}

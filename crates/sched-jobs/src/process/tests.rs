@@ -1,0 +1,93 @@
+//! What holds without a single process: requests in any order, and keepers that cannot be had.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+
+use mech_process::{KeeperProgram, Keepers};
+
+use super::{Command, OnCrash, Processes};
+use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
+use crate::{Cause, Job, JobId, Jobs};
+
+/// Commands for which there are no keepers: every start fails within the call.
+fn without_keepers(home: &Path) -> Arc<Processes> {
+    let program = KeeperProgram { program: "/no/such/keeper".into(), args: Vec::new() };
+    let keepers = Keepers::new(program, home).unwrap();
+    Processes::new(keepers, "life", Box::new(|_| "/dev/null".into()), Box::new(|_, _| ()))
+}
+
+fn order(ticket: Ticket) -> Order {
+    let report = Reporter { shared: Weak::new(), ticket };
+    Order { ticket, name: "a".to_owned(), work: Arc::new(Command::new(["true"])), report }
+}
+
+#[test]
+fn a_cancel_that_overtakes_its_start_is_not_lost() {
+    let home = tempfile::tempdir().unwrap();
+    let processes = without_keepers(home.path());
+    let ticket = Ticket { job: JobId(3), attempt: 2 };
+    processes.cancel(ticket);
+    assert!(!processes.sit_down(ticket, std::time::Duration::ZERO), "it must not begin");
+    // Of an earlier attempt it is void, and a later one begins.
+    processes.cancel(ticket);
+    let next = Ticket { attempt: 3, ..ticket };
+    assert!(processes.sit_down(next, std::time::Duration::ZERO));
+    processes.cancel(ticket);
+    assert!(!super::lock(&processes.desks)[&3].cancel, "that one is over");
+    processes.start(order(Ticket { job: JobId(4), attempt: 1 }));
+    assert_eq!(super::lock(&processes.desks).len(), 1, "what could not start has no desk");
+}
+
+#[test]
+fn a_token_names_its_attempt_whatever_life_it_is_from() {
+    let home = tempfile::tempdir().unwrap();
+    let token = without_keepers(home.path()).token(Ticket { job: JobId(12), attempt: 3 });
+    assert_eq!(token, "12/3/life");
+    assert_eq!(Processes::attempt_of("12/3/other/with/slashes"), Some((12, 3)));
+    for token in ["", "12", "12/3", "a/3/x", "12/-1/x"] {
+        assert_eq!(Processes::attempt_of(token), None, "{token}");
+    }
+}
+
+#[test]
+fn any_number_of_ends_within_start_does_not_grow_the_stack() {
+    let home = tempfile::tempdir().unwrap();
+    let processes = without_keepers(home.path());
+    let failed = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&failed);
+    let observer = move |event: &crate::Event, _: crate::JobNames<'_>| {
+        seen.fetch_add(usize::from(event.what == crate::What::Failed), SeqCst);
+    };
+    let jobs = Jobs::builder().cpu_slots(1).observe(observer).build();
+    let many = 100_000;
+    jobs.submit_all(
+        (0..many).map(|at| Job::new(format!("{at}")).execute(processes.clone(), Arc::new(Command::new(["true"])))),
+    )
+    .unwrap();
+    let ended = jobs.wait().unwrap_err();
+    assert_eq!((ended.summary.failed, failed.load(SeqCst)), (many, many));
+    assert!(matches!(&ended.first[0].1, Cause::Error(message) if message.contains("/no/such/keeper")), "{ended}");
+}
+
+#[test]
+fn what_is_found_again_ends_as_it_did_and_what_is_not_goes_by_its_policy() {
+    let home = tempfile::tempdir().unwrap();
+    let processes = without_keepers(home.path());
+    processes.found_ended("0/1/before", Outcome::Succeeded);
+    processes.found_ended("1/1/before", Outcome::Failed(Cause::Error("exited with 3".to_owned())));
+    let mut lost = Command::new(["true"]);
+    lost.on_crash = OnCrash::Fail;
+    let jobs = Jobs::builder().build();
+    let job = |name: &str, command: Command| Job::new(name).execute(processes.clone(), Arc::new(command));
+    jobs.submit_all([
+        job("good", Command::new(["true"])).found("0/1/before"),
+        job("bad", Command::new(["true"])).found("1/1/before"),
+        job("lost", lost).found("2/1/before"),
+    ])
+    .unwrap();
+    let ended = jobs.wait().unwrap_err();
+    assert_eq!((ended.summary.succeeded, ended.summary.failed), (1, 2));
+    assert_eq!(ended.first[0].1.to_string(), "exited with 3");
+    assert_eq!(ended.first[1].1.to_string(), "it was running when the run was interrupted, and `on_crash` is `fail`");
+}

@@ -1,0 +1,178 @@
+//! `check`, `graph`, `report`: pictures of a file or of a run.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use surface_jobfile::{Plan, graph};
+use surface_journal::Status;
+use surface_journal::report::{Facts, Limits, html};
+
+use super::house::{House, is_run};
+use super::out::{json, print};
+use crate::exit::{Exit, Failure};
+
+/// Which file to check.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Check {
+    /// A job file, TOML or JSON
+    file: PathBuf,
+    /// The problems, or the plan, as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to draw.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Graph {
+    /// A job file, or a run (`r-7f3a`, `latest`)
+    #[arg(value_name = "FILE|RUN")]
+    what: String,
+    /// For Graphviz: `bursar graph FILE --dot | dot -Tpdf`; what you get unless you say otherwise
+    #[arg(long, group = "kind")]
+    dot: bool,
+    /// For a browser
+    #[arg(long, group = "kind")]
+    svg: bool,
+    /// For a terminal
+    #[arg(long, group = "kind")]
+    text: bool,
+    /// Where to; `x.svg` and `x.txt` also say what kind
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Which run to report on.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Report {
+    /// The run: `r-7f3a`, its beginning, or `latest`
+    #[arg(default_value = "latest")]
+    run: String,
+    /// Where to; `-` for stdout [default: bursar-RUN.html]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Wrong<'a> {
+    file: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    message: &'a str,
+    help: &'a str,
+}
+
+impl<'a> Wrong<'a> {
+    fn of(problem: &'a surface_jobfile::Problem) -> Wrong<'a> {
+        Wrong {
+            file: &problem.file,
+            line: problem.place.map(|place| place.line),
+            column: problem.place.map(|place| place.column),
+            message: &problem.message,
+            help: &problem.help,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    ok: bool,
+    plan: Option<&'a Plan>,
+    problems: Vec<Wrong<'a>>,
+}
+
+/// `bursar check`
+pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
+    match surface_jobfile::load(&options.file) {
+        Ok(plan) if options.json => {
+            json(&Checked { ok: true, plan: Some(&plan), problems: Vec::new() })?;
+            Ok(Exit::Well)
+        }
+        Ok(plan) => {
+            print(&graph::text(&plan))?;
+            Ok(Exit::Well)
+        }
+        Err(problems) if options.json => {
+            json(&Checked { ok: false, plan: None, problems: problems.iter().map(Wrong::of).collect() })?;
+            Ok(Exit::BadFile)
+        }
+        Err(problems) => Err(invalid(&problems)),
+    }
+}
+
+/// `bursar graph`
+pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
+    let path = Path::new(&options.what);
+    // A file may be called like a run; a run is never in a folder.
+    let plan = if is_run(&options.what) && !path.is_file() {
+        let house = House::open()?;
+        let run = house.run(&options.what)?;
+        house.plan(&run.id)?
+    } else {
+        surface_jobfile::load(path).map_err(|problems| invalid(&problems))?
+    };
+    let ending = options.output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
+    let said = options.dot || options.svg || options.text;
+    let picture = match ending {
+        _ if options.svg => graph::svg(&plan),
+        _ if options.text => graph::text(&plan),
+        Some("svg") if !said => graph::svg(&plan),
+        Some("txt") if !said => graph::text(&plan),
+        _ => graph::dot(&plan),
+    };
+    deliver(&picture, options.output.as_deref())?;
+    Ok(Exit::Well)
+}
+
+/// `bursar report`
+pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let run = house.run(&options.run)?;
+    let jobs = house.journal.jobs(&run.id)?;
+    let events = house.journal.events(&run.id)?;
+    let plan = house.plan(&run.id).unwrap_or_default();
+    let edges: Vec<(u32, u32)> = plan
+        .jobs
+        .iter()
+        .enumerate()
+        .flat_map(|(job, about)| about.needs.iter().map(move |need| (*need as u32, job as u32)))
+        .collect();
+    let limits = Limits {
+        cpu_slots: plan.resources.cpu.unwrap_or(0).into(),
+        ram_mb: plan.resources.ram_mb.unwrap_or(0),
+        vram_mb: plan.resources.vram_mb.unwrap_or(0),
+    };
+    let html = html(&Facts { run: &run, jobs: &jobs, events: &events, edges: &edges, limits });
+    let default = PathBuf::from(format!("bursar-{}.html", run.id));
+    let output = options.output.clone().unwrap_or(default);
+    deliver(&html, Some(&output))?;
+    if output != Path::new("-") {
+        let more = if run.status == Status::Running { "; the run goes on, so it is as of now" } else { "" };
+        print(&format!("{}{more}\n", output.display()))?;
+    }
+    Ok(Exit::Well)
+}
+
+fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
+    match to {
+        Some(path) if path != Path::new("-") => std::fs::write(path, text).map_err(|error| {
+            Failure::broken(format!("cannot write {}: {error}; name another file with -o", path.display()))
+        }),
+        _ => print(text),
+    }
+}
+
+fn invalid(problems: &surface_jobfile::Problems) -> Failure {
+    let count = match problems.len() {
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
+    };
+    let file = problems.iter().next().map_or("the file", |problem| &problem.file);
+    let picture = problems.pretty(console::colors_enabled_stderr());
+    // The picture stands on its own above the one line that every failure has.
+    eprint!("{picture}");
+    if !picture.ends_with('\n') {
+        eprintln!();
+    }
+    Failure::new(Exit::BadFile, format!("{file} has {count}; mend what is marked above"))
+}

@@ -1,0 +1,250 @@
+//! Runs and jobs by the names that people type.
+//!
+//! Room: surface.
+//!
+//! A word is a run if it looks like one (`r-7f3a`, the beginning of one, `latest`, `-`), else a job. A job without a run is one of a run that
+//! goes on. To look, the newest such run will do; to change something, there must be only one.
+
+use sched_jobs::State;
+use surface_jobfile::Plan;
+use surface_journal::{Filter, JobRow, Journal, RunId, RunRow};
+
+use crate::control::{AskError, Client, Request};
+use crate::exit::{Exit, Failure};
+
+/// Runs that are searched for a job nobody runs now.
+const RUNS_SEARCHED: usize = 50;
+/// Runs that an error lists.
+const LISTED: usize = 8;
+
+/// The journal, and the runs that go on.
+pub(crate) struct House {
+    pub(crate) journal: Journal,
+}
+
+/// Whether somebody only looks, or changes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// The newest run will do.
+    Look,
+    /// It must be clear which.
+    Change,
+}
+
+/// What a person's words mean.
+pub(crate) struct Found {
+    pub(crate) run: RunRow,
+    /// If it goes on and answers.
+    pub(crate) client: Option<Client>,
+    /// The jobs that were named, by one name or by that of their group; none: the whole run.
+    pub(crate) jobs: Vec<String>,
+}
+
+/// Whether a word is the name of a run, or the beginning of one.
+pub(crate) fn is_run(word: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+    let id = word.strip_prefix("r-").is_some_and(|id| (1..=6).contains(&id.len()) && id.bytes().all(is_letter));
+    id || matches!(word, "latest" | "-")
+}
+
+impl House {
+    /// Opens the journal of this user.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub(crate) fn open() -> Result<House, Failure> {
+        Ok(House { journal: Journal::open(&Journal::default_dir()?)? })
+    }
+
+    /// The runs that go on, newest first.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub(crate) fn live(&self) -> Result<Vec<RunRow>, Failure> {
+        Ok(self.journal.runs(Filter { live: true, ..Filter::default() })?)
+    }
+
+    /// A connection to a run. `None` if it does not go on.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn client(&self, run: &RunId) -> Result<Option<Client>, Failure> {
+        Client::connect(&self.journal.folder(run)).map_err(|error| Failure::broken(error.to_string()))
+    }
+
+    /// The run that a word names.
+    ///
+    /// # Errors
+    /// If there is none, or more than one.
+    pub(crate) fn run(&self, word: &str) -> Result<RunRow, Failure> {
+        Ok(self.journal.run(&self.journal.find(word)?)?)
+    }
+
+    /// What `[RUN] [JOB]` means.
+    ///
+    /// # Errors
+    /// If there is no such run or job, or several.
+    pub(crate) fn find(&self, run: Option<&str>, job: Option<&str>, intent: Intent) -> Result<Found, Failure> {
+        match (run, job) {
+            (Some(run), Some(job)) => self.job_of(self.run(run)?, job),
+            (Some(run), None) => self.whole(self.run(run)?),
+            (None, None) => self.only_live().and_then(|run| self.whole(run)),
+            (None, Some(word)) if is_run(word) => match self.run(word) {
+                Ok(run) => self.whole(run),
+                // A job may be called like a run.
+                Err(error) => self.job_anywhere(word, intent).map_err(|_| error),
+            },
+            (None, Some(job)) => self.job_anywhere(job, intent),
+        }
+    }
+
+    fn whole(&self, run: RunRow) -> Result<Found, Failure> {
+        let client = self.client(&run.id)?;
+        Ok(Found { run, client, jobs: Vec::new() })
+    }
+
+    fn only_live(&self) -> Result<RunRow, Failure> {
+        let mut live = self.live()?;
+        match live.len() {
+            0 => Err(Failure::not_found(
+                "no run is going on; start one with `bursar run FILE`, or name one of `bursar runs`",
+            )),
+            1 => Ok(live.swap_remove(0)),
+            count => Err(Failure::new(Exit::Usage, format!("{count} runs are going on: {}; name one", listed(&live)))),
+        }
+    }
+
+    /// A job of a run, or all jobs of a group.
+    fn job_of(&self, run: RunRow, job: &str) -> Result<Found, Failure> {
+        match self.jobs_of(&run, job)? {
+            Some((client, jobs)) => Ok(Found { run, client, jobs }),
+            None => {
+                let names: Vec<String> = self.journal.jobs(&run.id)?.into_iter().map(|row| row.name).collect();
+                let near = nearest(job, &names).map(|near| format!("; did you mean `{near}`?"));
+                let way_out = near.unwrap_or_else(|| format!("; `bursar show {}` lists its jobs", run.id));
+                Err(Failure::not_found(format!("run {} has no job `{job}`{way_out}", run.id)))
+            }
+        }
+    }
+
+    fn jobs_of(&self, run: &RunRow, job: &str) -> Result<Option<(Option<Client>, Vec<String>)>, Failure> {
+        let mut client = self.client(&run.id)?;
+        if let Some(live) = &mut client {
+            match live.ask(Request::Status { job: job.to_owned() }) {
+                Ok(_) => return Ok(Some((client, vec![job.to_owned()]))),
+                Err(AskError::Refused(refusal)) if refusal.kind == "unknown_job" => {}
+                Err(AskError::Gone) => client = None, // it has just ended
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let rows = self.journal.jobs(&run.id)?;
+        let is_wanted = |row: &&JobRow| row.name == job || row.group == job;
+        let jobs: Vec<String> = rows.iter().filter(is_wanted).map(|row| row.name.clone()).collect();
+        Ok((!jobs.is_empty()).then_some((client, jobs)))
+    }
+
+    fn job_anywhere(&self, job: &str, intent: Intent) -> Result<Found, Failure> {
+        let mut found = Vec::new();
+        for run in self.live()? {
+            if let Some((client, jobs)) = self.jobs_of(&run, job)? {
+                found.push(Found { run, client, jobs });
+            }
+            if intent == Intent::Look && !found.is_empty() {
+                break;
+            }
+        }
+        if found.len() > 1 {
+            let runs: Vec<RunRow> = found.into_iter().map(|found| found.run).collect();
+            let message = format!("{} runs have a job `{job}`: {}; name the run, too", runs.len(), listed(&runs));
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        if let Some(found) = found.pop() {
+            return Ok(found);
+        }
+        if intent == Intent::Look {
+            for run in self.journal.runs(Filter { limit: Some(RUNS_SEARCHED), ..Filter::default() })? {
+                if let Some((client, jobs)) = self.jobs_of(&run, job)? {
+                    return Ok(Found { run, client, jobs });
+                }
+            }
+            let message = format!("none of the newest {RUNS_SEARCHED} runs has a job `{job}`");
+            return Err(Failure::not_found(format!("{message}; `bursar show RUN` lists the jobs of a run")));
+        }
+        Err(Failure::not_found(format!("no run that is going on has a job `{job}`; `bursar ps` lists what is")))
+    }
+
+    /// The plan of a run.
+    ///
+    /// # Errors
+    /// If the run kept none that we can read.
+    pub(crate) fn plan(&self, run: &RunId) -> Result<Plan, Failure> {
+        let text = self.journal.plan_json(run)?;
+        plan_in(&text).ok_or_else(|| {
+            Failure::broken(format!("the plan that run {run} kept cannot be read; use the bursar that started it"))
+        })
+    }
+}
+
+/// A plan as a run keeps it: with other things around it, or alone.
+fn plan_in(text: &str) -> Option<Plan> {
+    let mut value: serde_json::Value = serde_json::from_str(text).ok()?;
+    let inner = value.get_mut("plan").map(serde_json::Value::take).unwrap_or(value);
+    inner.get("jobs")?;
+    serde_json::from_value(inner).ok()
+}
+
+fn listed(runs: &[RunRow]) -> String {
+    let mut names: Vec<String> = runs.iter().take(LISTED).map(|run| format!("{} ({})", run.id, run.name)).collect();
+    if runs.len() > LISTED {
+        names.push(format!("and {} more", runs.len() - LISTED));
+    }
+    names.join(", ")
+}
+
+/// The name that is most like `wanted`, if one is.
+fn nearest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a str> {
+    let lower = wanted.to_lowercase();
+    let like = |name: &str| {
+        let name = name.to_lowercase();
+        name.starts_with(&lower) || lower.starts_with(&name) || name.contains(&lower)
+    };
+    names.iter().take(10_000).find(|name| like(name)).map(String::as_str)
+}
+
+/// Whether a job of the journal has ended for good.
+pub(crate) fn is_over(state: State) -> bool {
+    state.is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_run, nearest, plan_in};
+
+    #[test]
+    fn runs_look_like_runs() {
+        for word in ["r-7f3a", "r-7", "latest", "-"] {
+            assert!(is_run(word), "{word}");
+        }
+        for word in ["r-", "render", "r-render-all", "image[8]", "R-7F3A", ""] {
+            assert!(!is_run(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_offered() {
+        let names = ["storyboard".to_owned(), "image[1]".to_owned(), "compose".to_owned()];
+        assert_eq!(nearest("image", &names), Some("image[1]"));
+        assert_eq!(nearest("Compose", &names), Some("compose"));
+        assert_eq!(nearest("zzz", &names), None);
+    }
+
+    #[test]
+    fn a_plan_is_found_alone_or_with_other_things_around_it() {
+        let plan = surface_jobfile::parse("a.toml", "[job.a]\nrun = 'true'").unwrap();
+        let alone = serde_json::to_value(&plan).unwrap();
+        assert_eq!(plan_in(&alone.to_string()).as_ref(), Some(&plan));
+        assert_eq!(plan_in(&serde_json::json!({"plan": alone, "fail_fast": true}).to_string()), Some(plan));
+        assert_eq!(plan_in("{}"), None);
+        assert_eq!(plan_in("nonsense"), None);
+    }
+}

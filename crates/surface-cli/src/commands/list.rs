@@ -1,0 +1,276 @@
+//! `ps`, `runs`, `show`: what goes on, what went on, and how it stands.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use surface_journal::{Filter, JobRow, RunRow, Status};
+
+use super::house::House;
+use super::out::{json, print, table};
+use crate::control::{JobLine, Request, RunLine, remove_stale};
+use crate::exit::{Exit, Failure};
+use crate::view::text::{clean, jobs as count_jobs, megabytes, time};
+
+/// Jobs of a run that `ps` shows unless it is asked for all.
+const SHOWN: usize = 20;
+/// Interrupted runs whose sockets `ps` tidies up.
+const TIDIED: usize = 20;
+
+/// What goes on.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Ps {
+    /// Every job of these runs, also those that have ended
+    #[arg(short, long)]
+    all: bool,
+    /// An array of objects, one for each run
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which runs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Runs {
+    /// At most so many, newest first
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Only those that stand so
+    #[arg(long, value_enum)]
+    status: Option<Stands>,
+    /// An array of objects, one for each run
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Stands {
+    Running,
+    Paused,
+    Interrupted,
+    Succeeded,
+    Failed,
+    Canceled,
+}
+
+/// Which run.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Show {
+    /// The run: `r-7f3a`, its beginning, or `latest`
+    #[arg(default_value = "latest")]
+    run: String,
+    /// Only jobs that failed or were canceled
+    #[arg(long)]
+    failed: bool,
+    /// One object: the run and its jobs
+    #[arg(long)]
+    json: bool,
+}
+
+/// A run that goes on, for programs.
+#[derive(Serialize)]
+struct Live<'a> {
+    #[serde(flatten)]
+    run: &'a RunRow,
+    /// What the run itself says; absent if it does not answer.
+    live: Option<&'a RunLine>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    run: &'a RunRow,
+    list: &'a [&'a JobRow],
+}
+
+/// `bursar ps`
+pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let gone = Filter { status: Some(Status::Interrupted), limit: Some(TIDIED), ..Filter::default() };
+    for run in house.journal.runs(gone)? {
+        let _ = remove_stale(&house.journal.folder(&run.id)); // a courtesy: whoever resumes it does the same
+    }
+    let mut lines: Vec<(RunRow, Option<RunLine>)> = Vec::new();
+    for run in house.live()? {
+        let limit = if options.all || options.json { None } else { Some(SHOWN) };
+        let request = Request::Ps { all: options.all, limit };
+        // One that ends while we ask is simply not there.
+        let line = house.client(&run.id)?.and_then(|mut client| client.ask(request).ok()).and_then(|answer| answer.run);
+        lines.push((run, line));
+    }
+    if options.json {
+        let all: Vec<Live<'_>> = lines.iter().map(|(run, line)| Live { run, live: line.as_ref() }).collect();
+        json(&all)?;
+        return Ok(Exit::Well);
+    }
+    if lines.is_empty() {
+        eprintln!("bursar: no run is going on; `bursar runs` lists those that were");
+    }
+    for (run, line) in &lines {
+        print(&going_on(run, line.as_ref()))?;
+    }
+    Ok(Exit::Well)
+}
+
+fn going_on(run: &RunRow, line: Option<&RunLine>) -> String {
+    let name = clean(&run.name);
+    let Some(line) = line else {
+        return format!("{}  {name}  {}, but process {} does not answer\n", run.id, run.status, run.pid);
+    };
+    let count = |state: &str| line.counts.get(state).copied().unwrap_or(0);
+    let ended = count("succeeded") + count("failed") + count("canceled");
+    let total: usize = line.counts.values().sum();
+    let mut text = format!(
+        "{}  {name}  {} for {}  {ended}/{total} done{}  cpu {} · ram {}{}\n",
+        run.id,
+        run.status,
+        time(Duration::from_millis(line.age_ms)),
+        if count("failed") > 0 { format!(", {} failed", count("failed")) } else { String::new() },
+        line.cpu_slots,
+        megabytes(line.ram_mb),
+        if line.vram_mb > 0 { format!(" · vram {}", megabytes(line.vram_mb)) } else { String::new() },
+    );
+    let rows: Vec<Vec<String>> = line.jobs.iter().map(job_cells).collect();
+    for row in table(&rows).lines() {
+        text.push_str(&format!("  {row}\n"));
+    }
+    if line.more > 0 {
+        text.push_str(&format!("  … and {} more; `--all` lists them\n", line.more));
+    }
+    text
+}
+
+fn job_cells(job: &JobLine) -> Vec<String> {
+    let mut says = Vec::new();
+    says.extend(job.progress.filter(|_| !job.is_over()).map(|done| format!("{:.0} %", done * 100.0)));
+    says.extend(Some(job.attempts).filter(|attempts| *attempts > 1).map(|attempts| format!("attempt {attempts}")));
+    says.extend(job.error.as_ref().map(|error| clean(error)));
+    vec![clean(&job.name), job.state.clone(), says.join(", ")]
+}
+
+/// `bursar runs`
+pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let status = options.status.map(|stands| match stands {
+        Stands::Running => Status::Running,
+        Stands::Paused => Status::Paused,
+        Stands::Interrupted => Status::Interrupted,
+        Stands::Succeeded => Status::Succeeded,
+        Stands::Failed => Status::Failed,
+        Stands::Canceled => Status::Canceled,
+    });
+    let runs = house.journal.runs(Filter { status, limit: Some(options.limit), ..Filter::default() })?;
+    if options.json {
+        json(&runs)?;
+        return Ok(Exit::Well);
+    }
+    if runs.is_empty() {
+        eprintln!("bursar: there are no such runs; start one with `bursar run FILE`");
+        return Ok(Exit::Well);
+    }
+    let mut rows = vec![["RUN", "NAME", "STATUS", "DONE", "BEGAN", "TOOK", "FILE"].map(str::to_owned).to_vec()];
+    let now = now_ms();
+    for run in &runs {
+        let file = run.file.as_ref().map(|file| clean(&file.display().to_string())).unwrap_or_default();
+        rows.push(vec![
+            run.id.to_string(),
+            clean(&run.name),
+            run.status.to_string(),
+            format!("{}/{}", run.counts.succeeded, run.jobs),
+            ago(now.saturating_sub(run.began_ms)),
+            took(run, now),
+            file,
+        ]);
+    }
+    print(&table(&rows))?;
+    Ok(Exit::Well)
+}
+
+/// `bursar show`
+pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let run = house.run(&options.run)?;
+    let jobs = house.journal.jobs(&run.id)?;
+    let is_bad = |job: &&JobRow| matches!(job.state, sched_jobs::State::Failed | sched_jobs::State::Canceled);
+    let shown: Vec<&JobRow> = jobs.iter().filter(|job| !options.failed || is_bad(job)).collect();
+    if options.json {
+        json(&Shown { run: &run, list: &shown })?;
+        return Ok(Exit::Well);
+    }
+    let now = now_ms();
+    let mut text = format!("{}  {}  {}\n", run.id, clean(&run.name), run.status);
+    let counts = &run.counts;
+    let parts = [
+        (counts.succeeded, "succeeded"),
+        (counts.failed, "failed"),
+        (counts.canceled, "canceled"),
+        (counts.running, "running"),
+        (counts.paused, "paused"),
+        (counts.ready, "ready"),
+        (counts.queued, "queued"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    text.push_str(&format!("{}: {}\n", count_jobs(run.jobs as usize), parts.join(", ")));
+    text.push_str(&format!("began {}, took {}", ago(now.saturating_sub(run.began_ms)), took(&run, now)));
+    if let Some(file) = &run.file {
+        text.push_str(&format!(", from {}", clean(&file.display().to_string())));
+    }
+    text.push_str(&format!("\nlogs in {}\n\n", house.journal.folder(&run.id).join("logs").display()));
+    let mut rows = vec![["JOB", "STATE", "TRIES", "TOOK", "WAITED", "PEAK", "CPU", ""].map(str::to_owned).to_vec()];
+    rows.extend(shown.iter().map(|job| row_cells(job)));
+    text.push_str(&table(&rows));
+    text.push_str(match run.status {
+        Status::Interrupted => "\nIt was interrupted; go on with ",
+        Status::Failed | Status::Canceled => "\nTry again what did not succeed with ",
+        _ => "",
+    });
+    match run.status {
+        Status::Interrupted => text.push_str(&format!("`bursar run --resume {}`.\n", run.id)),
+        Status::Failed | Status::Canceled => {
+            text.push_str(&format!("`bursar run --resume {} --retry-failed`.\n", run.id));
+        }
+        _ => {}
+    }
+    print(&text)?;
+    Ok(Exit::Well)
+}
+
+fn row_cells(job: &JobRow) -> Vec<String> {
+    let ms = |ms: Option<u64>| ms.map(|ms| time(Duration::from_millis(ms))).unwrap_or_default();
+    let detail = &job.detail;
+    let between = |from: Option<u64>, to: Option<u64>| Some(to?.saturating_sub(from?) / 1000);
+    let error = detail.error.as_ref().or(detail.how.as_ref().filter(|_| job.state != sched_jobs::State::Succeeded));
+    let error = error.map(|error| clean(error.lines().next().unwrap_or_default())).unwrap_or_default();
+    vec![
+        clean(&job.name),
+        job.state.name().to_owned(),
+        if job.attempt > 0 { job.attempt.to_string() } else { String::new() },
+        ms(detail.wall_ms.or(between(job.started_us, job.ended_us))),
+        ms(detail.waited_ms.or(between(job.ready_us, job.started_us))),
+        detail.peak_rss_kb.map(|kb| megabytes(kb.div_ceil(1000))).unwrap_or_default(),
+        ms(detail.cpu_ms),
+        error,
+    ]
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// How long a run took, or has taken.
+fn took(run: &RunRow, now: u64) -> String {
+    let until = if run.status.is_live() { now } else { run.seen_ms };
+    time(Duration::from_millis(until.saturating_sub(run.began_ms)))
+}
+
+/// `just now`, `5 min ago`, `3 h ago`, `12 days ago`.
+fn ago(ms: u64) -> String {
+    match ms / 1000 {
+        0..5 => "just now".to_owned(),
+        seconds @ 5..90 => format!("{seconds} s ago"),
+        seconds @ 90..5400 => format!("{} min ago", seconds / 60),
+        seconds @ 5400..172_800 => format!("{} h ago", seconds / 3600),
+        seconds => format!("{} days ago", seconds / 86_400),
+    }
+}

@@ -1,0 +1,251 @@
+//! `bursar logs [-f] JOB`: what a job printed.
+//!
+//! Following looks ten times a second whether the file grew, and twice a second whether the job has ended: an ended job's file is read
+//! once more after that was seen, so its last words are never missed.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use sched_jobs::State;
+use surface_journal::{JobRow, RunRow};
+
+use super::house::{Found, House, Intent, is_over};
+use super::out::print;
+use crate::control::Request;
+use crate::exit::{Exit, Failure};
+use crate::view::log_path;
+use crate::view::text::clean;
+
+const LOOK: Duration = Duration::from_millis(100);
+const ASK: Duration = Duration::from_millis(500);
+
+/// Whose log.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// A job (`image[8]`); without --run, of the newest run that has it
+    job: String,
+    /// The run: `r-7f3a`, its beginning, or `latest`
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Go on until the job has ended, attempt after attempt
+    #[arg(short, long)]
+    follow: bool,
+    /// Only the last N lines of what is there already
+    #[arg(short = 'n', long, value_name = "N")]
+    lines: Option<usize>,
+    /// An earlier attempt; the latest unless said otherwise
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    attempt: Option<u32>,
+    /// Print where the log is instead of what is in it
+    #[arg(long, conflicts_with = "follow")]
+    path: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let Found { run, client, jobs } = house.find(options.run.as_deref(), Some(&options.job), Intent::Look)?;
+    drop(client);
+    let [job] = jobs.as_slice() else {
+        let message = format!(
+            "`{}` is {} jobs; name one of them, such as `{}`",
+            options.job,
+            jobs.len(),
+            jobs.first().map_or("compose", |job| job)
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    };
+    let mut watched = Watched { house: &house, run, name: job.clone() };
+    let row = watched.row()?;
+    if options.follow {
+        return follow(&mut watched, options.lines);
+    }
+    let attempt = options.attempt.unwrap_or(row.attempt).max(1);
+    let path = watched.log(&row, attempt);
+    if options.path {
+        print(&format!("{}\n", path.display()))?;
+        return Ok(Exit::Well);
+    }
+    match File::open(&path) {
+        Ok(mut file) => {
+            skip(&mut file, options.lines)?;
+            copy(&mut file)?;
+            Ok(Exit::Well)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
+            eprintln!(
+                "bursar: {} has not started yet; `bursar why '{}'` says why, `-f` waits for it",
+                clean(job),
+                clean(job)
+            );
+            Ok(Exit::Well)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let message = format!("there is no log of attempt {attempt} of {} (it made {})", clean(job), row.attempt);
+            Err(Failure::not_found(format!("{message}; name another with --attempt")))
+        }
+        Err(error) => Err(Failure::broken(format!("cannot read {}: {error}", path.display()))),
+    }
+}
+
+/// A job whose log is read.
+struct Watched<'a> {
+    house: &'a House,
+    run: RunRow,
+    name: String,
+}
+
+impl Watched<'_> {
+    /// As the journal knows it, or the run itself while it goes on: the journal may be a moment behind.
+    fn row(&self) -> Result<JobRow, Failure> {
+        let rows = self.house.journal.jobs(&self.run.id)?;
+        let row = rows.into_iter().find(|row| row.name == self.name);
+        let mut row =
+            row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
+        if let Some((state, attempts)) = self.live()? {
+            row.state = state;
+            row.attempt = attempts;
+        }
+        Ok(row)
+    }
+
+    /// State and attempts, if the run goes on.
+    fn live(&self) -> Result<Option<(State, u32)>, Failure> {
+        let Some(mut client) = self.house.client(&self.run.id)? else { return Ok(None) };
+        let Ok(answer) = client.ask(Request::Status { job: self.name.clone() }) else { return Ok(None) };
+        let line = answer.job.unwrap_or_default();
+        Ok(State::from_name(&line.state).map(|state| (state, line.attempts)))
+    }
+
+    fn log(&self, row: &JobRow, attempt: u32) -> PathBuf {
+        log_path(&self.house.journal.folder(&self.run.id).join("logs"), row.job as usize, attempt)
+    }
+}
+
+fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failure> {
+    let row = watched.row()?;
+    let (mut attempt, mut state) = (row.attempt.max(1), row.state);
+    let mut file: Option<File> = None;
+    let mut first = true;
+    let mut asked = Instant::now();
+    loop {
+        let is_last = is_over(state); // seen before the read below, so that read is the last that is needed
+        if file.is_none() {
+            file = File::open(watched.log(&row, attempt)).ok();
+            if let Some(file) = &mut file
+                && std::mem::take(&mut first)
+            {
+                skip(file, lines)?;
+            }
+        }
+        if let Some(file) = &mut file {
+            copy(file)?;
+        }
+        if is_last {
+            return Ok(if state == State::Succeeded { Exit::Well } else { Exit::Failed });
+        }
+        std::thread::sleep(LOOK);
+        if asked.elapsed() < ASK {
+            continue;
+        }
+        asked = Instant::now();
+        let (now, attempts) = match watched.live()? {
+            Some(live) => live,
+            None => {
+                // The run is over, or was killed: nothing more will come.
+                let row = watched.row()?;
+                if !is_over(row.state) {
+                    if let Some(file) = &mut file {
+                        copy(file)?;
+                    }
+                    eprintln!(
+                        "bursar: run {} does not go on; `bursar run --resume {}` continues it",
+                        watched.run.id, watched.run.id
+                    );
+                    return Ok(Exit::Failed);
+                }
+                (row.state, row.attempt)
+            }
+        };
+        state = now;
+        if attempts > attempt {
+            if let Some(file) = &mut file {
+                copy(file)?;
+                eprintln!("bursar: attempt {attempts} of {}", clean(&watched.name));
+            }
+            (attempt, file) = (attempts, None);
+        }
+    }
+}
+
+/// Goes to the last lines of a file.
+fn skip(file: &mut File, lines: Option<usize>) -> Result<(), Failure> {
+    const BLOCK: u64 = 64 * 1024;
+    let broken = |error: std::io::Error| Failure::broken(format!("cannot read the log: {error}"));
+    let Some(lines) = lines else { return Ok(()) };
+    let end = file.seek(SeekFrom::End(0)).map_err(broken)?;
+    let (mut at, mut left, mut is_end) = (end, lines, true);
+    let mut block = Vec::new();
+    while at > 0 {
+        let from = at.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(from)).map_err(broken)?;
+        block.clear();
+        (&mut *file).take(at - from).read_to_end(&mut block).map_err(broken)?;
+        for (index, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+            let after = from + index as u64 + 1;
+            // The end of the last line begins no other.
+            if is_end && after == end {
+                continue;
+            }
+            if left <= 1 {
+                let start = if lines == 0 { end } else { after };
+                return file.seek(SeekFrom::Start(start)).map(drop).map_err(broken);
+            }
+            left -= 1;
+        }
+        is_end = end == at && block.is_empty();
+        at = from;
+    }
+    file.seek(SeekFrom::Start(if lines == 0 { end } else { 0 })).map(drop).map_err(broken)
+}
+
+/// Prints the rest of a file as it is.
+fn copy(file: &mut File) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match std::io::copy(file, &mut out).and_then(|_| std::io::Write::flush(&mut out)) {
+        Ok(()) => Ok(()),
+        // Whoever read it has had enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(Exit::Well as i32),
+        Err(error) => Err(Failure::broken(format!("cannot copy the log: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::skip;
+
+    fn last(text: &str, lines: usize) -> String {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        skip(&mut file, Some(lines)).unwrap();
+        let mut rest = String::new();
+        file.read_to_string(&mut rest).unwrap();
+        rest
+    }
+
+    #[test]
+    fn the_last_lines_are_found_from_the_end() {
+        assert_eq!(last("a\nb\nc\n", 2), "b\nc\n");
+        assert_eq!(last("a\nb\nc", 2), "b\nc");
+        assert_eq!(last("a\nb\nc\n", 9), "a\nb\nc\n");
+        assert_eq!(last("a\nb\n", 0), "");
+        assert_eq!(last("\n\n\n", 1), "\n");
+        assert_eq!(last("", 3), "");
+        let long = "x".repeat(100_000) + "\n";
+        assert_eq!(last(&long.repeat(3), 2).len(), 200_002);
+    }
+}

@@ -1,0 +1,31 @@
+//! Everything but `run`: what looks at runs, changes them, and draws them.
+//!
+//! Room: surface. Each command is a function of its arguments that prints and gives an exit code.
+
+pub(crate) mod files;
+mod house;
+pub(crate) mod list;
+pub(crate) mod logs;
+mod out;
+pub(crate) mod steer;
+pub(crate) mod why;
+
+use clap::Args;
+use clap_complete::Shell;
+
+use crate::exit::{Exit, Failure};
+
+/// For which shell.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Completions {
+    /// bash, elvish, fish, powershell or zsh
+    shell: Shell,
+}
+
+/// `bursar completions`
+pub(crate) fn completions(options: &Completions, mut command: clap::Command) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut command, "bursar", &mut script);
+    out::print(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Well)
+}

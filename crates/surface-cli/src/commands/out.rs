@@ -1,0 +1,61 @@
+//! Printing: tables, JSON, and readers that have had enough.
+
+use std::io::Write;
+
+use console::{Alignment, measure_text_width, pad_str};
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Prints to stdout. A reader that went away, as `head` does, is no failure.
+///
+/// # Errors
+/// If it cannot be written for another reason, such as a full disk.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::broken(format!("cannot write the output: {error}; is the disk full?")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints one JSON value and a line end.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::broken(format!("cannot write JSON: {error}")))?;
+    print(&format!("{text}\n"))
+}
+
+/// Columns as wide as their widest cell, and the last as wide as it likes.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widest =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell)).max();
+    let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0).min(60)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(&pad_str(cell, *width, Alignment::Left, None));
+            line.push_str("  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["RUN".to_owned(), "NAME".to_owned()], vec!["r-7f3a".to_owned(), "ä😀".to_owned()]];
+        assert_eq!(table(&rows), "RUN     NAME\nr-7f3a  ä😀\n");
+    }
+}

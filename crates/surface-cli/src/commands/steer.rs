@@ -1,0 +1,140 @@
+//! `pause`, `resume`, `cancel`, `retry`: changes of a run that goes on, over its socket.
+
+use clap::Args;
+use surface_journal::{RunRow, Status};
+
+use super::house::{Found, House, Intent};
+use super::out::print;
+use crate::control::{AskError, Client, Request, Target};
+use crate::exit::{Exit, Failure};
+use crate::view::text::clean;
+
+/// Whom it is about.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Whom {
+    /// A run (`r-7f3a`, its beginning, `latest`), a job (`image[8]`), a group of jobs (`image`), or a run and a job;
+    /// without any, the one run that goes on
+    #[arg(value_name = "RUN|JOB", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The job and everything that needs it, directly or not
+    #[arg(long)]
+    subtree: bool,
+}
+
+/// Whom to cancel.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    whom: Whom,
+    /// Kill at once what does not end by itself; without it, everybody gets the time its `grace` says
+    #[arg(long)]
+    now: bool,
+}
+
+impl Whom {
+    fn find(&self, house: &House) -> Result<Found, Failure> {
+        let found = match self.words.as_slice() {
+            [] => house.find(None, None, Intent::Change),
+            [word] => house.find(None, Some(word), Intent::Change),
+            [run, job, ..] => house.find(Some(run), Some(job), Intent::Change),
+        }?;
+        if self.subtree && found.jobs.is_empty() {
+            return Err(Failure::new(Exit::Usage, "--subtree is about a job and what needs it; name the job"));
+        }
+        Ok(found)
+    }
+}
+
+/// `bursar pause`
+pub(crate) fn pause(whom: &Whom) -> Result<Exit, Failure> {
+    steer(whom, "paused", Request::Pause)
+}
+
+/// `bursar resume`
+pub(crate) fn resume(whom: &Whom) -> Result<Exit, Failure> {
+    steer(whom, "resumed", Request::Resume)
+}
+
+/// `bursar cancel`
+pub(crate) fn cancel(options: &Cancel) -> Result<Exit, Failure> {
+    steer(&options.whom, "canceled", |target| Request::Cancel { target, now: options.now })
+}
+
+fn steer(whom: &Whom, done: &str, request: impl Fn(Target) -> Request) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let Found { run, client, jobs } = whom.find(&house)?;
+    let Some(mut client) = client else { return Err(not_going_on(&run)) };
+    if jobs.is_empty() {
+        client.ask(request(Target::default()))?;
+        print(&format!("{done} run {}\n", run.id))?;
+        return Ok(Exit::Well);
+    }
+    let is_group = jobs.len() > 1;
+    let (mut told, mut refused) = (0, None);
+    for job in &jobs {
+        match client.ask(request(Target { job: Some(job.clone()), subtree: whom.subtree })) {
+            Ok(_) => told += 1,
+            // Of a group, some may have ended: that is no reason to leave the others.
+            Err(AskError::Refused(refusal)) if is_group => refused = Some(AskError::Refused(refusal)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match (told, refused) {
+        (0, Some(refused)) => Err(refused.into()),
+        (told, _) if is_group => print(&format!("{done} {told} of {} jobs of run {}\n", jobs.len(), run.id)),
+        _ => {
+            let below = if whom.subtree { " and what needs it" } else { "" };
+            print(&format!("{done} {}{below} of run {}\n", clean(&jobs[0]), run.id))
+        }
+    }?;
+    Ok(Exit::Well)
+}
+
+/// `bursar retry`
+pub(crate) fn retry(whom: &Whom) -> Result<Exit, Failure> {
+    if whom.subtree {
+        let message = "--subtree is not needed: a retry takes along whatever was canceled because of the job";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let house = House::open()?;
+    let Found { run, client, jobs } = whom.find(&house)?;
+    let Some(mut client) = client else { return Err(not_going_on(&run)) };
+    let wanted = if jobs.is_empty() { failed(&mut client)? } else { jobs };
+    if wanted.is_empty() {
+        return Err(Failure::broken(format!("run {} has no failed job; there is nothing to try again", run.id)));
+    }
+    let mut told = 0;
+    for job in &wanted {
+        match client.ask(Request::Retry { job: job.clone() }) {
+            Ok(_) => told += 1,
+            // Taken along by the retry of another.
+            Err(AskError::Refused(refusal)) if wanted.len() > 1 && refusal.kind == "not_now" => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    print(&match wanted.as_slice() {
+        [job] => format!("{} of run {} is tried again\n", clean(job), run.id),
+        _ => format!("{told} of {} jobs of run {} are tried again\n", wanted.len(), run.id),
+    })?;
+    Ok(Exit::Well)
+}
+
+fn failed(client: &mut Client) -> Result<Vec<String>, Failure> {
+    let run = client.ask(Request::Ps { all: true, limit: None })?.run.unwrap_or_default();
+    Ok(run.jobs.into_iter().filter(|job| job.state == "failed").map(|job| job.name).collect())
+}
+
+fn not_going_on(run: &RunRow) -> Failure {
+    let id = &run.id;
+    let way_out = match run.status {
+        Status::Failed | Status::Canceled => {
+            format!("try again what did not succeed with `bursar run --resume {id} --retry-failed`")
+        }
+        Status::Interrupted => format!("go on with it by `bursar run --resume {id}`"),
+        Status::Running | Status::Paused => {
+            format!("process {} has it but does not answer; is it just starting?", run.pid)
+        }
+        Status::Succeeded => format!("look at it with `bursar show {id}`"),
+    };
+    Failure::broken(format!("run {id} is not going on ({}); {way_out}", run.status))
+}

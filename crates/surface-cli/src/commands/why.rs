@@ -1,0 +1,101 @@
+//! `bursar why JOB`: what it waits for, what it needs, who holds it, when it may start.
+
+use std::time::Duration;
+
+use clap::Args;
+use sched_jobs::State;
+use serde::Serialize;
+use surface_journal::{JobRow, RunRow, Status};
+
+use super::house::{Found, House, Intent};
+use super::out::{json, print};
+use crate::control::{AskError, Request};
+use crate::exit::{Exit, Failure};
+use crate::view::text::{clean, megabytes, time};
+
+/// Of a group, so many are explained.
+const EXPLAINED: usize = 20;
+
+/// About which job.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// A job (`image[8]`) or a group (`image`); without --run, of the newest run that has it
+    job: String,
+    /// The run: `r-7f3a`, its beginning, or `latest`
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// One JSON object for each job
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    run: &'a str,
+    job: &'a str,
+    state: String,
+    why: String,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let run = options.run.as_deref();
+    // With --run, the word is a job even if it looks like a run.
+    let Found { run, mut client, jobs } = house.find(run, Some(&options.job), Intent::Look)?;
+    if jobs.is_empty() {
+        let message = format!("`{}` is a run; name one of its jobs: `bursar show {}` lists them", options.job, run.id);
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let rows = if client.is_some() { Vec::new() } else { house.journal.jobs(&run.id)? };
+    for job in jobs.iter().take(EXPLAINED) {
+        let live = match &mut client {
+            Some(client) => match client.ask(Request::Why { job: job.clone() }) {
+                Ok(answer) => Some((answer.state.unwrap_or_default(), answer.text.unwrap_or_default())),
+                Err(AskError::Gone) => None,
+                Err(error) => return Err(error.into()),
+            },
+            None => None,
+        };
+        let (state, why) = match live {
+            Some(answer) => answer,
+            None => {
+                let row = rows.iter().find(|row| row.name == *job);
+                let row = row.ok_or_else(|| Failure::broken(format!("run {} has just ended; ask again", run.id)))?;
+                (row.state.name().to_owned(), remembered(&run, row))
+            }
+        };
+        if options.json {
+            json(&Answer { run: run.id.as_str(), job, state, why })?;
+        } else {
+            print(&format!("{}.\n", clean(why.trim_end_matches('.'))))?;
+        }
+    }
+    if jobs.len() > EXPLAINED && !options.json {
+        print(&format!("… and {} more of `{}`; name one\n", jobs.len() - EXPLAINED, clean(&options.job)))?;
+    }
+    Ok(Exit::Well)
+}
+
+/// The answer for a run that does not go on.
+fn remembered(run: &RunRow, row: &JobRow) -> String {
+    let name = &row.name;
+    let resume = format!("`bursar run --resume {}`", run.id);
+    let error = row.detail.error.as_ref().or(row.detail.how.as_ref());
+    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+    match row.state {
+        State::Succeeded => {
+            let mut parts: Vec<String> = Vec::new();
+            parts.extend(row.detail.wall_ms.map(|ms| format!("in {}", time(Duration::from_millis(ms)))));
+            parts.extend(row.detail.peak_rss_kb.map(|kb| format!("with {}", megabytes(kb.div_ceil(1000)))));
+            format!("{name} does not wait: it succeeded {}", parts.join(" ")).trim_end().to_owned()
+        }
+        State::Failed => format!("{name} does not wait: it failed{error}. Try it again with {resume} --retry-failed"),
+        State::Canceled => {
+            format!("{name} does not wait: it was canceled{error}. Try it again with {resume} --retry-failed")
+        }
+        state if run.status == Status::Interrupted => {
+            format!("{name} waits for the run, which was interrupted when the job was {state}. Go on with {resume}")
+        }
+        state => format!("{name} is {state}, and run {} is {} but does not answer", run.id, run.status),
+    }
+}

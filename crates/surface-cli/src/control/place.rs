@@ -1,0 +1,120 @@
+//! Where the socket of a run is, and who may use it.
+//!
+//! Room: surface. Linux.
+//!
+//! # Invariant
+//! Nobody but the owner can connect: the folder is the owner's and 0700 before the socket exists in it, the socket is 0600, and whoever
+//! connects is asked for the user by the kernel.
+//!
+//! # A path that is too long
+//! The address of a unix socket has 108 bytes, and a state directory may be deeper. Then the socket is named by way of an open folder,
+//! `/proc/self/fd/7/control.sock`, which is the same file by a short name: no link in a public place that somebody could put there first.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+/// The name of the socket in the folder of its run.
+const NAME: &str = "control.sock";
+/// What an address holds, less the byte that ends it.
+const PATH_BYTES_MAX: usize = 107;
+
+/// Where the socket of the run in `folder` is.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    folder.join(NAME)
+}
+
+/// Does something with a path of the socket that fits into an address.
+fn with_short<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let path = socket(folder);
+    if path.as_os_str().len() <= PATH_BYTES_MAX {
+        return act(&path);
+    }
+    let folder: OwnedFd = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    act(&PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(NAME))
+}
+
+/// Says what was being done to which path.
+fn at<T>(result: io::Result<T>, doing: &str, path: &Path) -> io::Result<T> {
+    result.map_err(|error| io::Error::new(error.kind(), format!("cannot {doing} {}: {error}", path.display())))
+}
+
+/// Opens the socket of a run. One that a dead process left is removed first.
+///
+/// # Errors
+/// If the folder is another user's, if a living process has the socket, or if the system refuses.
+pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
+    let about = at(fs::metadata(folder), "look at", folder)?;
+    let me = rustix::process::geteuid().as_raw();
+    if about.uid() != me {
+        let message = format!("{} belongs to user {}, not to user {me}", folder.display(), about.uid());
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("{message}; set BURSAR_STATE_DIR to a folder of your own"),
+        ));
+    }
+    if about.mode() & 0o077 != 0 {
+        at(fs::set_permissions(folder, fs::Permissions::from_mode(0o700)), "close to others", folder)?;
+    }
+    if !remove_stale(folder)? {
+        let message =
+            format!("{} is in use by another process; is the run going on already?", socket(folder).display());
+        return Err(io::Error::new(ErrorKind::AddrInUse, message));
+    }
+    let listener = at(with_short(folder, |path| UnixListener::bind(path)), "open", &socket(folder))?;
+    at(fs::set_permissions(socket(folder), fs::Permissions::from_mode(0o600)), "close to others", &socket(folder))?;
+    Ok(listener)
+}
+
+/// Removes a socket that nobody listens on. `false` if somebody does.
+///
+/// # Errors
+/// If there is something else of that name, or the system refuses.
+pub(crate) fn remove_stale(folder: &Path) -> io::Result<bool> {
+    let path = socket(folder);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        Err(error) => return at(Err(error), "look at", &path),
+        Ok(about) if !about.file_type().is_socket() => {
+            let message = format!("{} is no socket; move it away", path.display());
+            return Err(io::Error::new(ErrorKind::AlreadyExists, message));
+        }
+        Ok(_) => {}
+    }
+    match with_short(folder, |path| UnixStream::connect(path)) {
+        Ok(_) => Ok(false),
+        // Nobody is there: the process died without tidying up.
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            at(fs::remove_file(&path), "remove", &path).map(|()| true)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => at(Err(error), "connect to", &path),
+    }
+}
+
+/// Connects to the run in `folder`. `None` if nobody is there.
+///
+/// # Errors
+/// If the system refuses, or the socket is another user's.
+pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
+    match with_short(folder, |path| UnixStream::connect(path)) {
+        Ok(stream) if is_ours(&stream)? => Ok(Some(stream)),
+        Ok(_) => {
+            let message = format!("{} is served by another user", socket(folder).display());
+            Err(io::Error::new(ErrorKind::PermissionDenied, message))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error) => at(Err(error), "connect to", &socket(folder)),
+    }
+}
+
+/// Whether the other side is a process of our user, as the kernel knows it.
+pub(crate) fn is_ours(stream: &UnixStream) -> io::Result<bool> {
+    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd())?;
+    Ok(peer.uid == rustix::process::geteuid())
+}

@@ -1,0 +1,81 @@
+//! What a shell is told, and what a person is told when something cannot be done.
+//!
+//! Room: surface, values only.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use surface_journal::JournalError;
+
+use crate::control::AskError;
+
+/// Exit codes; the help lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Everything went as it should.
+    Well = 0,
+    /// A job failed, or something broke.
+    Failed = 1,
+    /// The arguments make no sense.
+    Usage = 2,
+    /// The job file is not valid.
+    BadFile = 3,
+    /// There is no such run or job.
+    NotFound = 4,
+    /// Ended by Ctrl-C, as a shell would say it: 128 and the number of SIGINT.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure { exit, message: message.into() }
+    }
+
+    pub(crate) fn broken(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Failed, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::NotFound, message)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Failure {
+        let exit = match error {
+            JournalError::NoRun { .. } | JournalError::Ambiguous { .. } => Exit::NotFound,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        let exit = match &error {
+            AskError::Refused(refusal) if refusal.kind == "unknown_job" => Exit::NotFound,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}

@@ -1,0 +1,146 @@
+//! A new run.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sched_jobs::Demand;
+use surface_jobfile::{Action, Job, Plan};
+use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
+
+use crate::view::Mode;
+
+use super::left::Left;
+use super::limits::{self, Machine};
+use super::options::Options;
+use super::plan::{self, Planned};
+use super::record::Track;
+use super::stage::{Place, Stage};
+use super::{Failure, dry, learn, stage, submit};
+
+/// Begins a run and stays until it is over.
+pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
+    let planned = Planned::from_options(options)?;
+    let plan = &planned.plan;
+    let config = settle(plan, &planned.asked);
+    let journal = open_journal(options)?;
+    let file = planned.file.as_deref();
+    let count = plan.jobs.len();
+    let estimates = match &journal {
+        Some(journal) => learn::estimates(journal, plan, file, !planned.is_single)?,
+        None => vec![None; count],
+    };
+    let reasons = match &journal {
+        Some(journal) if !options.force && plan.jobs.iter().any(|job| !job.outputs.is_empty()) => {
+            learn::reasons_to_run(plan, &learn::last_commands(journal, file)?)
+        }
+        _ => vec![Some(String::new()); count],
+    };
+    let demands: Vec<Demand> = plan
+        .jobs
+        .iter()
+        .zip(&estimates)
+        .map(|(job, estimate)| submit::demand(job, estimate.as_ref(), planned.asked.jobs.is_some()))
+        .collect();
+    if options.dry_run {
+        dry::show(plan, &demands, &estimates, &reasons, &config);
+        return Ok(0);
+    }
+    let left = reasons.iter().map(|reason| if reason.is_some() { Left::NEW } else { Left::Done }).collect();
+    let place = match journal {
+        Some(journal) => {
+            mention_interrupted(&journal, file)?;
+            let lock = journal.begin(NewRun {
+                name: plan.name.clone(),
+                file: planned.file.clone(),
+                plan_json: plan::write(&planned, options.fail_fast)?,
+                jobs: plan.jobs.iter().zip(&demands).map(|(job, demand)| new_job(job, demand, &planned)).collect(),
+                ..NewRun::new(plan.name.clone())
+            })?;
+            Place::Journal { journal, lock }
+        }
+        None => Place::Temporary(temporary_folder()?),
+    };
+    stage::conduct(Stage {
+        tracks: vec![Track::new(0, false); count],
+        plan: Arc::new(planned.plan),
+        is_single: planned.is_single,
+        fail_fast: options.fail_fast,
+        config,
+        estimates,
+        demands,
+        left,
+        place,
+        recovered: Vec::new(),
+        taken: Vec::new(),
+        mode: Mode::choose(options.json, options.quiet),
+    })
+}
+
+/// All settings; says which of the environment make no sense.
+pub(super) fn settle(plan: &Plan, asked: &super::options::Asked) -> sched_jobs::Config {
+    let wants_vram = plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0));
+    let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let (config, bad) = limits::settle(Machine::here(wants_vram), environment, &plan.resources, asked);
+    bad.iter().for_each(|setting| eprintln!("bursar: {setting}"));
+    config
+}
+
+fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
+    if options.no_journal {
+        return Ok(None);
+    }
+    let dir = Journal::default_dir()?;
+    if options.dry_run && !dir.exists() {
+        return Ok(None); // to look at something must not make anything
+    }
+    let way_out = |error: journal::JournalError| Failure::broken(format!("{error}; or use --no-journal"));
+    Journal::open(&dir).map(Some).map_err(way_out)
+}
+
+fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
+    NewJob {
+        name: job.name.clone(),
+        // One command says nothing about others of the same program.
+        group: if planned.is_single { String::new() } else { job.group.clone() },
+        command: match &job.action {
+            Action::Shell { line, .. } => line.clone(),
+            Action::Argv(argv) => argv.join(" "),
+        },
+        fingerprint: job.fingerprint(),
+        demand: journal::Demand {
+            cpu_slots: demand.cpu_slots,
+            ram_mb: demand.ram_mb,
+            vram_mb: demand.vram_mb,
+            named: job.named.iter().cloned().collect(),
+        },
+    }
+}
+
+/// Whoever starts a file again may have meant to go on with it.
+fn mention_interrupted(journal: &Journal, file: Option<&Path>) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    let runs = journal.runs(Filter { status: Some(Status::Interrupted), limit: Some(50), ..Filter::default() })?;
+    if let Some(run) = runs.iter().find(|run| run.file.as_deref() == Some(file)) {
+        let (id, done, jobs) = (&run.id, run.counts.succeeded, run.jobs);
+        eprintln!(
+            "bursar: run {id} of this file was interrupted after {done} of {jobs} jobs; `bursar run --resume {id}` goes on with it"
+        );
+    }
+    Ok(())
+}
+
+/// A folder for a run that nobody records.
+fn temporary_folder() -> Result<PathBuf, Failure> {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let folder = std::env::temp_dir().join(format!("bursar-{}-{nanos:x}", std::process::id()));
+    let make = |path: &Path| std::fs::DirBuilder::new().mode(0o700).create(path);
+    make(&folder).and_then(|()| make(&folder.join("logs"))).map_err(|error| {
+        Failure::broken(format!(
+            "cannot make {}: {error}; set TMPDIR to a directory that can be written",
+            folder.display()
+        ))
+    })?;
+    Ok(folder)
+}

@@ -1,0 +1,86 @@
+//! What would run, in which order, and why.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sched_jobs::{Config, Demand, Resource};
+use surface_jobfile::Plan;
+use surface_journal::Estimate;
+
+/// Prints it.
+pub(crate) fn show(
+    plan: &Plan,
+    demands: &[Demand],
+    estimates: &[Option<Estimate>],
+    reasons: &[Option<String>],
+    config: &Config,
+) {
+    let order = order(plan, reasons);
+    let skipped = plan.jobs.len() - order.len();
+    for (number, &at) in order.iter().enumerate() {
+        let (job, demand) = (&plan.jobs[at], &demands[at]);
+        let ram = Resource::Ram.amount(demand.ram_mb);
+        let estimated = if job.ram_mb.is_none() && estimates[at].is_some() { " (from history)" } else { "" };
+        let vram = if demand.vram_mb > 0 {
+            format!(", vram {}", Resource::Vram.amount(demand.vram_mb))
+        } else {
+            String::new()
+        };
+        let why = reasons[at].as_deref().filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
+        println!("{:>4}  {}  cpu {}, ram {ram}{estimated}{vram}{why}", number + 1, job.name, demand.cpu_slots);
+    }
+    for (job, _) in plan.jobs.iter().zip(reasons).filter(|(_, reason)| reason.is_none()) {
+        println!("   -  {}  is up to date", job.name);
+    }
+    let limits = &config.limits;
+    let amount = |resource: Resource, mb: u64| if mb == 0 { "unlimited".to_owned() } else { resource.amount(mb) };
+    println!(
+        "{} jobs would run, {skipped} are up to date; cpu {}, ram {}, vram {}",
+        order.len(),
+        limits.cpu_slots,
+        amount(Resource::Ram, limits.ram_mb),
+        amount(Resource::Vram, limits.vram_mb)
+    );
+}
+
+/// The order in which jobs would start if each ran alone and quickly: by priority, then by how long they have been ready.
+fn order(plan: &Plan, reasons: &[Option<String>]) -> Vec<usize> {
+    let runs = |at: usize| reasons[at].is_some();
+    let mut unmet: Vec<usize> = vec![0; plan.jobs.len()];
+    let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); plan.jobs.len()];
+    for (at, job) in plan.jobs.iter().enumerate().filter(|(at, _)| runs(*at)) {
+        for &need in job.needs.iter().filter(|need| runs(**need)) {
+            unmet[at] += 1;
+            dependents[need].push(at);
+        }
+    }
+    let entry = |at: usize, since: usize| (plan.jobs[at].priority, Reverse(since), Reverse(at));
+    let mut ready: BinaryHeap<(i32, Reverse<usize>, Reverse<usize>)> =
+        (0..plan.jobs.len()).filter(|&at| runs(at) && unmet[at] == 0).map(|at| entry(at, 0)).collect();
+    let mut order = Vec::new();
+    while let Some((_, _, Reverse(at))) = ready.pop() {
+        order.push(at);
+        for &dependent in &dependents[at] {
+            unmet[dependent] -= 1;
+            if unmet[dependent] == 0 {
+                ready.push(entry(dependent, order.len()));
+            }
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::order;
+
+    #[test]
+    fn a_job_comes_after_what_it_needs_and_before_what_is_less_urgent() {
+        let text = "[job.late]\nrun='x'\n[job.film]\nneeds=['board']\npriority=9\nrun='x'\n[job.board]\npriority=5\nrun='x'\n[job.done]\nrun='x'";
+        let plan = surface_jobfile::parse("x.toml", text).unwrap();
+        let mut reasons = vec![Some(String::new()); 4];
+        assert_eq!(order(&plan, &reasons), [2, 1, 0, 3]);
+        reasons[3] = None;
+        assert_eq!(order(&plan, &reasons), [2, 1, 0]);
+    }
+}

@@ -1,0 +1,182 @@
+//! What an earlier life of a run left: for each job, whether and how it goes on.
+//!
+//! Room: surface, but pure: rows of the journal and what keepers say come in, decisions go out.
+//!
+//! # Invariant
+//! A job whose success is known to the journal *or* to a keeper does not run again.
+
+use sched_jobs::State;
+use surface_journal::JobRow;
+
+/// How a job begins in this life of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It is done.
+    Done,
+    /// It failed for good, or was cancelled, and nobody asked to try it again.
+    Failed {
+        /// What was said about it.
+        why: String,
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// It is still to be done, after so many attempts; of these, so many do not count against its retries.
+    Open {
+        /// Attempts made.
+        attempts: u32,
+        /// Attempts that are forgiven.
+        forgiven: u32,
+    },
+    /// A keeper knows this attempt: it runs, or has ended.
+    Found {
+        /// What the keeper knows it by.
+        token: String,
+        /// Which attempt it is.
+        attempt: u32,
+        /// Whether it has ended.
+        ended: bool,
+    },
+}
+
+/// What a keeper knows about a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) token: String,
+    pub(crate) attempt: u32,
+    pub(crate) what: Standing,
+}
+
+/// How a command stands with its keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It runs.
+    Runs,
+    /// It ended by itself.
+    Ended,
+    /// Somebody ended it: it is not done.
+    Canceled,
+}
+
+impl Left {
+    /// A job of a new run.
+    pub(crate) const NEW: Left = Left::Open { attempts: 0, forgiven: 0 };
+
+    /// Whether it can have an effect in this life.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, Left::Done | Left::Failed { .. })
+    }
+}
+
+/// How one job goes on.
+pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed: bool) -> Left {
+    if row.state == State::Succeeded {
+        return Left::Done;
+    }
+    // A keeper that knows of a later attempt, or of the end of this one, knows more than the journal.
+    let settled = row.state.is_terminal() && !(row.state == State::Failed && row.attempt <= retries);
+    if let Some(known) = known
+        && (known.attempt > row.attempt || (known.attempt == row.attempt && !row.state.is_terminal()))
+    {
+        return match known.what {
+            Standing::Canceled => Left::Open { attempts: known.attempt, forgiven: 1 },
+            what => Left::Found { token: known.token.clone(), attempt: known.attempt, ended: what == Standing::Ended },
+        };
+    }
+    match row.state {
+        State::Failed | State::Canceled if settled && !retry_failed => {
+            let why = row.detail.error.clone().or_else(|| row.detail.how.clone());
+            let did = if row.state == State::Failed { "failed" } else { "was cancelled" };
+            let why = why.unwrap_or_else(|| format!("it {did} before the run was resumed"));
+            Left::Failed { why, attempts: row.attempt }
+        }
+        State::Failed | State::Canceled if settled => Left::Open { attempts: row.attempt, forgiven: row.attempt },
+        State::Failed => Left::Open { attempts: row.attempt, forgiven: 0 },
+        // What leads to an attempt is written under its number.
+        State::Queued | State::Ready => Left::Open { attempts: row.attempt.saturating_sub(1), forgiven: 0 },
+        // It ran, and no keeper knows it: lost with its keeper, by a power loss or a kill from outside. Not its own fault.
+        _ => Left::Open { attempts: row.attempt, forgiven: 1 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surface_journal::{Demand, Detail};
+
+    fn row(state: State, attempt: u32) -> JobRow {
+        JobRow {
+            job: 0,
+            name: "a".into(),
+            group: "a".into(),
+            command: "true".into(),
+            fingerprint: 1,
+            demand: Demand::default(),
+            state,
+            attempt,
+            ready_us: None,
+            started_us: None,
+            ended_us: None,
+            progress: None,
+            detail: Detail { how: Some("exited with 3".into()), ..Detail::default() },
+        }
+    }
+
+    fn known(attempt: u32, what: Standing) -> Known {
+        Known { token: format!("0/{attempt}/x"), attempt, what }
+    }
+
+    fn found(attempt: u32, ended: bool) -> Left {
+        Left::Found { token: format!("0/{attempt}/x"), attempt, ended }
+    }
+
+    fn failed_for_good() -> Left {
+        Left::Failed { why: "exited with 3".into(), attempts: 2 }
+    }
+
+    #[test]
+    fn what_has_succeeded_is_done_whatever_else_is_known() {
+        for what in [Standing::Runs, Standing::Ended, Standing::Canceled] {
+            assert_eq!(of(&row(State::Succeeded, 1), 0, Some(&known(1, what)), true), Left::Done);
+        }
+    }
+
+    #[test]
+    fn a_keeper_that_knows_more_than_the_journal_is_believed() {
+        let runs = known(1, Standing::Runs);
+        let ended = known(1, Standing::Ended);
+        assert_eq!(of(&row(State::Running, 1), 0, Some(&runs), false), found(1, false));
+        assert_eq!(of(&row(State::Running, 1), 0, Some(&ended), false), found(1, true));
+        assert_eq!(of(&row(State::Queued, 0), 0, Some(&ended), false), found(1, true), "the journal came too late");
+        assert_eq!(of(&row(State::Ready, 1), 0, Some(&runs), false), found(1, false));
+        let again = known(2, Standing::Runs);
+        assert_eq!(of(&row(State::Failed, 1), 1, Some(&again), false), found(2, false));
+        assert_eq!(of(&row(State::Queued, 2), 1, Some(&again), false), found(2, false));
+    }
+
+    #[test]
+    fn what_somebody_ended_is_not_done() {
+        let canceled = known(1, Standing::Canceled);
+        let open = Left::Open { attempts: 1, forgiven: 1 };
+        assert_eq!(of(&row(State::Running, 1), 0, Some(&canceled), false), open);
+        assert_eq!(of(&row(State::Queued, 2), 0, Some(&canceled), false), Left::Open { attempts: 1, forgiven: 0 });
+    }
+
+    #[test]
+    fn a_failure_stays_unless_it_has_retries_or_somebody_asks() {
+        let failed = row(State::Failed, 2);
+        assert_eq!(of(&failed, 1, None, false), failed_for_good());
+        assert_eq!(of(&failed, 2, None, false), Left::Open { attempts: 2, forgiven: 0 });
+        assert_eq!(of(&failed, 1, None, true), Left::Open { attempts: 2, forgiven: 2 });
+        assert_eq!(of(&failed, 1, Some(&known(2, Standing::Ended)), false), failed_for_good());
+        assert!(of(&row(State::Canceled, 0), 0, None, false).is_over());
+        assert_eq!(of(&row(State::Canceled, 0), 0, None, true), Left::NEW);
+    }
+
+    #[test]
+    fn what_was_lost_is_done_again_and_does_not_count() {
+        assert_eq!(of(&row(State::Running, 1), 0, None, false), Left::Open { attempts: 1, forgiven: 1 });
+        assert_eq!(of(&row(State::Paused, 3), 5, None, false), Left::Open { attempts: 3, forgiven: 1 });
+        assert_eq!(of(&row(State::Ready, 1), 0, None, false), Left::NEW);
+        assert_eq!(of(&row(State::Queued, 0), 0, None, false), Left::NEW);
+    }
+}

@@ -1,0 +1,187 @@
+//! What can be said on the command line of `bursar run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use sched_jobs::Scheduler;
+use serde::{Deserialize, Serialize};
+
+const ABOUT_RUN: &str = "\
+Examples:
+  bursar run render.toml                       every job of the file, as many at once as fit
+  bursar run render.toml --ram 8GB --cpu 4     within these limits, whatever the file says
+  bursar run render.toml --only compose        one job, with what it needs
+  bursar run render.toml --dry-run             what would run, in which order, and why
+  bursar run --ram 4GB -- ffmpeg -i a.mov b.mp4   one command, when 4 GB are free
+  bursar run --resume                          go on with the newest run that was interrupted
+  bursar run --resume r-7f3a --retry-failed    that run, and what had failed once more
+
+Limits: what is not said on the command line is taken from `[resources]` of the file, else from BURSAR_SCHED_CPU_SLOTS,
+_RAM_MB_SOFT, _VRAM_MB_SOFT, else from the machine: a slot for each CPU; its memory less an eighth (at least 512 MB) for
+everything else that runs here; the memory of its graphics cards.
+A job that does not say what memory it needs gets what its command used at most in its last five successes, and a tenth more;
+256 MB if it never ran.
+
+Ctrl-C once asks running jobs to end and keeps the run for --resume; twice kills them now. Jobs survive a kill of bursar
+itself: --resume finds them.
+
+Exit codes:
+  0    every job succeeded
+  1    a job failed or was cancelled, or the run could not be recorded
+  2    the arguments make no sense
+  3    the job file is not valid; the lines are shown
+  4    there is no such run
+  130  interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP
+  With `-- COMMAND` the code is that of the command: 124 after its timeout, 127 if it could not start, 128 and the number of
+  the signal that killed it.";
+
+/// Run the jobs of a file, or one command, within CPU, RAM and VRAM
+#[derive(Debug, Clone, Args)]
+#[command(after_help = ABOUT_RUN)]
+pub(crate) struct Options {
+    /// The job file
+    #[arg(value_name = "FILE", required_unless_present_any = ["resume", "command"], conflicts_with_all = ["resume", "command"])]
+    pub(crate) file: Option<PathBuf>,
+
+    /// One command instead of a file; its output comes through as it is written
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "resume")]
+    pub(crate) command: Vec<OsString>,
+
+    /// Go on with a run that was interrupted; the newest if none is named
+    #[arg(long, value_name = "RUN", num_args = 0..=1)]
+    pub(crate) resume: Option<Option<String>>,
+
+    /// With --resume: also try again what failed or was cancelled
+    #[arg(long, requires = "resume")]
+    pub(crate) retry_failed: bool,
+
+    #[command(flatten)]
+    pub(crate) asked: Asked,
+
+    /// Only this job and what it needs; may be given several times, also `image` for all of `image[…]`
+    #[arg(long, value_name = "JOB", num_args = 1..)]
+    pub(crate) only: Vec<String>,
+
+    /// Show what would run, in the order it would start, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Run jobs whose outputs are up to date, too
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// After the first failure start nothing more, and cancel what runs
+    #[arg(long, overrides_with = "keep_going")]
+    pub(crate) fail_fast: bool,
+
+    /// After a failure go on with whatever does not need the job that failed (this is the default)
+    #[arg(long, overrides_with = "fail_fast")]
+    pub(crate) keep_going: bool,
+
+    /// Write nothing into the journal: no history, no --resume
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) no_journal: bool,
+
+    /// With a command: greater goes first
+    #[arg(long, value_name = "N", requires = "command", allow_hyphen_values = true)]
+    pub(crate) priority: Option<i32>,
+
+    /// With a command: end it after this time, as `90s` or `10m`
+    #[arg(long, value_name = "TIME", requires = "command", value_parser = time_ms)]
+    pub(crate) timeout: Option<u64>,
+
+    /// With a command: what to call it; else its program's name
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub(crate) name: Option<String>,
+
+    /// Only failures and the last line
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+
+    /// One JSON object for each event
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Limits that were asked for. A run keeps them for when it is resumed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    /// CPU slots; with a command: those it takes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) cpu: Option<u32>,
+
+    /// Memory, as `8GB`, `512MB` or a number of MB; 0 for no limit; with a command: what it takes
+    #[arg(long, value_name = "SIZE", value_parser = size_mb)]
+    pub(crate) ram: Option<u64>,
+
+    /// Video memory; with a command: what it takes
+    #[arg(long, value_name = "SIZE", value_parser = size_mb)]
+    pub(crate) vram: Option<u64>,
+
+    /// How much there is of a named resource; with a command: how much it takes
+    #[arg(long, value_name = "NAME=N", value_parser = named)]
+    pub(crate) resource: Vec<(String, u64)>,
+
+    /// At most so many jobs at once, whatever they need
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) jobs: Option<u32>,
+
+    /// `threadpool`, or `simple`: one job at a time
+    #[arg(long, value_name = "NAME", value_parser = scheduler)]
+    #[serde(with = "scheduler_name")]
+    pub(crate) scheduler: Option<Scheduler>,
+}
+
+impl Asked {
+    /// What is said now, and where nothing is, what was said `before`.
+    pub(crate) fn over(self, before: Asked) -> Asked {
+        let mut resource = before.resource;
+        for (name, amount) in self.resource {
+            resource.retain(|(known, _)| *known != name);
+            resource.push((name, amount));
+        }
+        Asked {
+            cpu: self.cpu.or(before.cpu),
+            ram: self.ram.or(before.ram),
+            vram: self.vram.or(before.vram),
+            resource,
+            jobs: self.jobs.or(before.jobs),
+            scheduler: self.scheduler.or(before.scheduler),
+        }
+    }
+}
+
+fn size_mb(text: &str) -> Result<u64, String> {
+    surface_jobfile::megabytes(text).map_err(|why| format!("{why}; write `8GB`, `512MB`, or a number of MB"))
+}
+
+fn time_ms(text: &str) -> Result<u64, String> {
+    surface_jobfile::millis(text).map_err(|why| format!("{why}; write `90s`, `10m` or `1h30m`"))
+}
+
+fn named(text: &str) -> Result<(String, u64), String> {
+    let wrong = || format!("`{text}` is not NAME=NUMBER; write for example `licence=2`");
+    let (name, amount) = text.split_once('=').ok_or_else(wrong)?;
+    let amount = amount.trim().parse().map_err(|_| wrong())?;
+    if name.trim().is_empty() { Err(wrong()) } else { Ok((name.trim().to_owned(), amount)) }
+}
+
+fn scheduler(text: &str) -> Result<Scheduler, String> {
+    text.parse().map_err(|()| "there are `threadpool` and `simple`".to_owned())
+}
+
+mod scheduler_name {
+    use sched_jobs::Scheduler;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(scheduler: &Option<Scheduler>, serializer: S) -> Result<S::Ok, S::Error> {
+        scheduler.map(Scheduler::name).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scheduler>, D::Error> {
+        // A name that this version does not know is no reason not to go on with a run.
+        Ok(Option::<String>::deserialize(deserializer)?.and_then(|name| name.parse().ok()))
+    }
+}

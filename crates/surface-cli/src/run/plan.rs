@@ -1,0 +1,176 @@
+//! The plan of a run: of a file, of one command, or of an earlier run; and as the journal keeps it.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use surface_jobfile::{Action, Job, Plan, Resources};
+
+use super::options::{Asked, Options};
+use super::{Code, Failure};
+
+/// A plan and where it is from.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// The file, absolute.
+    pub(crate) file: Option<PathBuf>,
+    /// Limits; of one command, what it takes is in its job already.
+    pub(crate) asked: Asked,
+    pub(crate) is_single: bool,
+}
+
+impl Planned {
+    /// The plan that the options name, with only what they want of it.
+    pub(crate) fn from_options(options: &Options) -> Result<Planned, Failure> {
+        let asked = options.asked.clone();
+        if !options.command.is_empty() {
+            return single(options);
+        }
+        let file = options.file.as_deref().unwrap_or(Path::new(""));
+        let plan = surface_jobfile::load(file).map_err(|problems| {
+            let colour = console::colors_enabled_stderr();
+            Failure { code: Code::BadFile, message: problems.pretty(colour), is_drawn: true }
+        })?;
+        let plan = if options.only.is_empty() { plan } else { only(plan, &options.only)? };
+        Ok(Planned { plan, file: std::path::absolute(file).ok(), asked, is_single: false })
+    }
+}
+
+/// One command is a plan with one job.
+fn single(options: &Options) -> Result<Planned, Failure> {
+    let argv = options.command.iter().map(|word| {
+        word.to_str().map(str::to_owned).ok_or_else(|| {
+            let word = word.to_string_lossy();
+            Failure::usage(format!("`{word}` is not UTF-8; call a script that has this word in it"))
+        })
+    });
+    let argv: Vec<String> = argv.collect::<Result<_, _>>()?;
+    let program = Path::new(&argv[0]).file_name().map_or(argv[0].clone(), |name| name.to_string_lossy().into_owned());
+    let base = std::env::current_dir().map_err(|error| {
+        Failure::broken(format!("cannot tell the current directory: {error}; change to one that exists"))
+    })?;
+    let asked = &options.asked;
+    let mut job = Job::new(options.name.clone().unwrap_or(program), Action::Argv(argv));
+    job.cpu = asked.cpu;
+    job.ram_mb = asked.ram;
+    job.vram_mb = asked.vram;
+    job.named = asked.resource.clone();
+    job.priority = options.priority.unwrap_or(0);
+    job.timeout_ms = options.timeout;
+    // A resource that only this command names has room for it; others who name it share it.
+    let resources = Resources { named: asked.resource.clone(), ..Resources::default() };
+    let asked = Asked { jobs: asked.jobs, scheduler: asked.scheduler, ..Asked::default() };
+    let plan = Plan { name: job.name.clone(), base, resources, jobs: vec![job] };
+    Ok(Planned { plan, file: None, asked, is_single: true })
+}
+
+/// The named jobs and what they need, in the order of the plan.
+fn only(plan: Plan, names: &[String]) -> Result<Plan, Failure> {
+    let mut keep = vec![false; plan.jobs.len()];
+    let mut queue = VecDeque::new();
+    for name in names {
+        let before = queue.len();
+        queue.extend((0..plan.jobs.len()).filter(|&at| plan.jobs[at].name == *name || plan.jobs[at].group == *name));
+        if queue.len() == before {
+            let mut groups: Vec<&str> = plan.jobs.iter().map(|job| job.group.as_str()).collect();
+            groups.dedup();
+            groups.truncate(12);
+            let message = format!("--only {name}: there is no such job; there are: {}", groups.join(", "));
+            return Err(Failure::usage(message));
+        }
+    }
+    while let Some(at) = queue.pop_front() {
+        if !std::mem::replace(&mut keep[at], true) {
+            queue.extend(plan.jobs[at].needs.iter().copied());
+        }
+    }
+    let places = keep.iter().scan(0, |next, &kept| {
+        let place = *next;
+        *next += usize::from(kept);
+        Some(place)
+    });
+    let new_place: Vec<usize> = places.collect();
+    let mut jobs: Vec<Job> = plan.jobs.into_iter().zip(&keep).filter(|(_, kept)| **kept).map(|(job, _)| job).collect();
+    for job in &mut jobs {
+        job.needs.iter_mut().for_each(|need| *need = new_place[*need]);
+    }
+    Ok(Plan { jobs, ..plan })
+}
+
+/// A plan as the journal keeps it: whoever reads only [`Plan`] finds that.
+#[derive(Serialize)]
+struct Written<'a> {
+    name: &'a str,
+    base: &'a Path,
+    resources: &'a Resources,
+    jobs: &'a [Job],
+    run: Extra,
+}
+
+/// What else a run must know to go on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Extra {
+    pub(crate) asked: Asked,
+    pub(crate) fail_fast: bool,
+    pub(crate) is_single: bool,
+}
+
+/// The text for the journal.
+pub(crate) fn write(planned: &Planned, fail_fast: bool) -> Result<String, Failure> {
+    let Plan { name, base, resources, jobs } = &planned.plan;
+    let run = Extra { asked: planned.asked.clone(), fail_fast, is_single: planned.is_single };
+    serde_json::to_string(&Written { name, base, resources, jobs, run }).map_err(|error| {
+        Failure::broken(format!("the plan cannot be written into the journal: {error}; use --no-journal"))
+    })
+}
+
+/// What [`write`] wrote.
+pub(crate) fn read(text: &str) -> Result<(Plan, Extra), serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Kept {
+        #[serde(default)]
+        run: Extra,
+    }
+    Ok((serde_json::from_str(text)?, serde_json::from_str::<Kept>(text)?.run))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Plan {
+        surface_jobfile::parse("x.toml", text).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    const FILM: &str = "[job.board]\nrun='a'\n[job.other]\nrun='b'\n[job.image]\nforeach={s='1..2'}\nneeds=['board']\nrun='c'\n\
+                        [job.film]\nneeds=['image','other']\nrun='d'";
+
+    #[test]
+    fn only_takes_a_job_with_everything_it_needs_and_nothing_else() {
+        let plan = only(parsed(FILM), &["image[2]".to_owned()]).unwrap();
+        let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
+        assert_eq!(names, ["board", "image[2]"]);
+        assert_eq!(plan.jobs[1].needs, [0]);
+        let plan = only(parsed(FILM), &["image".to_owned()]).unwrap();
+        assert_eq!(plan.jobs.len(), 3);
+    }
+
+    #[test]
+    fn only_a_job_that_is_not_there_names_those_that_are() {
+        let failure = only(parsed(FILM), &["imag".to_owned()]).unwrap_err();
+        assert_eq!(failure.message, "--only imag: there is no such job; there are: board, other, image, film");
+    }
+
+    #[test]
+    fn a_plan_comes_back_from_the_journal_as_it_went_in() {
+        let asked = Asked { cpu: Some(3), scheduler: Some(sched_jobs::Scheduler::Simple), ..Asked::default() };
+        let planned = Planned { plan: parsed(FILM), file: None, asked, is_single: false };
+        let text = write(&planned, true).unwrap();
+        let (plan, extra) = read(&text).unwrap();
+        assert_eq!(plan, planned.plan);
+        assert_eq!((extra.asked, extra.fail_fast), (planned.asked, true));
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), planned.plan);
+    }
+}

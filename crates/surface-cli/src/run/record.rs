@@ -1,0 +1,335 @@
+//! Everything that happens goes into the journal, once.
+//!
+//! # Invariants
+//! - No end is lost: a keeper keeps the end of its command until the journal has it on the disk.
+//! - A job that ended well is never written as anything else, and one that Ctrl-C ended is written as not done.
+//!
+//! # Why they hold
+//! Ends come in on one thread: first [`Recorder::hear`], with what the command used, then, from within the report that follows it,
+//! [`Recorder::see`] under the scheduler's lock. What `see` records gets a number; the keeper's copy is given up when the
+//! journal says that this number is on the disk. Whoever ends in a success while it is being cancelled had
+//! ended before the request reached it: its effect is there, so that is what is written.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use mech_process::How;
+use sched_jobs::process::{News, Processes, exit_code, words};
+use sched_jobs::{Event, State, Ticket, What};
+use surface_journal::{Detail, Event as Entry, JournalError, Moved, Outcome, Writer};
+
+use super::steward::Notice;
+
+/// Writes what happens to the jobs of one run.
+pub(crate) struct Recorder {
+    book: Mutex<Book>,
+    processes: OnceLock<Weak<Processes>>,
+    notices: Sender<Notice>,
+    interrupted: AtomicBool,
+    /// What each job needs, to name the one that took it along.
+    needs: Vec<Vec<usize>>,
+    names: Vec<String>,
+}
+
+struct Book {
+    writer: Option<Writer>,
+    tracks: Vec<Track>,
+    /// How attempts ended of which the scheduler is being told just now.
+    ends: HashMap<usize, Ended>,
+    /// Tokens whose ends are in the journal under that number, perhaps not on the disk.
+    unsettled: VecDeque<(u64, String)>,
+    is_broken: bool,
+    warnings: Vec<String>,
+    last: Option<(i32, Option<String>)>,
+}
+
+struct Ended {
+    attempt: u32,
+    token: String,
+    detail: Detail,
+    code: i32,
+}
+
+/// Where a job is, as the journal knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Track {
+    pub(crate) state: State,
+    pub(crate) attempt: u32,
+    /// The journal knows its end from an earlier life of the run; nothing is new until somebody has it tried again.
+    pub(crate) is_told: bool,
+    before_pause: State,
+    ready_at_us: u64,
+    pid: Option<u32>,
+}
+
+impl Track {
+    /// A job that is as the journal has it.
+    pub(crate) fn new(attempt: u32, is_told: bool) -> Track {
+        Track { state: State::Queued, attempt, is_told, before_pause: State::Queued, ready_at_us: 0, pid: None }
+    }
+}
+
+impl Recorder {
+    /// Writes with `writer`, if there is a journal, for jobs that stand as `tracks` say.
+    pub(crate) fn new(
+        writer: Option<Writer>,
+        tracks: Vec<Track>,
+        plan: &surface_jobfile::Plan,
+        notices: Sender<Notice>,
+    ) -> Recorder {
+        let book = Book {
+            writer,
+            tracks,
+            ends: HashMap::new(),
+            unsettled: VecDeque::new(),
+            is_broken: false,
+            warnings: Vec::new(),
+            last: None,
+        };
+        Recorder {
+            book: Mutex::new(book),
+            processes: OnceLock::new(),
+            notices,
+            interrupted: AtomicBool::new(false),
+            needs: plan.jobs.iter().map(|job| job.needs.clone()).collect(),
+            names: plan.jobs.iter().map(|job| job.name.clone()).collect(),
+        }
+    }
+
+    /// Whose ends are to be settled.
+    pub(crate) fn watch(&self, processes: Weak<Processes>) {
+        let _ = self.processes.set(processes); // said once
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on what is cancelled was interrupted: it is not done, and a resumed run does it.
+    pub(crate) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+    }
+
+    /// The code of the last command that ended, as a shell would give it; and what to say of it, if it did not just exit.
+    pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
+        self.book().last.clone()
+    }
+
+    /// What keepers want people to read.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.book().warnings)
+    }
+
+    /// Hears what became of a command, before the scheduler does.
+    pub(crate) fn hear(&self, ticket: Ticket, news: News<'_>) {
+        let job = ticket.job.index();
+        let settled = {
+            let mut book = self.book();
+            match news {
+                News::Began { pid } => {
+                    book.tracks[job].pid = u32::try_from(pid).ok();
+                    return;
+                }
+                News::Warning(text) => {
+                    let text = format!("{}: {text}", self.names[job]);
+                    book.warnings.push(text);
+                    return;
+                }
+                News::Ended(end) => {
+                    let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                    let code = exit_code(&end.how);
+                    let detail = Detail {
+                        pid: book.tracks[job].pid.take(),
+                        how: Some(words(&end.how)),
+                        code: Some(code),
+                        peak_rss_kb: Some(end.peak_rss_kb),
+                        cpu_ms: Some(ms(end.cpu)),
+                        wall_ms: Some(ms(end.wall)),
+                        ..Detail::default()
+                    };
+                    let is_plain = matches!(end.how, How::Exit(_) | How::Canceled);
+                    book.last = Some((code, detail.how.clone().filter(|_| !is_plain)));
+                    let ended = Ended { attempt: ticket.attempt, token: end.token.clone(), detail, code };
+                    book.ends.insert(job, ended);
+                }
+            }
+            self.check(&mut book);
+            let News::Ended(end) = news else { return };
+            // Without a journal there is nowhere an end could be safer.
+            if book.writer.is_some() { book.settled() } else { vec![end.token.clone()] }
+        };
+        if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
+            settled.iter().for_each(|token| processes.settle(token));
+        }
+    }
+
+    /// Tells the steward, once, that the journal cannot be written.
+    fn check(&self, book: &mut Book) {
+        if let Some(error) = book.writer.as_ref().and_then(Writer::error)
+            && !std::mem::replace(&mut book.is_broken, true)
+        {
+            let _ = self.notices.send(Notice::JournalBroken(error)); // gone only when the run is over
+        }
+    }
+
+    /// Sees an event of the scheduler, under its lock.
+    pub(crate) fn see(&self, event: &Event) {
+        let job = event.job.index();
+        let mut book = self.book();
+        let track = &mut book.tracks[job];
+        let at_us = u64::try_from(event.at().as_micros()).unwrap_or(u64::MAX);
+        match event.what {
+            What::Ready => {
+                track.state = State::Ready;
+                track.ready_at_us = at_us;
+                let next = track.attempt + 1;
+                book.write(job, Moved::new(job as u32, next, State::Ready));
+            }
+            What::Started { attempt } => {
+                let waited_ms = at_us.saturating_sub(track.ready_at_us) / 1_000;
+                (track.state, track.attempt) = (State::Running, attempt);
+                let token = self.processes.get().and_then(Weak::upgrade);
+                let token = token.map(|processes| processes.token(Ticket { job: event.job, attempt }));
+                let detail = Detail { token, waited_ms: Some(waited_ms), ..Detail::default() };
+                book.write(job, Moved::new(job as u32, attempt, State::Running).with(detail));
+            }
+            What::Progress(done) => {
+                let progress = Entry::Progressed { job: job as u32, fraction: f64::from(done) };
+                book.writer.as_ref().map(|writer| writer.record(progress));
+            }
+            What::Paused => {
+                track.before_pause = std::mem::replace(&mut track.state, State::Paused);
+                let attempt = track.shown_attempt();
+                book.write(job, Moved::new(job as u32, attempt, State::Paused));
+            }
+            What::Resumed => {
+                track.state = track.before_pause;
+                let (attempt, state) = (track.shown_attempt(), track.state);
+                book.write(job, Moved::new(job as u32, attempt, state));
+            }
+            What::Retrying { attempt, .. } => {
+                track.state = State::Queued;
+                let ended = book.ends.remove(&job);
+                book.end(job, attempt, State::Failed, ended, None);
+                book.write(job, Moved::new(job as u32, attempt + 1, State::Queued));
+            }
+            What::Revived => {
+                track.state = State::Queued;
+                track.is_told = false;
+                let next = track.attempt + 1;
+                book.write(job, Moved::new(job as u32, next, State::Queued));
+            }
+            What::Succeeded => self.ended(&mut book, job, State::Succeeded),
+            What::Failed => {
+                self.ended(&mut book, job, State::Failed);
+                if !book.tracks[job].is_told {
+                    let _ = self.notices.send(Notice::Failed); // gone only when the run is over
+                }
+            }
+            What::Canceled => self.ended(&mut book, job, State::Canceled),
+            _ => {}
+        }
+    }
+
+    fn ended(&self, book: &mut Book, job: usize, state: State) {
+        let track = &mut book.tracks[job];
+        let was = std::mem::replace(&mut track.state, state);
+        let attempt = track.attempt;
+        let has_run = was == State::Running || (was == State::Paused && track.before_pause == State::Running);
+        let ended = book.ends.remove(&job).filter(|ended| ended.attempt == attempt);
+        if state == State::Canceled && self.interrupted.load(Ordering::SeqCst) {
+            match ended {
+                Some(ended) if ended.code == 0 => book.end(job, attempt, State::Succeeded, Some(ended), None),
+                ended if has_run => {
+                    let token = ended.map(|ended| ended.token);
+                    book.write_end(job, Moved::new(job as u32, attempt + 1, State::Queued), token);
+                }
+                _ => {} // it is queued in the journal, and that is true
+            }
+            return;
+        }
+        let error = match (state, &ended) {
+            (State::Canceled, _) => Some(self.why_canceled(book, job)),
+            (State::Succeeded, None) if attempt == 0 => {
+                let how = Detail { how: Some("up to date".to_owned()), ..Detail::default() };
+                return book.write(job, Moved::new(job as u32, 0, state).with(how));
+            }
+            _ => None,
+        };
+        book.end(job, attempt, state, ended, error);
+    }
+
+    fn why_canceled(&self, book: &Book, job: usize) -> String {
+        let ended_badly = |need: &&usize| matches!(book.tracks[**need].state, State::Failed | State::Canceled);
+        match self.needs[job].iter().find(ended_badly) {
+            Some(&need) if book.tracks[need].state == State::Failed => {
+                format!("[3004] `{}`, which it needs, failed", self.names[need])
+            }
+            Some(&need) => format!("[3004] `{}`, which it needs, was cancelled", self.names[need]),
+            None => "cancelled on request".to_owned(),
+        }
+    }
+
+    /// The run as a whole stands still, or goes on.
+    pub(crate) fn run_paused(&self, paused: bool) {
+        self.book().writer.as_ref().map(|writer| writer.record(Entry::RunPaused(paused)));
+    }
+
+    /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.
+    pub(crate) fn finish(&self, outcome: Option<Outcome>) -> Result<(), JournalError> {
+        let (writer, unsettled) = {
+            let mut book = self.book();
+            (book.writer.take(), std::mem::take(&mut book.unsettled))
+        };
+        if let Some(writer) = writer {
+            match outcome {
+                Some(outcome) => writer.finish(outcome)?,
+                None => writer.flush()?,
+            }
+        }
+        if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
+            unsettled.iter().for_each(|(_, token)| processes.settle(token));
+        }
+        Ok(())
+    }
+}
+
+impl Track {
+    /// What leads to an attempt belongs to it.
+    fn shown_attempt(&self) -> u32 {
+        let runs = self.state == State::Running || self.before_pause == State::Running;
+        if runs { self.attempt } else { self.attempt + 1 }
+    }
+}
+
+impl Book {
+    fn write(&mut self, job: usize, moved: Moved) {
+        self.write_end(job, moved, None);
+    }
+
+    /// Records a move; the keeper's copy of an end under `token` may go when it is on the disk.
+    fn write_end(&mut self, job: usize, moved: Moved, token: Option<String>) {
+        if self.tracks[job].is_told {
+            return; // it ends as it did before
+        }
+        let Some(writer) = &self.writer else { return };
+        let number = writer.record(moved);
+        self.unsettled.extend(token.map(|token| (number, token)));
+    }
+
+    fn end(&mut self, job: usize, attempt: u32, state: State, ended: Option<Ended>, error: Option<String>) {
+        let (mut detail, token) = ended.map_or((Detail::default(), None), |ended| (ended.detail, Some(ended.token)));
+        detail.error = error.or_else(|| detail.how.clone().filter(|_| state == State::Failed));
+        self.write_end(job, Moved::new(job as u32, attempt, state).with(detail), token);
+    }
+
+    /// Tokens whose ends are on the disk by now.
+    fn settled(&mut self) -> Vec<String> {
+        let Some(writer) = self.writer.as_ref().filter(|_| !self.unsettled.is_empty()) else { return Vec::new() };
+        let flushed = writer.flushed();
+        let count = self.unsettled.iter().take_while(|(number, _)| *number <= flushed).count();
+        self.unsettled.drain(..count).map(|(_, token)| token).collect()
+    }
+}

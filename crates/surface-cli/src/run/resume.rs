@@ -1,0 +1,185 @@
+//! A run that goes on after its process was killed, interrupted or lost with the machine.
+//!
+//! # Invariant
+//! Whatever the journal or a keeper knows to have succeeded is not run again; whatever still runs is not started a second time.
+//!
+//! # Why it holds
+//! The lock of the run comes first, so nobody else starts anything. Then keepers are asked: each start had a token, and for each token
+//! there is a keeper that runs it or a record of its end, unless keeper and tree are gone together. What is found is matched by token,
+//! not by what the journal says, which may be some milliseconds behind.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mech_process::{How, Keepers, Recovered};
+use sched_jobs::process::{Processes, exit_code, words};
+use sched_jobs::{Demand, State};
+use surface_jobfile::Plan;
+use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunId, Status};
+
+use crate::view::Mode;
+
+use super::left::{self, Known, Left, Standing};
+use super::options::Options;
+use super::record::Track;
+use super::stage::{self, Place, Stage};
+use super::{Code, Failure, begin, learn, plan, submit};
+
+/// Goes on with a run and stays until it is over.
+pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
+    let journal = Journal::open(&Journal::default_dir()?)?;
+    let id = match wanted {
+        Some(text) => journal.find(text)?,
+        None => newest(&journal, options.retry_failed)?,
+    };
+    let row = journal.run(&id)?;
+    match row.status {
+        Status::Succeeded => {
+            eprintln!("bursar: run {id} has succeeded: nothing is left to do");
+            return Ok(0);
+        }
+        Status::Failed | Status::Canceled if !options.retry_failed => {
+            let message = format!(
+                "run {id} is over: {} of {} jobs failed, {} were cancelled; `bursar run --resume {id} --retry-failed` tries them again",
+                row.counts.failed, row.jobs, row.counts.canceled
+            );
+            return Err(Failure::broken(message));
+        }
+        _ => {}
+    }
+    let reopened = journal.reopen(&id, std::process::id())?;
+    let (plan, extra) = plan::read(&reopened.plan_json).map_err(|error| {
+        Failure::broken(format!("the plan of run {id} cannot be read: {error}; start its file again with `bursar run`"))
+    })?;
+    if plan.jobs.len() != reopened.jobs.len() {
+        let (planned, kept) = (plan.jobs.len(), reopened.jobs.len());
+        return Err(Failure::broken(format!(
+            "run {id} has {planned} jobs in its plan and {kept} in the journal; start its file again"
+        )));
+    }
+    let home = stage::home(reopened.lock.folder());
+    let recovered = Keepers::recover(&home).map_err(|error| {
+        Failure::broken(format!("cannot look for jobs that still run in {}: {error}", home.display()))
+    })?;
+    let asked = options.asked.clone().over(extra.asked.clone());
+    let found = sort(&plan, &reopened.jobs, recovered, options.retry_failed);
+    let estimates = learn::estimates(&journal, &plan, row.file.as_deref(), !extra.is_single)?;
+    let demands: Vec<Demand> = plan
+        .jobs
+        .iter()
+        .zip(&estimates)
+        .map(|(job, estimate)| submit::demand(job, estimate.as_ref(), asked.jobs.is_some()))
+        .collect();
+    let config = begin::settle(&plan, &asked);
+    let done = found.left.iter().filter(|left| **left == Left::Done).count();
+    let running = found.left.iter().filter(|left| matches!(left, Left::Found { ended: false, .. })).count();
+    if !options.quiet {
+        let total = plan.jobs.len();
+        eprintln!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
+    }
+    stage::conduct(Stage {
+        plan: Arc::new(plan),
+        // Its output has gone elsewhere before: it is one job like any other now.
+        is_single: false,
+        fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
+        config,
+        estimates,
+        demands,
+        left: found.left,
+        tracks: found.tracks,
+        place: Place::Journal { journal, lock: reopened.lock },
+        recovered: found.recovered,
+        taken: found.taken,
+        mode: Mode::choose(options.json, options.quiet),
+    })
+}
+
+/// The run that is meant if none is named.
+fn newest(journal: &Journal, retry_failed: bool) -> Result<RunId, Failure> {
+    let runs = journal.runs(Filter { limit: Some(1_000), ..Filter::default() })?;
+    let fits = |status| match status {
+        Status::Interrupted => true,
+        Status::Failed | Status::Canceled => retry_failed,
+        _ => false,
+    };
+    runs.into_iter().find(|run| fits(run.status)).map(|run| run.id).ok_or_else(|| {
+        let what = if retry_failed { "was interrupted or failed" } else { "was interrupted" };
+        Failure { code: Code::NoRun, message: format!("no run {what}; `bursar runs` lists all"), is_drawn: false }
+    })
+}
+
+struct Sorted {
+    left: Vec<Left>,
+    tracks: Vec<Track>,
+    recovered: Vec<Recovered>,
+    taken: Vec<Moved>,
+}
+
+/// Matches what the journal says with what keepers have.
+fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: bool) -> Sorted {
+    let known = newest_known(&recovered);
+    let ends: HashMap<&str, &mech_process::End> = recovered
+        .iter()
+        .filter_map(|one| match one {
+            Recovered::Ended(end) => Some((end.token.as_str(), end)),
+            Recovered::Running(_) => None,
+        })
+        .collect();
+    let mut taken = Vec::new();
+    let mut lefts = Vec::with_capacity(rows.len());
+    let mut tracks = Vec::with_capacity(rows.len());
+    for (at, (row, job)) in rows.iter().zip(&plan.jobs).enumerate() {
+        let mut left = left::of(row, job.retries, known.get(&at), retry_failed);
+        let mut is_told = left.is_over();
+        if let Left::Found { token, attempt, ended: true } = &left
+            && let Some(end) = ends.get(token.as_str()).filter(|end| end.how == How::Exit(0))
+        {
+            taken.push(Moved::new(at as u32, *attempt, State::Succeeded).with(detail(end)));
+            left = Left::Done;
+            is_told = true;
+        }
+        let attempts = match &left {
+            Left::Done | Left::Failed { .. } => row.attempt,
+            Left::Open { attempts, .. } => *attempts,
+            Left::Found { attempt, .. } => attempt - 1,
+        };
+        tracks.push(Track::new(attempts, is_told));
+        lefts.push(left);
+    }
+    Sorted { left: lefts, tracks, recovered, taken }
+}
+
+/// Of all that keepers know about each job, the latest.
+fn newest_known(recovered: &[Recovered]) -> HashMap<usize, Known> {
+    let mut known: HashMap<usize, Known> = HashMap::new();
+    for one in recovered {
+        let (token, what) = match one {
+            Recovered::Running(survivor) => (survivor.token(), Standing::Runs),
+            Recovered::Ended(end) if matches!(end.how, How::Canceled | How::KeeperLost) => {
+                (end.token.as_str(), Standing::Canceled)
+            }
+            Recovered::Ended(end) => (end.token.as_str(), Standing::Ended),
+        };
+        let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
+        // A later life's attempt of the same number came after the earlier one was cancelled.
+        let rank = |known: &Known| (known.attempt, known.what != Standing::Canceled);
+        let new = Known { token: token.to_owned(), attempt, what };
+        if known.get(&job).is_none_or(|old| rank(old) < rank(&new)) {
+            known.insert(job, new);
+        }
+    }
+    known
+}
+
+fn detail(end: &mech_process::End) -> Detail {
+    let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Detail {
+        token: Some(end.token.clone()),
+        how: Some(words(&end.how)),
+        code: Some(exit_code(&end.how)),
+        peak_rss_kb: Some(end.peak_rss_kb),
+        cpu_ms: Some(ms(end.cpu)),
+        wall_ms: Some(ms(end.wall)),
+        ..Detail::default()
+    }
+}

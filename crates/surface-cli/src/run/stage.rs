@@ -1,0 +1,318 @@
+//! The run itself: from a plan and what was left of it to the code for the shell.
+//!
+//! # Invariant
+//! When this returns, nothing of the run is running, and everything that happened is on the disk; or somebody was told that it is not, and
+//! keepers hold the ends that the journal lacks.
+//!
+//! # Why it holds
+//! The end of a run has one order: every job has ended; nobody acts on it any more; the journal is on the disk; only then are keepers told that
+//! their ends are known. If the journal is broken, they are not: their socket just closes, as if we had been killed.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mech_process::{KeeperProgram, Keepers, Recovered};
+use sched_jobs::process::Processes;
+use sched_jobs::{Builder, Config, Demand, Jobs, State, Summary, Waits};
+use surface_jobfile::Plan;
+use surface_journal::{Estimate, Journal, JournalError, Moved, Outcome, RunLock};
+
+use super::left::Left;
+use super::record::{Recorder, Track};
+use super::steward::{self, Charge, Notice, Verdict};
+use super::{Code, Failure, follow, submit};
+use crate::control::{self, Runner, Served};
+use crate::view::{self, Ended, Live, Mode, Scene, log_path};
+
+/// Where a run leaves its traces.
+pub(crate) enum Place {
+    /// In the journal.
+    Journal {
+        /// All runs.
+        journal: Journal,
+        /// The right to write this one.
+        lock: RunLock,
+    },
+    /// In a folder that goes if all is well.
+    Temporary(PathBuf),
+}
+
+impl Place {
+    fn folder(&self) -> &Path {
+        match self {
+            Place::Journal { lock, .. } => lock.folder(),
+            Place::Temporary(folder) => folder,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Place::Journal { lock, .. } => lock.id().to_string(),
+            Place::Temporary(_) => "unrecorded".to_owned(),
+        }
+    }
+}
+
+/// Everything that is settled before a run begins.
+pub(crate) struct Stage {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) is_single: bool,
+    pub(crate) fail_fast: bool,
+    pub(crate) config: Config,
+    pub(crate) estimates: Vec<Option<Estimate>>,
+    pub(crate) demands: Vec<Demand>,
+    pub(crate) left: Vec<Left>,
+    pub(crate) tracks: Vec<Track>,
+    pub(crate) place: Place,
+    /// What keepers of an earlier life have.
+    pub(crate) recovered: Vec<Recovered>,
+    /// Successes that only keepers knew of, as the journal is to be told.
+    pub(crate) taken: Vec<Moved>,
+    pub(crate) mode: Mode,
+}
+
+/// What whoever steers the run from outside asks of us, besides the scheduler.
+struct Hands {
+    processes: Weak<Processes>,
+    recorder: Arc<Recorder>,
+}
+
+impl Runner for Hands {
+    fn hurry(&self) {
+        if let Some(processes) = self.processes.upgrade() {
+            processes.hurry();
+        }
+    }
+
+    fn run_paused(&self, paused: bool) {
+        self.recorder.run_paused(paused);
+    }
+}
+
+/// The one place where others on this machine come in: whoever shares what there is with other runs is given to the scheduler here.
+fn share(builder: Builder) -> Builder {
+    builder
+}
+
+/// Runs it, and gives the code for the shell.
+pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
+    let recovered = std::mem::take(&mut stage.recovered);
+    let Stage { plan, config, place, .. } = &stage;
+    let folder = place.folder().to_owned();
+    let (notices, inbox) = mpsc::channel();
+    let writer = match place {
+        Place::Journal { journal, lock } => Some(journal.writer_with(lock, writing())?),
+        Place::Temporary(_) => None,
+    };
+    if let Some(writer) = &writer {
+        for moved in &stage.taken {
+            writer.record(moved.clone());
+        }
+    }
+    let recorder = Arc::new(Recorder::new(writer, stage.tracks.clone(), plan, notices.clone()));
+    let processes = processes(&folder, &recorder)?;
+    let ends = recovered_ends(&recovered);
+    take_over(&processes, recovered, &stage.left);
+    let observer = Arc::clone(&recorder);
+    let builder = Jobs::builder().config(config.clone()).observe(move |event, _| observer.see(event));
+    let jobs = share(builder).build();
+
+    // One command has the terminal for itself.
+    let live = (!stage.is_single).then(|| view::start(&jobs, scene(&stage, &folder)));
+    let served = serve(&stage, &jobs, &processes, &recorder);
+    let verdict = Arc::new(Verdict::default());
+    let signals = steward::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
+    let charge = Charge {
+        jobs: jobs.clone(),
+        processes: Arc::clone(&processes),
+        recorder: Arc::clone(&recorder),
+        verdict: Arc::clone(&verdict),
+        fail_fast: stage.fail_fast,
+        say: match live.as_ref().map(Live::voice) {
+            Some(voice) => Box::new(move |text| voice.say(text)),
+            None => Box::new(|text| eprintln!("bursar: {text}")),
+        },
+    };
+    let steward = steward::start(charge, inbox).map_err(cannot("start a thread"))?;
+    let following = if stage.is_single && !stage.left[0].is_over() {
+        Some(follow::follow(&log_path(&folder.join("logs"), 0, 1)).map_err(cannot("read the log"))?)
+    } else {
+        None
+    };
+
+    let submitted = jobs.submit_all(submit::jobs(plan, &stage.left, &stage.demands, &stage.estimates, &processes));
+    let summary = match &submitted {
+        Ok(_) => Some(wait(&jobs, stage.is_single)),
+        Err(_) => None,
+    };
+
+    drop(served);
+    following.into_iter().for_each(follow::Following::finish);
+    let _ = notices.send(Notice::Over); // the steward is there until it hears this
+    let _ = steward.join();
+    signals.close();
+    let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
+    let signal = verdict.signal().filter(|_| !is_all_well);
+    let outcome = match summary {
+        _ if signal.is_some() => None, // to be resumed
+        Some(summary) => Some(outcome(summary)),
+        None => Some(Outcome::Failed),
+    };
+    let broken = verdict.take_broken().or(recorder.finish(outcome).err());
+    if let Some(live) = live {
+        live.finish(match (signal, is_all_well) {
+            (Some(_), _) => Ended::Interrupted,
+            (None, true) => Ended::Well,
+            (None, false) => Ended::Badly,
+        });
+    }
+    for warning in recorder.take_warnings() {
+        eprintln!("bursar: {warning}");
+    }
+    close(jobs, processes, &folder, &ends, broken.as_ref());
+    if let (Place::Temporary(folder), true) = (place, is_all_well) {
+        let _ = fs::remove_dir_all(folder); // it is in the way of nobody
+    }
+    if let Err(error) = submitted {
+        return Err(Failure { code: Code::BadFile, message: format!("{error}"), is_drawn: false });
+    }
+    if let Some(error) = broken {
+        let message = format!("what happened is not recorded: {error}; then `bursar run --resume {}`", place.name());
+        return Err(Failure::broken(message));
+    }
+    let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();
+    if let Some(words) = words.flatten() {
+        eprintln!("bursar: {} {words}", plan.name);
+    }
+    Ok(code(signal, is_all_well, command))
+}
+
+/// Keepers hold every end until it is on the disk, so a kill loses nothing that waits in memory: many events may share a commit.
+fn writing() -> surface_journal::Options {
+    let mut options = surface_journal::Options::default();
+    options.linger = Duration::from_millis(25);
+    options.sync_events = 4_096;
+    options
+}
+
+fn scene(stage: &Stage, folder: &Path) -> Scene {
+    let expected = stage.estimates.iter().map(|known| known.map(|known| Duration::from_millis(known.wall_ms)));
+    Scene {
+        plan: Arc::clone(&stage.plan),
+        run: stage.place.name(),
+        limits: stage.config.limits.clone(),
+        expected: expected.collect(),
+        logs: Some(folder.join("logs")),
+        mode: stage.mode,
+    }
+}
+
+/// Opens the door for `ps`, `why`, `pause` and the others. A run that has none is still a run.
+fn serve(stage: &Stage, jobs: &Jobs, processes: &Arc<Processes>, recorder: &Arc<Recorder>) -> Option<Served> {
+    let Place::Journal { lock, .. } = &stage.place else { return None };
+    let hands = Arc::new(Hands { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) });
+    let served = control::serve(lock.folder(), lock.id().as_str(), jobs.clone(), hands);
+    served.inspect_err(|error| eprintln!("bursar: this run cannot be steered from outside: {error}")).ok()
+}
+
+fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {
+    match (signal, is_all_well, command) {
+        (Some(signal), ..) => 128 + u8::try_from(signal).unwrap_or(0),
+        (_, true, _) => 0,
+        (_, false, Some(code)) => u8::try_from(code).ok().filter(|code| *code != 0).unwrap_or(1),
+        (_, false, None) => Code::Failed as u8,
+    }
+}
+
+fn outcome(summary: Summary) -> Outcome {
+    match summary {
+        Summary { failed: 0, canceled: 0, .. } => Outcome::Succeeded,
+        Summary { failed: 0, .. } => Outcome::Canceled,
+        _ => Outcome::Failed,
+    }
+}
+
+fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Failure {
+    move |error| Failure::broken(format!("cannot {what}: {error}"))
+}
+
+fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, Failure> {
+    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home(folder)).map_err(cannot("have keepers"))?;
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let life = format!("{millis:x}-{:x}", std::process::id());
+    let (logs, hearer) = (folder.join("logs"), Arc::clone(recorder));
+    let processes = Processes::new(
+        keepers,
+        life,
+        Box::new(move |ticket| log_path(&logs, ticket.job.index(), ticket.attempt)),
+        Box::new(move |ticket, news| hearer.hear(ticket, news)),
+    );
+    recorder.watch(Arc::downgrade(&processes));
+    Ok(processes)
+}
+
+/// Where keepers have their files.
+pub(super) fn home(folder: &Path) -> PathBuf {
+    folder.join("keepers")
+}
+
+fn recovered_ends(recovered: &[Recovered]) -> Vec<String> {
+    let tokens = recovered.iter().filter_map(|one| match one {
+        Recovered::Ended(end) => Some(end.token.clone()),
+        Recovered::Running(_) => None,
+    });
+    tokens.collect()
+}
+
+/// Hands over what goes on; what runs and does not belong to the run any more is ended.
+fn take_over(processes: &Processes, recovered: Vec<Recovered>, left: &[Left]) {
+    let wanted: HashSet<&str> = left
+        .iter()
+        .filter_map(|left| match left {
+            Left::Found { token, .. } => Some(token.as_str()),
+            _ => None,
+        })
+        .collect();
+    for one in recovered {
+        match one {
+            Recovered::Running(survivor) if !wanted.contains(survivor.token()) => processes.end_survivor(survivor),
+            one => processes.found([one]),
+        }
+    }
+}
+
+/// Waits for the end. Whoever runs one command hears why it does not begin.
+fn wait(jobs: &Jobs, is_single: bool) -> Summary {
+    let summary = |ended: Result<Summary, sched_jobs::RunFailed>| ended.unwrap_or_else(|failed| failed.summary);
+    if is_single {
+        if let Some(ended) = jobs.wait_timeout(Duration::from_secs(1)) {
+            return summary(ended);
+        }
+        for job in jobs.statuses().iter().filter(|job| job.state == State::Ready) {
+            if let Ok(why) = jobs.why(job.id)
+                && matches!(why.waits, Waits::Room { .. })
+            {
+                eprintln!("bursar: {why}");
+            }
+        }
+    }
+    summary(jobs.wait())
+}
+
+/// Lets go of everything, in the one right order.
+fn close(jobs: Jobs, processes: Arc<Processes>, folder: &Path, ends: &[String], broken: Option<&JournalError>) {
+    drop(jobs);
+    if broken.is_some() {
+        // Not dropped: then its keepers are not told goodbye, and hold what the journal does not have.
+        std::mem::forget(processes);
+        return;
+    }
+    drop(processes);
+    let home = home(folder);
+    let _ = Keepers::forget(&home, ends.iter().map(String::as_str)); // at worst they are looked at once more
+    let _ = fs::remove_dir(home); // unless something is in it
+}

@@ -1,0 +1,144 @@
+//! What happens to a run from outside its jobs: signals, the first failure, a journal that breaks.
+//!
+//! # Invariant
+//! After the first signal nothing starts. After the second nobody has any grace.
+//!
+//! # Why it holds
+//! Signals are read by a thread of their own and become notices, as everything else; one thread, the steward, answers them in
+//! their order. To cancel the run is one step of the scheduler: whoever is not running then has ended.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use sched_jobs::process::Processes;
+use sched_jobs::{Jobs, State, Target};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use surface_journal::JournalError;
+
+use super::record::Recorder;
+
+/// Something that is not about one job.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// Somebody wants us to end.
+    Signal(i32),
+    /// A job failed for good.
+    Failed,
+    /// Nothing more can be recorded.
+    JournalBroken(JournalError),
+    /// The run is over.
+    Over,
+}
+
+/// What became of the run because of notices.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    signal: AtomicI32,
+    pub(crate) stopped_early: AtomicBool,
+    pub(crate) broken: Mutex<Option<JournalError>>,
+}
+
+impl Verdict {
+    /// The signal that ended the run.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    }
+
+    /// Why the journal could not be written.
+    pub(crate) fn take_broken(&self) -> Option<JournalError> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What the steward acts on.
+pub(crate) struct Charge {
+    pub(crate) jobs: Jobs,
+    pub(crate) processes: Arc<Processes>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) verdict: Arc<Verdict>,
+    pub(crate) fail_fast: bool,
+    /// Where people are told.
+    pub(crate) say: Box<dyn Fn(&str) + Send>,
+}
+
+/// Answers notices until the run is over.
+pub(crate) fn start(charge: Charge, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("bursar-steward".to_owned()).spawn(move || charge.serve(&notices))
+}
+
+impl Charge {
+    fn serve(&self, notices: &Receiver<Notice>) {
+        for notice in notices {
+            match notice {
+                Notice::Signal(signal) => self.signalled(signal),
+                Notice::Failed if self.fail_fast => self.stop_all(),
+                Notice::Failed => {}
+                Notice::JournalBroken(error) => self.start_nothing_more(error),
+                Notice::Over => return,
+            }
+        }
+    }
+
+    fn signalled(&self, signal: i32) {
+        let is_first = self.verdict.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if is_first {
+            self.recorder.interrupt();
+            (self.say)("stopping: running jobs were asked to end; Ctrl-C again kills them now");
+            let _ = self.jobs.cancel(Target::Run); // a run is never unknown
+        } else {
+            (self.say)("killing what still runs");
+            self.processes.hurry();
+        }
+    }
+
+    fn stop_all(&self) {
+        if !self.verdict.stopped_early.swap(true, Ordering::SeqCst) {
+            let _ = self.jobs.cancel(Target::Run);
+        }
+    }
+
+    /// What runs may end; its keepers remember it. Nothing else begins, since nobody would know that it had.
+    fn start_nothing_more(&self, error: JournalError) {
+        (self.say)(&format!("the journal cannot be written: {error}. Running jobs go on, nothing new is started"));
+        *self.verdict.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        // A job may become ready or start between the look and the request, so look again until all that is left runs.
+        loop {
+            let waiting =
+                self.jobs.statuses().into_iter().filter(|job| matches!(job.state, State::Queued | State::Ready));
+            let waiting: Vec<_> = waiting.map(|job| job.id).collect();
+            if waiting.is_empty() {
+                return;
+            }
+            for id in waiting {
+                let _ = self.jobs.cancel(id);
+            }
+        }
+    }
+}
+
+/// Listens for signals and makes notices of them. Those that somebody had us ignore (`nohup`) stay ignored.
+pub(crate) fn listen_for_signals(notices: Sender<Notice>) -> std::io::Result<signal_hook::iterator::Handle> {
+    let ignored = ignored_signals();
+    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = Signals::new(wanted)?;
+    let handle = signals.handle();
+    std::thread::Builder::new().name("bursar-signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            if notices.send(Notice::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(handle)
+}
+
+/// A bit for each signal that this process ignores.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

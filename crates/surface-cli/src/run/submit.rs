@@ -1,0 +1,98 @@
+//! A job of a plan as the scheduler takes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sched_jobs::process::{Command, OnCrash, OverRam, ProcessLimits, Processes};
+use sched_jobs::{Cause, Demand, Job, Outcome, Retry};
+use surface_jobfile::{self as jobfile, Plan};
+use surface_journal::Estimate;
+
+use super::learn;
+use super::left::Left;
+use super::limits::AT_ONCE;
+
+/// What a job takes, and whether its memory is an estimate.
+pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_jobs: bool) -> Demand {
+    let usual = Demand::default();
+    let ram_mb = job.ram_mb.or_else(|| estimate.map(learn::ram_mb));
+    let mut named = job.named.clone();
+    named.extend(counts_jobs.then(|| (AT_ONCE.to_owned(), 1)));
+    Demand {
+        cpu_slots: job.cpu.unwrap_or(usual.cpu_slots),
+        ram_mb: ram_mb.unwrap_or(usual.ram_mb),
+        vram_mb: job.vram_mb.unwrap_or(usual.vram_mb),
+        named,
+    }
+}
+
+/// What is run for a job.
+pub(crate) fn command(job: &jobfile::Job, plan: &Plan) -> Command {
+    let mut command = Command::new(job.action.argv());
+    command.env = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    command.cwd = Some(job.folder(&plan.base));
+    command.limits = ProcessLimits {
+        wall: job.timeout_ms.map(Duration::from_millis),
+        // Files count in MB, mechanisms in MiB.
+        ram_mb: job.ram_limit_mb.map(|mb| (mb.saturating_mul(1_000_000) / 1_048_576).max(1)),
+        over_ram: match job.over_ram {
+            jobfile::OverRam::Kill => OverRam::Kill,
+            jobfile::OverRam::Warn => OverRam::Warn,
+        },
+        cpus: (!job.pin.is_empty()).then(|| job.pin.iter().map(|cpu| *cpu as usize).collect()),
+        nice: job.nice,
+    };
+    if let Some(ms) = job.grace_ms {
+        command.grace = Duration::from_millis(ms);
+    }
+    command.on_crash = match job.on_crash {
+        jobfile::OnCrash::Adopt => OnCrash::Adopt,
+        jobfile::OnCrash::Restart => OnCrash::Restart,
+        jobfile::OnCrash::Fail => OnCrash::Fail,
+    };
+    command
+}
+
+/// All jobs of a plan, each as it was left.
+pub(crate) fn jobs<'a>(
+    plan: &'a Plan,
+    left: &'a [Left],
+    demands: &'a [Demand],
+    estimates: &'a [Option<Estimate>],
+    processes: &'a Arc<Processes>,
+) -> impl Iterator<Item = Job> + 'a {
+    plan.jobs.iter().enumerate().map(move |(at, planned)| {
+        let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
+        let mut job = Job::new(planned.name.as_str()).needs_all(needs).priority(planned.priority);
+        job = job.demand(demands[at].clone());
+        if let Some(estimate) = &estimates[at] {
+            job = job.expected(Duration::from_millis(estimate.wall_ms));
+        }
+        let usual = Retry::default();
+        let backoff = planned.backoff_ms.map_or(usual.backoff, Duration::from_millis);
+        let mut retry = Retry { times: planned.retries, backoff, longest: usual.longest.max(backoff) };
+        // What is already there goes before anything new: it holds what it holds, whether it is counted or not.
+        const FIRST: i32 = i32::MAX;
+        let work = || Arc::new(command(planned, plan));
+        match &left[at] {
+            Left::Done => return job.already_done(),
+            Left::Open { attempts, forgiven } => {
+                // The scheduler counts what this life tries; earlier lives have used up some of it.
+                retry.times = retry.times.saturating_sub(attempts.saturating_sub(*forgiven));
+                job = job.execute(processes.clone(), work()).attempts_made(*attempts);
+            }
+            Left::Found { token, attempt, .. } => {
+                retry.times = retry.times.saturating_sub(attempt - 1);
+                job = job.execute(processes.clone(), work()).attempts_made(attempt - 1).found(token).priority(FIRST);
+            }
+            Left::Failed { why, attempts } => {
+                let token = format!("{at}/failed");
+                processes.found_ended(&token, Outcome::Failed(Cause::Error(why.clone())));
+                retry.times = 0;
+                let before = attempts.saturating_sub(1);
+                job = job.execute(processes.clone(), work()).attempts_made(before).found(token).priority(FIRST);
+            }
+        }
+        job.retry(retry)
+    })
+}

@@ -1,0 +1,242 @@
+//! The live area: a line for each group that is interesting, and one for the run.
+//!
+//! Room: surface, pure: values in, lines out.
+//!
+//! # Invariant
+//! A frame has at most `height` lines, none wider than `width`, whatever the plan.
+//!
+//! # Why it holds
+//! Lines are built from columns of fixed width and cut at the end; groups that find no room are folded into one line that counts them.
+//! Checked by `a_frame_is_never_larger_than_the_terminal`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sched_jobs::{Limits, State, Usage};
+
+use super::board::{Board, Group};
+use super::forecast::Forecast;
+use super::paint::Paint;
+use super::text::{about, time, used};
+
+const BAR: usize = 10;
+const LABEL: usize = 28;
+/// Groups named as what another waits for.
+const NAMES: usize = 3;
+
+/// Everything a frame shows besides the board.
+pub(crate) struct Around<'a> {
+    pub(crate) run: &'a str,
+    pub(crate) limits: &'a Limits,
+    pub(crate) usage: &'a Usage,
+    /// What the ready jobs of a group lack, by group: `vram`.
+    pub(crate) lacks: &'a HashMap<usize, String>,
+    pub(crate) now: Duration,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) paint: Paint,
+}
+
+/// The lines of the live area.
+pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>) -> Vec<String> {
+    let left = forecast.left(board, around.now);
+    let room = around.height.saturating_sub(1);
+    let shown = choose(board, room);
+    let width = shown.iter().map(|group| console::measure_text_width(&board.groups()[*group].label)).max();
+    let width = width.unwrap_or(0).min(LABEL).min(around.width / 3).max(4);
+    let runs = Running::of(board, forecast, around.now);
+    let mut lines: Vec<String> = Vec::with_capacity(shown.len() + 2);
+    for &group in &shown {
+        lines.push(line(board, group, &runs, around, width));
+    }
+    if shown.len() < board.groups().len() && lines.len() < room {
+        lines.push(around.paint.dim(&folded(board, &shown)));
+    }
+    lines.push(status(board, left, around));
+    for line in &mut lines {
+        *line = console::truncate_str(line, around.width.max(1), "…").into_owned();
+    }
+    lines.truncate(around.height.max(1));
+    lines
+}
+
+/// What is shown of the groups, in the order of the file: what runs or went wrong, then what comes next, then what is done.
+fn choose(board: &Board, room: usize) -> Vec<usize> {
+    let groups = board.groups();
+    if groups.len() <= room {
+        return (0..groups.len()).collect();
+    }
+    let room = room.saturating_sub(1); // one says what is folded
+    let interest = |group: &Group| {
+        let [queued, ready, running, paused, _, failed, _] = group.counts;
+        match () {
+            () if running + paused > 0 => 0,
+            () if failed > 0 => 1,
+            () if ready > 0 => 2,
+            () if queued > 0 && group.open() < group.total => 3,
+            () if queued > 0 => 4,
+            () => 5,
+        }
+    };
+    let mut buckets: [Vec<usize>; 6] = Default::default();
+    for (index, group) in groups.iter().enumerate() {
+        let bucket = &mut buckets[interest(group)];
+        if bucket.len() < room {
+            bucket.push(index);
+        }
+    }
+    let mut shown: Vec<usize> = buckets.into_iter().flatten().take(room).collect();
+    shown.sort_unstable();
+    shown
+}
+
+fn folded(board: &Board, shown: &[usize]) -> String {
+    let (mut done, mut failed, mut busy, mut waiting) = (0, 0, 0, 0);
+    let mut next = shown.iter().peekable();
+    for (index, group) in board.groups().iter().enumerate() {
+        if next.next_if_eq(&&index).is_some() {
+            continue;
+        }
+        let bad = group.count(State::Failed) + group.count(State::Canceled);
+        match () {
+            () if bad > 0 => failed += 1,
+            () if group.open() == 0 => done += 1,
+            () if group.count(State::Queued) == group.total => waiting += 1,
+            () => busy += 1,
+        }
+    }
+    let parts = [(failed, "not well"), (busy, "under way"), (waiting, "waiting"), (done, "done")];
+    let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    format!(" … and {} more: {}", board.groups().len() - shown.len(), parts.collect::<Vec<_>>().join(", "))
+}
+
+/// What the running jobs of a group add up to.
+#[derive(Default, Clone, Copy)]
+struct Part {
+    /// Jobs, as far as they have come.
+    done: f64,
+    /// The time they still need, together and the longest.
+    left: Duration,
+    longest: Duration,
+    guessed: bool,
+    ran: Duration,
+}
+
+struct Running(HashMap<usize, Part>, Vec<Option<Duration>>);
+
+impl Running {
+    fn of(board: &Board, forecast: &Forecast, now: Duration) -> Running {
+        let mut parts: HashMap<usize, Part> = HashMap::new();
+        for &job in board.running() {
+            let part = parts.entry(board.group_of(job)).or_default();
+            let ran = board.since(job, now);
+            part.ran = part.ran.max(ran);
+            let guess = forecast.guess(job);
+            let by_time = guess.map(|guess| (ran.as_secs_f64() / guess.as_secs_f64()).min(0.95));
+            part.done += board.progress(job).map(f64::from).or(by_time).unwrap_or(0.0);
+            if let Some(guess) = guess {
+                let left = guess.saturating_sub(ran);
+                part.guessed = true;
+                part.left += left;
+                part.longest = part.longest.max(left);
+            }
+        }
+        let usual = board.groups().iter().map(Group::mean).collect();
+        Running(parts, usual)
+    }
+}
+
+fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width: usize) -> String {
+    let group = &board.groups()[index];
+    let paint = around.paint;
+    let part = runs.0.get(&index).copied().unwrap_or_default();
+    let [queued, ready, running, paused, succeeded, failed, canceled] = group.counts;
+    let label = console::pad_str(&group.label, width, console::Alignment::Left, Some("…")).into_owned();
+    let done = (f64::from(succeeded) + part.done) / f64::from(group.total.max(1));
+    let filled = (done * BAR as f64) as usize;
+    let bar = format!("{}{}", "█".repeat(filled.min(BAR)), "░".repeat(BAR - filled.min(BAR)));
+    let bar = if failed > 0 { paint.red(&bar) } else { paint.green(&bar) };
+    let ended = succeeded + failed + canceled;
+    let mut says: Vec<String> = Vec::new();
+    if failed > 0 {
+        says.push(paint.red(&if group.total == 1 { "failed".into() } else { format!("{failed} failed") }));
+    }
+    if canceled > 0 {
+        says.push(paint.yellow(&if group.total == 1 { "canceled".into() } else { format!("{canceled} canceled") }));
+    }
+    if running > 0 {
+        says.push(if group.total == 1 { format!("running {}", time(part.ran)) } else { format!("running {running}") });
+    }
+    if paused > 0 {
+        says.push(paint.yellow(&if group.total == 1 { "paused".into() } else { format!("paused {paused}") }));
+    }
+    if ready > 0 {
+        let why = around.lacks.get(&index).map(|lack| format!(" ({lack})")).unwrap_or_default();
+        says.push(if group.total == 1 { format!("waiting{why}") } else { format!("waiting {ready}{why}") });
+    } else if queued > 0 && running + paused == 0 {
+        says.extend(waits_for(board, group).map(|names| format!("waiting for {names}")));
+    }
+    let count = match (group.open(), failed + canceled) {
+        (0, 0) => "done".to_owned(),
+        _ if group.total == 1 => String::new(),
+        _ => format!("{ended}/{}", group.total),
+    };
+    if group.open() == 0 && failed + canceled == 0 {
+        says.push(match (group.began, group.ended) {
+            (Some(began), Some(ended)) => time(ended.saturating_sub(began)),
+            _ => "already".to_owned(),
+        });
+    }
+    let mut text = if count.is_empty() { String::new() } else { format!("{count:<6} ") };
+    text.push_str(&says.join(", "));
+    if let Some(eta) = eta(group, part, runs.1[index]) {
+        let gap = 38_usize.saturating_sub(console::measure_text_width(&text)).max(2);
+        text.push_str(&" ".repeat(gap));
+        text.push_str(&paint.dim(&format!("eta {}", about(eta))));
+    }
+    format!(" {label} {bar} {text}").trim_end().to_owned()
+}
+
+/// Names of the groups that a group waits for.
+fn waits_for(board: &Board, group: &Group) -> Option<String> {
+    let mut open = group.needs.iter().map(|need| &board.groups()[*need as usize]).filter(|need| need.open() > 0);
+    let names: Vec<&str> = open.by_ref().take(NAMES).map(|need| need.label.as_str()).collect();
+    let more = open.count();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!names.is_empty()).then(|| format!("{}{rest}", names.join(", ")))
+}
+
+/// When a group that is under way will be through, if it goes on as wide as it runs now.
+fn eta(group: &Group, part: Part, usual: Option<Duration>) -> Option<Duration> {
+    let running = group.count(State::Running);
+    if running == 0 || !part.guessed {
+        return None;
+    }
+    let waiting = group.open() - running;
+    let each = usual.unwrap_or(part.left / running);
+    Some(((part.left + each * waiting) / running).max(part.longest))
+}
+
+fn status(board: &Board, left: Option<Duration>, around: &Around<'_>) -> String {
+    let Around { limits, usage, run, paint, .. } = around;
+    let mut parts = vec![format!("cpu {}/{}", usage.cpu_slots, limits.cpu_slots)];
+    parts.push(format!("ram {}", used(usage.ram_mb, limits.ram_mb)));
+    if usage.vram_mb > 0 || board.total() == 0 || limits.vram_mb > 0 && around.width >= 100 {
+        parts.push(format!("vram {}", used(usage.vram_mb, limits.vram_mb)));
+    }
+    for (name, limit) in &limits.named {
+        let held = usage.named.iter().find(|(known, _)| known == name).map_or(0, |(_, held)| *held);
+        parts.push(format!("{name} {held}/{limit}"));
+    }
+    let ended = board.total() - board.open() as usize;
+    parts.push(format!("{ended}/{} done", board.total()));
+    if let Some(left) = left.filter(|_| board.open() > 0) {
+        parts.push(format!("eta {}", about(left)));
+    }
+    parts.push(format!("run {run}"));
+    if board.open() > 0 {
+        let paused = board.count(State::Paused) > 0 && board.count(State::Running) + board.count(State::Ready) == 0;
+        parts.push(if paused { format!("go on: bursar resume {run}") } else { format!("pause: bursar pause {run}") });
+    }
+    paint.dim(&format!(" {}", parts.join(" · ")))
+}

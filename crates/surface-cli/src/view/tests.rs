@@ -1,0 +1,337 @@
+//! Events in, lines out; and the display over a real scheduler.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use sched_jobs::{Limits, State, Usage, What};
+use surface_jobfile::Plan;
+
+use super::board::{Board, Group};
+use super::forecast::Forecast;
+use super::frame::{Around, frame};
+use super::paint::Paint;
+use super::tell::Told;
+use super::{Ended, last_line};
+
+const RENDER: &str = r#"
+[job.storyboard]
+run = "true"
+[job.image]
+foreach = { scene = "1..8" }
+needs = ["storyboard"]
+run = "true"
+vram = "6 GB"
+[job.compose]
+needs = ["image"]
+run = "true"
+"#;
+
+fn plan(text: &str) -> Arc<Plan> {
+    Arc::new(surface_jobfile::parse("render.toml", text).unwrap())
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn limits() -> Limits {
+    Limits { cpu_slots: 4, ram_mb: 8_000, vram_mb: 16_000, named: Vec::new() }
+}
+
+/// A board and its forecast, fed together as the display does.
+struct Scene {
+    board: Board,
+    forecast: Forecast,
+}
+
+impl Scene {
+    fn new(plan: &Arc<Plan>, expected: Vec<Option<Duration>>) -> Scene {
+        Scene { board: Board::new(plan), forecast: Forecast::new(plan.clone(), expected, &limits()) }
+    }
+
+    fn take(&mut self, at: f64, job: usize, what: What) {
+        if let Some(change) = self.board.take(seconds(at), job, what) {
+            self.forecast.moved(job, change.from, change.to);
+        }
+    }
+
+    fn run(&mut self, job: usize, from: f64, to: f64) {
+        self.take(from, job, What::Ready);
+        self.take(from, job, What::Started { attempt: 1 });
+        self.take(to, job, What::Succeeded);
+    }
+
+    fn frame(&mut self, now: f64, width: usize, height: usize, lacks: &[(usize, &str)]) -> Vec<String> {
+        let lacks: HashMap<usize, String> = lacks.iter().map(|(group, lack)| (*group, (*lack).to_owned())).collect();
+        let usage =
+            Usage { running: 2, cpu_slots: 2, ram_mb: 3_100, vram_mb: 12_000, named: Vec::new(), ..Usage::default() };
+        let around = Around {
+            run: "r-7f3a",
+            limits: &limits(),
+            usage: &usage,
+            lacks: &lacks,
+            now: seconds(now),
+            width,
+            height,
+            paint: Paint(false),
+        };
+        frame(&self.board, &mut self.forecast, &around)
+    }
+}
+
+fn halfway() -> Scene {
+    let mut scene = Scene::new(&plan(RENDER), Vec::new());
+    scene.run(0, 0.0, 2.1);
+    for image in 1..=5 {
+        scene.run(image, 2.1, 12.1);
+    }
+    for image in 6..=8 {
+        scene.take(12.1, image, What::Ready);
+    }
+    scene.take(12.2, 6, What::Started { attempt: 1 });
+    scene.take(12.2, 7, What::Started { attempt: 1 });
+    scene
+}
+
+#[test]
+fn a_frame_says_for_each_group_how_far_it_is_and_what_it_waits_for() {
+    assert_eq!(
+        halfway().frame(17.2, 120, 24, &[(1, "vram")]),
+        [
+            " storyboard  ██████████ done   2.1 s",
+            " image[1..8] ███████░░░ 5/8    running 2, waiting 1 (vram)    eta ~10 s",
+            " compose     ░░░░░░░░░░ waiting for image[1..8]",
+            " cpu 2/4 · ram 3.1/8.0 GB · vram 12.0/16.0 GB · 6/10 done · eta ~19 s · run r-7f3a · pause: bursar pause r-7f3a",
+        ]
+    );
+}
+
+#[test]
+fn a_frame_says_what_failed_and_how_to_go_on() {
+    let mut scene = halfway();
+    scene.take(18.0, 6, What::Failed);
+    scene.take(18.0, 9, What::Canceled);
+    scene.take(18.5, 7, What::Paused);
+    scene.take(18.5, 8, What::Paused);
+    let lines = scene.frame(20.0, 120, 24, &[]);
+    assert_eq!(lines[1], " image[1..8] ██████░░░░ 6/8    1 failed, paused 2");
+    assert_eq!(lines[2], " compose     ░░░░░░░░░░ canceled");
+    assert!(lines[3].ends_with("go on: bursar resume r-7f3a"), "{}", lines[3]);
+}
+
+#[test]
+fn a_job_that_was_done_before_is_no_new_work() {
+    let mut scene = Scene::new(&plan(RENDER), Vec::new());
+    scene.take(0.0, 0, What::Succeeded);
+    assert_eq!(scene.frame(1.0, 100, 24, &[])[0], " storyboard  ██████████ done   already");
+}
+
+#[test]
+fn a_long_plan_is_folded_and_what_matters_stays() {
+    let mut text = String::new();
+    for job in 0..100 {
+        text.push_str(&format!("[job.step-{job}]\nrun = 'true'\n"));
+    }
+    let mut scene = Scene::new(&plan(&text), Vec::new());
+    for job in 0..60 {
+        scene.run(job, 0.0, 1.0);
+    }
+    scene.take(1.0, 60, What::Started { attempt: 1 });
+    scene.take(2.0, 60, What::Failed);
+    scene.take(2.0, 61, What::Started { attempt: 1 });
+    scene.take(2.0, 62, What::Ready);
+    assert_eq!(
+        scene.frame(3.0, 70, 6, &[]),
+        [
+            " step-60 ░░░░░░░░░░ failed",
+            " step-61 █████████░ running 1.0 s                         eta ~1 s",
+            " step-62 ░░░░░░░░░░ waiting",
+            " step-63 ░░░░░░░░░░",
+            " … and 96 more: 36 waiting, 60 done",
+            " cpu 2/4 · ram 3.1/8.0 GB · vram 12.0/16.0 GB · 61/100 done · eta ~10…",
+        ]
+    );
+}
+
+#[test]
+fn an_estimate_is_the_longest_chain_or_the_scarcest_resource() {
+    let expected = |board: f64, image: f64, compose: f64| {
+        let mut all = vec![Some(seconds(board))];
+        all.extend([Some(seconds(image)); 8]);
+        all.push(Some(seconds(compose)));
+        all
+    };
+    let left = |expected| {
+        let mut scene = Scene::new(&plan(RENDER), expected);
+        let board = scene.board.clone();
+        scene.forecast.left(&board, Duration::ZERO)
+    };
+    assert_eq!(left(Vec::new()), None, "nobody knows anything");
+    assert_eq!(left(expected(10.0, 1.0, 10.0)), Some(seconds(21.0)), "one after the other");
+    // Eight pictures of 6 GB for 10 s each, on 16 GB.
+    assert_eq!(left(expected(1.0, 10.0, 1.0)), Some(seconds(30.0)), "the graphics card is busy longest");
+}
+
+#[test]
+fn an_estimate_falls_as_time_goes_by_and_rises_with_a_retry() {
+    let mut scene =
+        Scene::new(&plan("[job.a]\nrun='true'\n[job.b]\nneeds=['a']\nrun='true'"), vec![Some(seconds(10.0)); 2]);
+    let left = |scene: &mut Scene, now: f64| scene.forecast.left(&scene.board.clone(), seconds(now)).unwrap();
+    assert_eq!(left(&mut scene, 0.0), seconds(20.0));
+    scene.take(0.0, 0, What::Started { attempt: 1 });
+    assert_eq!(left(&mut scene, 4.0), seconds(16.0));
+    assert_eq!(left(&mut scene, 30.0), seconds(10.0), "late, it may end any moment");
+    scene.take(30.0, 0, What::Retrying { attempt: 1, after_ms: 10 });
+    assert_eq!(left(&mut scene, 30.0), seconds(20.0));
+    scene.take(31.0, 0, What::Started { attempt: 2 });
+    scene.take(41.0, 0, What::Succeeded);
+    assert_eq!(left(&mut scene, 41.0), seconds(10.0));
+}
+
+#[test]
+fn plain_lines_are_what_scripts_were_promised() {
+    let plan = plan(RENDER);
+    let mut board = Board::new(&plan);
+    let mut lines = Vec::new();
+    let mut tell = |at: f64, job: usize, what: What, error: Option<&str>| {
+        let change = board.take(seconds(at), job, what);
+        let mut told = Told::of(seconds(at), board.name(job), what, change).unwrap();
+        told.error = error.map(str::to_owned);
+        lines.extend(told.plain());
+        serde_json::from_str::<serde_json::Value>(&told.json()).unwrap()
+    };
+    tell(0.0, 0, What::Ready, None);
+    tell(0.104, 0, What::Started { attempt: 1 }, None);
+    tell(2.204, 0, What::Succeeded, None);
+    tell(3.0, 1, What::Started { attempt: 1 }, None);
+    tell(4.0, 1, What::Retrying { attempt: 1, after_ms: 1_200 }, Some("exited with 3"));
+    tell(5.2, 1, What::Started { attempt: 2 }, None);
+    let failed = tell(6.45, 1, What::Failed, Some("exited with 3"));
+    tell(6.45, 9, What::Canceled, Some("[3004] `image[1]`, which it needs, failed"));
+    tell(7.0, 2, What::Paused, None);
+    assert_eq!(
+        lines,
+        [
+            "    0.104  started   storyboard",
+            "    2.204  done      storyboard: 2.1 s",
+            "    3.000  started   image[1]",
+            "    4.000  retrying  image[1]: attempt 1 failed: exited with 3; again in 1.2 s",
+            "    5.200  started   image[1]: attempt 2",
+            "    6.450  failed    image[1]: exited with 3; attempt 2, 1.2 s",
+            "    6.450  canceled  compose: [3004] `image[1]`, which it needs, failed",
+            "    7.000  paused    image[2]",
+        ]
+    );
+    let expected = serde_json::json!({
+        "v": 1, "at_ms": 6450, "event": "failed", "job": "image[1]", "attempt": 2, "ran_ms": 1250, "error": "exited with 3"
+    });
+    assert_eq!(failed, expected);
+}
+
+#[test]
+fn the_last_line_says_what_to_do_next() {
+    let line = |ended, counts| last_line(ended, "r-7f3a", 10, counts, seconds(41.0));
+    assert_eq!(line(Ended::Well, [10, 0, 0]), "10 jobs done in 41 s · run r-7f3a · details: bursar report r-7f3a");
+    assert_eq!(
+        line(Ended::Badly, [7, 1, 2]),
+        "1 failed, 2 canceled, 7 done in 41 s · run r-7f3a · try again: bursar run --resume r-7f3a --retry-failed"
+    );
+    assert_eq!(
+        line(Ended::Interrupted, [4, 0, 6]),
+        "interrupted after 41 s: 4 of 10 jobs done · run r-7f3a · go on: bursar run --resume r-7f3a"
+    );
+}
+
+#[test]
+fn groups_of_numbers_in_a_row_are_named_as_a_range() {
+    let text = "[job.a]\nforeach={n='3..5'}\nrun='true {n}'\n[job.b]\nforeach={os=['x','y']}\nrun='true {os}'\n[job.c]\nrun='true'";
+    let board = Board::new(&plan(text));
+    let labels: Vec<&str> = board.groups().iter().map(|group| group.label.as_str()).collect();
+    assert_eq!(labels, ["a[3..5]", "b ×2", "c"]);
+}
+
+#[test]
+fn a_hundred_thousand_jobs_cost_no_more_for_each_event() {
+    let cost = |jobs: usize| {
+        let text = format!("[job.a]\nforeach={{n='1..{jobs}'}}\nrun='true {{n}}'\n");
+        let mut scene = Scene::new(&plan(&text), Vec::new());
+        let began = std::time::Instant::now();
+        for job in 0..jobs {
+            scene.take(job as f64, job, What::Ready);
+        }
+        for job in 0..jobs {
+            scene.run(job, job as f64, job as f64 + 0.5);
+        }
+        scene.frame(jobs as f64, 100, 24, &[]);
+        (began.elapsed().as_nanos() / jobs as u128, scene.board.count(State::Succeeded))
+    };
+    let (few, _) = cost(1_000);
+    let (many, done) = cost(100_000);
+    assert_eq!(done, 100_000);
+    // A cost that grew with the number of jobs would be a hundred times as much; caches and neighbours are allowed twenty.
+    assert!(many < few.max(100) * 20, "{many} ns for each event with 100,000 jobs, {few} ns with 1,000");
+}
+
+fn whats() -> impl Strategy<Value = What> {
+    prop_oneof![
+        Just(What::Submitted),
+        Just(What::Ready),
+        (1..4_u32).prop_map(|attempt| What::Started { attempt }),
+        (0.0..1.0_f32).prop_map(What::Progress),
+        Just(What::Paused),
+        Just(What::Resumed),
+        (1..4_u32).prop_map(|attempt| What::Retrying { attempt, after_ms: 5 }),
+        Just(What::Succeeded),
+        Just(What::Failed),
+        Just(What::Canceled),
+        Just(What::Revived),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn counts_are_the_states_whatever_happens(events in prop::collection::vec((0..12_usize, whats()), 0..200)) {
+        let mut board = Board::new(&plan(RENDER));
+        for (at, (job, what)) in events.into_iter().enumerate() {
+            board.take(Duration::from_millis(at as u64), job, what);
+            let count = |state: State| (0..10).filter(|job| board.state(*job) == state).count() as u32;
+            for state in State::ALL {
+                prop_assert_eq!(board.count(state), count(state));
+                let groups: u32 = board.groups().iter().map(|group: &Group| group.count(state)).sum();
+                prop_assert_eq!(groups, count(state));
+            }
+            let mut running = board.running().to_vec();
+            running.sort_unstable();
+            prop_assert_eq!(running, (0..10).filter(|job| board.state(*job) == State::Running).collect::<Vec<_>>());
+            for (index, group) in board.groups().iter().enumerate() {
+                let mut ready = group.ready.clone();
+                ready.sort_unstable();
+                let real = (0..10).filter(|job| board.group_of(*job) == index && board.state(*job) == State::Ready);
+                prop_assert_eq!(ready, real.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_is_never_larger_than_the_terminal(
+        groups in 0..40_usize,
+        events in prop::collection::vec((0..40_usize, whats()), 0..100),
+        width in 1..200_usize,
+        height in 1..50_usize,
+    ) {
+        let text: String = (0..groups.max(1)).map(|n| format!("[job.group-{n}]\nrun = 'true'\n")).collect();
+        let mut scene = Scene::new(&plan(&text), vec![Some(seconds(3.0))]);
+        for (at, (job, what)) in events.into_iter().enumerate() {
+            scene.take(at as f64, job, what);
+        }
+        let lines = scene.frame(200.0, width, height, &[(0, "vram")]);
+        prop_assert!(lines.len() <= height, "{} lines on {height}", lines.len());
+        for line in lines {
+            prop_assert!(console::measure_text_width(&line) <= width, "`{line}` on {width}");
+        }
+    }
+}

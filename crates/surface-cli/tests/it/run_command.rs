@@ -1,0 +1,61 @@
+//! `bursar run -- COMMAND`: one command, as if it had been called directly.
+
+use super::run_site::{Site, assert_code};
+use super::text;
+
+#[test]
+fn its_output_comes_through_and_its_code_is_ours() {
+    let site = Site::new("");
+    let output = site.command(["run", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]).output().unwrap();
+    assert_code(&output, 7);
+    assert_eq!(text(&output.stdout), "out\nerr\n");
+    let row = site.newest();
+    assert_eq!((row.name.as_str(), row.file), ("sh", None));
+}
+
+#[test]
+fn all_of_a_long_output_comes_through() {
+    let site = Site::new("");
+    let output = site.command(["run", "--", "sh", "-c", "seq 200000; echo end"]).output().unwrap();
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout).lines().count(), 200_001);
+    assert!(text(&output.stdout).ends_with("200000\nend\n"));
+}
+
+#[test]
+fn output_comes_while_the_command_still_runs() {
+    let site = Site::new("");
+    let bell = site.bell("bell");
+    let mut child = site.command(["run", "--", "sh", "-c", "echo first; cat bell; echo last"]).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    assert_eq!(line, "first\n");
+    bell.answer();
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
+    assert_eq!(rest, "go\nlast\n");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn ends_of_other_kinds_have_the_codes_of_a_shell() {
+    let site = Site::new("");
+    assert_code(&site.bursar("run --timeout 100ms -- sleep 600"), 124);
+    assert_code(&site.command(["run", "--", "sh", "-c", "kill -9 $$"]).output().unwrap(), 137);
+    let output = site.bursar("run -- no-such-program");
+    assert_code(&output, 127);
+    assert!(text(&output.stderr).contains("no such program in PATH"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn it_takes_what_it_is_said_to_take() {
+    let site = Site::new("");
+    assert_code(&site.bursar("run --name demo --cpu 1 --ram 64MB --vram 1GB --priority -3 -- true"), 0);
+    let job = site.job("demo");
+    assert_eq!((job.demand.cpu_slots, job.demand.ram_mb, job.demand.vram_mb), (1, 64, 1000));
+    let output = site.bursar("run --cpu 100000 -- true");
+    assert_code(&output, 3);
+    assert!(text(&output.stderr).contains("[3001]"), "{}", text(&output.stderr));
+    assert_code(&site.bursar("run --resource licence=2 -- true"), 0);
+}

@@ -1,0 +1,268 @@
+//! `bursar run --resume`: after `kill -9`, after failures, and when others want the same run.
+
+use std::fs;
+use std::time::Duration;
+
+use surface_journal::{Filter, State, Status};
+
+use super::run_site::{Site, assert_code, is_alive};
+use super::text;
+
+/// A small generator: the same seed gives the same moments.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (x ^ (x >> 31)) % limit
+    }
+}
+
+/// Kills a run of 200 jobs at random moments until it is through; every effect must be there exactly once.
+fn kill_until_done(seed: u64, kills: &mut u32) {
+    let site = Site::new(
+        "[job.one]\nforeach = { n = '1..150' }\nrun = 'sleep 0.0$(({n} % 5)); echo x >> out/{n}'\n\
+         [job.two]\nforeach = { n = '151..200' }\nneeds = ['one[7]', 'one[99]']\nrun = 'echo x >> out/{n}'\n",
+    );
+    fs::create_dir(site.path("out")).unwrap();
+    let mut chance = Chance(seed);
+    let mut run = site.start("run jobs.toml --cpu 4 --quiet");
+    for round in 0_u64.. {
+        // The moment is the point of the test: no event could be waited for instead.
+        // Later ones come later: on a busy machine the first may all be too soon for anything to happen.
+        let until = std::time::Instant::now() + Duration::from_millis(5 + chance.below(200 + 20 * round));
+        let ended = loop {
+            match run.child.try_wait().unwrap() {
+                Some(status) => break Some(status),
+                None if std::time::Instant::now() >= until => break None,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        if let Some(status) = ended {
+            assert!(status.success(), "seed {seed}, round {round}: {status}; it said:\n{}", run.said());
+            break;
+        }
+        assert!(round < 200, "seed {seed}: it does not come to an end");
+        run.kill();
+        *kills += 1;
+        // Killed before it had begun, or after its last word, there is nothing to go on with.
+        let begun = site.state_dir().join("journal.db").exists();
+        let runs = if begun { site.journal().runs(Filter::default()).unwrap() } else { Vec::new() };
+        run = match runs.first().map(|run| run.status) {
+            Some(Status::Succeeded) => break,
+            Some(_) => site.start("run --resume --cpu 4 --quiet"),
+            None => site.start("run jobs.toml --cpu 4 --quiet"),
+        };
+    }
+    for n in 1..=200 {
+        let lines = site.lines(&format!("out/{n}"));
+        assert_eq!(lines.len(), 1, "seed {seed}: job {n} ran {} times", lines.len());
+    }
+    assert_eq!(site.newest().status, Status::Succeeded, "seed {seed}");
+    assert!(site.jobs().iter().all(|job| job.state == State::Succeeded), "seed {seed}");
+}
+
+#[test]
+fn after_kill_nine_at_any_moment_every_job_has_run_exactly_once() {
+    let mut kills = 0;
+    for seed in 0..3 {
+        kill_until_done(seed, &mut kills);
+    }
+    assert!(kills >= 3, "only {kills} kills: the run is too quick for this test");
+}
+
+#[test]
+#[ignore = "minutes; `cargo test -p surface-cli -- --ignored fifty`"]
+fn after_kill_nine_at_fifty_moments_and_more_every_job_has_run_exactly_once() {
+    let mut kills = 0;
+    let mut seed = 1_000;
+    while kills < 50 {
+        kill_until_done(seed, &mut kills);
+        seed += 1;
+    }
+    println!("{kills} kills, seeds 1000..{seed}");
+}
+
+#[test]
+fn a_job_that_still_runs_is_found_again_and_not_started_twice() {
+    let site = Site::new(
+        "[job.long]\nrun = 'echo $$ >> pids; echo up > bell; cat bell2; echo done >> done'\n[job.next]\nneeds = ['long']\nrun = 'echo next >> done'\n",
+    );
+    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    run.kill();
+    assert_eq!(site.newest().status, Status::Interrupted);
+    let pid = site.lines("pids")[0].clone();
+    assert!(is_alive(&pid));
+    let run = site.start("run --resume");
+    answer.answer();
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!((site.lines("pids").len(), site.lines("done")), (1, vec!["done".to_owned(), "next".to_owned()]));
+    assert_eq!((site.job("long").attempt, site.newest().status), (1, Status::Succeeded));
+}
+
+#[test]
+fn a_job_that_ended_meanwhile_has_ended() {
+    let site = Site::new(
+        "[job.good]\nrun = 'echo up > bell; cat bell2; echo good >> done'\n[job.bad]\nrun = 'echo up > bell3; cat bell4; echo bad >> done; exit 5'\n[job.next]\nneeds = ['good']\nrun = 'echo next >> done'\n",
+    );
+    let bells = ["bell", "bell2", "bell3", "bell4"].map(|name| site.bell(name));
+    let run = site.start("run jobs.toml --cpu 4");
+    bells[0].wait();
+    bells[2].wait();
+    run.kill();
+    bells[1].answer();
+    bells[3].answer();
+    let (code, said) = site.start("run --resume").wait();
+    assert_eq!(code, Some(1), "{said}");
+    let mut done = site.lines("done");
+    done.sort();
+    assert_eq!(done, ["bad", "good", "next"]);
+    let bad = site.job("bad");
+    assert_eq!((bad.state, bad.attempt, bad.detail.error.as_deref()), (State::Failed, 1, Some("exited with 5")));
+}
+
+#[test]
+fn what_a_crash_means_for_a_job_is_its_own_choice() {
+    let job = |name: &str, choice: &str| {
+        let run = format!("echo {name} >> ran; [ -e again ] || (echo up > {name}.bell; exec sleep 600)");
+        format!("[job.{name}]\non_crash = '{choice}'\nrun = '{run}'\n")
+    };
+    let site = Site::new(&format!("{}{}", job("restart", "restart"), job("fail", "fail")));
+    let bells = ["restart.bell", "fail.bell"].map(|name| site.bell(name));
+    let run = site.start("run jobs.toml --cpu 4");
+    bells.iter().for_each(|bell| drop(bell.wait()));
+    run.kill();
+    fs::write(site.path("again"), "").unwrap();
+    let (code, said) = site.start("run --resume").wait();
+    assert_eq!(code, Some(1), "{said}");
+    let mut ran = site.lines("ran");
+    ran.sort();
+    assert_eq!(ran, ["fail", "restart", "restart"]);
+    assert_eq!((site.job("restart").state, site.job("fail").state), (State::Succeeded, State::Failed));
+}
+
+#[test]
+fn two_cannot_go_on_with_one_run() {
+    let site = Site::new("[job.long]\nrun = 'echo up > bell; cat bell2'\n");
+    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    let id = site.newest().id;
+    let output = site.bursar(&format!("run --resume {id}"));
+    assert_code(&output, 1);
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("run {id} is in the hands of process {}", run.child.id())), "{said}");
+    answer.answer();
+    assert_eq!(run.wait().0, Some(0));
+}
+
+#[test]
+fn what_failed_is_tried_again_only_if_asked() {
+    let site = Site::new(
+        "[job.bad]\nrun = 'echo bad >> ran; [ -e fixed ]'\n[job.next]\nneeds = ['bad']\nrun = 'echo next >> ran'\n[job.good]\nrun = 'echo good >> ran'\n",
+    );
+    assert_code(&site.bursar("run jobs.toml --jobs 1"), 1);
+    let id = site.newest().id;
+    let output = site.bursar(&format!("run --resume {id}"));
+    assert_code(&output, 1);
+    assert!(
+        text(&output.stderr).contains(&format!("`bursar run --resume {id} --retry-failed`")),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_code(&site.bursar("run --resume --retry-failed"), 1);
+    fs::write(site.path("fixed"), "").unwrap();
+    assert_code(&site.bursar("run --resume --retry-failed"), 0);
+    let mut ran = site.lines("ran");
+    ran.sort();
+    assert_eq!(ran, ["bad", "bad", "bad", "good", "next"]);
+    assert_eq!((site.job("bad").attempt, site.newest().status), (3, Status::Succeeded));
+    assert_code(&site.bursar(&format!("run --resume {id}")), 0);
+}
+
+#[test]
+fn an_earlier_failure_stays_one_when_an_interrupted_run_goes_on() {
+    let site = Site::new(
+        "[job.bad]\npriority = 9\nrun = 'echo bad >> ran; exit 4'\n[job.after]\nneeds = ['bad']\nrun = 'echo after >> ran'\n\
+         [job.long]\nneeds = ['slow']\nrun = 'echo long >> ran'\n[job.slow]\nrun = 'echo up > bell; cat bell2'\n",
+    );
+    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let run = site.start("run jobs.toml --jobs 1");
+    bell.wait();
+    run.kill();
+    let run = site.start("run --resume");
+    answer.answer();
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(site.lines("ran"), ["bad", "long"]);
+    let bad = site.job("bad");
+    assert_eq!((bad.state, bad.attempt, bad.detail.code), (State::Failed, 1, Some(4)));
+    assert_eq!(site.newest().status, Status::Failed);
+}
+
+#[test]
+fn a_run_goes_on_with_its_own_plan_whatever_became_of_its_file() {
+    let file =
+        "[job.a]\nrun = 'echo up > bell; cat bell2; echo a >> ran'\n[job.b]\nneeds = ['a']\nrun = 'echo b >> ran'\n";
+    let site = Site::new(file);
+    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    run.kill();
+    fs::remove_file(site.path("jobs.toml")).unwrap();
+    let run = site.start("run --resume");
+    answer.answer();
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(site.lines("ran"), ["a", "b"]);
+}
+
+#[test]
+fn whoever_starts_a_file_again_hears_of_the_run_that_was_interrupted() {
+    let site = Site::new("[job.a]\nrun = '[ -e again ] || { touch again; echo up > bell; exec sleep 600; }'\n");
+    let bell = site.bell("bell");
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    run.kill();
+    let id = site.newest().id;
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 0);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains(&format!("run {id} of this file was interrupted after 0 of 1 jobs; `bursar run --resume {id}`")),
+        "{said}"
+    );
+    // Tidy up: its job still runs.
+    let run = site.start(&format!("run --resume {id}"));
+    run.signal(rustix::process::Signal::INT);
+    run.wait();
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_stops_the_run_and_loses_no_end() {
+    let site = Site::new("[job.one]\nforeach = { n = '1..300' }\nrun = 'echo x >> out/{n}; sleep 0.01'\n");
+    fs::create_dir(site.path("out")).unwrap();
+    // No file may grow beyond 400 blocks of 512 bytes: the journal soon would.
+    let mut shell = std::process::Command::new("sh");
+    let script = "ulimit -f 400; trap '' XFSZ; exec \"$0\" run jobs.toml --cpu 4 --quiet";
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_bursar")]).current_dir(site.path(""));
+    shell.env("BURSAR_STATE_DIR", site.state_dir()).env("XDG_RUNTIME_DIR", site.path(""));
+    let output = shell.output().unwrap();
+    assert_code(&output, 1);
+    let said = text(&output.stderr);
+    assert!(said.contains("nothing new is started") && said.contains("bursar run --resume r-"), "{said}");
+    assert_eq!(site.newest().status, Status::Interrupted);
+    let ran = fs::read_dir(site.path("out")).unwrap().count();
+    assert!(ran < 300, "it never came to the limit");
+    assert_code(&site.bursar("run --resume --cpu 4 --quiet"), 0);
+    for n in 1..=300 {
+        let lines = site.lines(&format!("out/{n}"));
+        assert_eq!(lines.len(), 1, "job {n} ran {} times; {ran} had run before the resume", lines.len());
+    }
+}

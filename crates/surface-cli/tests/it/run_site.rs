@@ -1,0 +1,156 @@
+//! A place for the tests of `bursar run`: a folder with a job file, and a state directory of its own.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+
+use rustix::process::{Pid, Signal, kill_process};
+use surface_journal::{Filter, JobRow, Journal, RunRow, State};
+
+/// A folder with a job file `jobs.toml`, and a state directory beside it.
+pub(crate) struct Site {
+    dir: tempfile::TempDir,
+}
+
+impl Site {
+    pub(crate) fn new(jobs: &str) -> Site {
+        let site = Site { dir: tempfile::tempdir().expect("there is a temporary directory") };
+        fs::create_dir(site.dir.path().join("work")).unwrap();
+        site.write(jobs);
+        site
+    }
+
+    pub(crate) fn write(&self, jobs: &str) {
+        fs::write(self.path("jobs.toml"), jobs).unwrap();
+    }
+
+    /// A file in the folder of the jobs.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("work").join(name)
+    }
+
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = super::bursar(&[]);
+        command.args(args).current_dir(self.path("")).env("BURSAR_STATE_DIR", self.state_dir());
+        // Its own ledger and sockets, too: other tests run at the same time.
+        command.env("XDG_RUNTIME_DIR", self.dir.path());
+        for name in ["CPU_SLOTS", "RAM_MB_SOFT", "VRAM_MB_SOFT", "WORKERS"] {
+            command.env_remove(format!("BURSAR_SCHED_{name}"));
+        }
+        command
+    }
+
+    /// Runs `bursar` with these words, split at spaces, and waits for it.
+    pub(crate) fn bursar(&self, words: &str) -> Output {
+        self.command(words.split_whitespace()).output().expect("the command was built with this test")
+    }
+
+    /// Starts `bursar` and does not wait.
+    pub(crate) fn start(&self, words: &str) -> Started {
+        let mut command = self.command(words.split_whitespace());
+        // Nobody reads while it runs, and a full pipe would stop it.
+        let log = fs::File::create(self.dir.path().join("output")).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        Started {
+            child: command.spawn().expect("the command was built with this test"),
+            output: self.dir.path().join("output"),
+        }
+    }
+
+    /// What the jobs wrote into a file, in lines.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        fs::read_to_string(self.path(name)).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// A pipe by which a job tells us that it is so far: it says `echo word > NAME`.
+    pub(crate) fn bell(&self, name: &str) -> Bell {
+        let path = self.path(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        Bell(path)
+    }
+
+    pub(crate) fn journal(&self) -> Journal {
+        Journal::open(&self.state_dir()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub(crate) fn newest(&self) -> RunRow {
+        self.journal().runs(Filter::default()).unwrap().swap_remove(0)
+    }
+
+    /// The jobs of the newest run, as the journal has them.
+    pub(crate) fn jobs(&self) -> Vec<JobRow> {
+        self.journal().jobs(&self.newest().id).unwrap()
+    }
+
+    pub(crate) fn job(&self, name: &str) -> JobRow {
+        let jobs = self.jobs();
+        jobs.into_iter().find(|job| job.name == name).unwrap_or_else(|| panic!("there is no job {name}"))
+    }
+
+    pub(crate) fn states(&self) -> Vec<(String, State)> {
+        self.jobs().into_iter().map(|job| (job.name, job.state)).collect()
+    }
+}
+
+/// A pipe that a job writes to.
+pub(crate) struct Bell(PathBuf);
+
+impl Bell {
+    /// Waits until a job has rung, and gives what it said.
+    pub(crate) fn wait(&self) -> String {
+        // Opening waits for somebody who writes.
+        fs::read_to_string(&self.0).unwrap().trim().to_owned()
+    }
+
+    /// Lets a job go on that reads from the pipe. Waits until it does.
+    pub(crate) fn answer(&self) {
+        fs::write(&self.0, "go\n").unwrap();
+    }
+}
+
+/// A `bursar` that runs.
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    output: PathBuf,
+}
+
+impl Started {
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; gives its code and everything it said.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        (status.code(), self.said())
+    }
+
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Whether a process is there and has not ended.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+/// Asserts the code of an end, showing what was said.
+#[track_caller]
+pub(crate) fn assert_code(output: &Output, code: i32) {
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "it said:\n{said}");
+}
