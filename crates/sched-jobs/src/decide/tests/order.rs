@@ -159,7 +159,7 @@ impl Expected {
 #[test]
 fn the_quick_pick_is_the_pick_of_the_formula() {
     let from_a_tree: usize = (0..400).map(|seed| play(seed, 300)).sum();
-    assert!(from_a_tree > 5_000, "only {from_a_tree} picks were made from a tree of lanes");
+    assert!(from_a_tree > 2_000, "only {from_a_tree} picks were made from a tree of lanes");
 }
 
 #[test]
