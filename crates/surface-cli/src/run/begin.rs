@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sched_jobs::Demand;
@@ -61,7 +62,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     };
     stage::conduct(Stage {
         tracks: vec![Track::new(0, false); count],
-        plan: planned.plan,
+        plan: Arc::new(planned.plan),
         is_single: planned.is_single,
         fail_fast: options.fail_fast,
         config,

@@ -5,11 +5,13 @@
 //! - `options.rs`: what can be said; `limits.rs`: what it comes to; `plan.rs`: the jobs.
 //! - `learn.rs`: what earlier runs teach; `left.rs`: what an earlier life of this run left.
 //! - `begin.rs`: a new run; `resume.rs`: one that goes on; `stage.rs`: what both do.
+//! - `front.rs`: what is shown, and the socket that others steer it by.
 //! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
 
 mod begin;
 mod dry;
 mod follow;
+mod front;
 mod learn;
 mod left;
 mod limits;
@@ -17,7 +19,6 @@ mod options;
 mod plan;
 mod record;
 mod resume;
-mod show;
 mod stage;
 mod steward;
 mod submit;
@@ -82,5 +83,5 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
 
 /// Where the output of an attempt is, in the folder of its run.
 pub(crate) fn log_path(folder: &Path, job: usize, attempt: u32) -> PathBuf {
-    folder.join("logs").join(format!("{job}.{attempt}.log"))
+    crate::view::log_path(&folder.join("logs"), job, attempt)
 }

@@ -9,6 +9,7 @@
 //! not by what the journal says, which may be some milliseconds behind.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
@@ -75,7 +76,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         eprintln!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
     }
     stage::conduct(Stage {
-        plan,
+        plan: Arc::new(plan),
         // Its output has gone elsewhere before: it is one job like any other now.
         is_single: false,
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),

@@ -20,10 +20,12 @@ use sched_jobs::{Builder, Config, Demand, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Journal, JournalError, Moved, Outcome, RunLock};
 
+use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{Code, Failure, follow, log_path, show, submit};
+use super::{Code, Failure, follow, log_path, submit};
+use crate::view::{Ended, Mode, Scene};
 
 /// Where a run leaves its traces.
 pub(crate) enum Place {
@@ -56,7 +58,7 @@ impl Place {
 
 /// Everything that is settled before a run begins.
 pub(crate) struct Stage {
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) is_single: bool,
     pub(crate) fail_fast: bool,
     pub(crate) config: Config,
@@ -101,6 +103,20 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let builder = Jobs::builder().config(config.clone()).observe(move |event, _| observer.see(event));
     let jobs = share(builder).build();
 
+    let mode = (!stage.is_single).then(|| Mode::choose(stage.is_json, stage.is_quiet));
+    let expected = stage.estimates.iter().map(|known| known.as_ref().map(|known| Duration::from_millis(known.wall_ms)));
+    let scene = mode.map(|mode| Scene {
+        plan: Arc::clone(plan),
+        run: place.name(),
+        limits: config.limits.clone(),
+        expected: expected.collect(),
+        logs: Some(folder.join("logs")),
+        mode,
+    });
+    let mut front = Front::open(&jobs, scene);
+    if let Place::Journal { lock, .. } = place {
+        front.serve(lock.folder(), lock.id().as_str(), &jobs, &processes, &recorder);
+    }
     let verdict = Arc::new(Verdict::default());
     let signals = steward::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
     let charge = Charge {
@@ -109,11 +125,9 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         recorder: Arc::clone(&recorder),
         verdict: Arc::clone(&verdict),
         fail_fast: stage.fail_fast,
-        say: Box::new(|text| eprintln!("bursar: {text}")),
+        say: front.voice(),
     };
     let steward = steward::start(charge, inbox).map_err(cannot("start a thread"))?;
-    let is_quiet = stage.is_quiet || stage.is_single;
-    let shown = show::start(&jobs, plan, &place.name(), is_quiet, stage.is_json);
     let following = if stage.is_single && !stage.left[0].is_over() {
         Some(follow::follow(&log_path(&folder, 0, 1)).map_err(cannot("read the log"))?)
     } else {
@@ -130,9 +144,13 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
     signals.close();
-    shown.finish();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
     let signal = verdict.signal().filter(|_| !is_all_well);
+    front.close(match (signal, is_all_well) {
+        (Some(_), _) => Ended::Interrupted,
+        (None, true) => Ended::Well,
+        (None, false) => Ended::Badly,
+    });
     let outcome = match summary {
         _ if signal.is_some() => None, // to be resumed
         Some(summary) => Some(outcome(summary)),
