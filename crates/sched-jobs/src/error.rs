@@ -80,6 +80,8 @@ pub enum SubmitError {
         /// The retries that were asked for.
         retries: u32,
     },
+    /// A job was submitted by the very iterator that produces the jobs of a batch.
+    Nested,
     /// The scheduler is shutting down.
     ShuttingDown,
 }
@@ -141,6 +143,9 @@ impl fmt::Display for SubmitError {
                     f,
                     "job `{job}` asks for {retries} retries but its closure runs only once; use `run` instead of `run_once`"
                 )
+            }
+            Self::Nested => {
+                write!(f, "a batch is being submitted by this thread; submit further jobs before or after it")
             }
             Self::ShuttingDown => write!(f, "the scheduler is shutting down and takes no more jobs"),
         }

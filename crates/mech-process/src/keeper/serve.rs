@@ -112,7 +112,7 @@ impl Server {
                 let why = format!("keeper {} already runs a command", self.id);
                 tell.push(Reply::Warning(format!("{why}; {:?} was not started", launch.token)));
             }
-            (Request::Pause { run }, Some(tree)) if tree.run == run => tree.pause(now),
+            (Request::Pause { run }, Some(tree)) if tree.run == run => tree.pause(now, &mut tell),
             (Request::Resume { run }, Some(tree)) if tree.run == run => tree.resume(now, &mut tell),
             (Request::Cancel { run, grace }, Some(tree)) if tree.run == run => tree.cancel(grace, now),
             (Request::Bye, _) => self.bye = true,

@@ -137,9 +137,17 @@ impl Tree {
         [announce, phase].into_iter().flatten().min()
     }
 
+    /// Tells of the start, once, and before anything else.
+    fn announce(&mut self, tell: &mut Vec<Reply>) {
+        if !std::mem::replace(&mut self.announced, true) {
+            tell.push(Reply::Started { pid: self.leader });
+        }
+    }
+
     /// Freezes the tree, unless its end has begun.
-    pub(super) fn pause(&mut self, now: Instant) {
+    pub(super) fn pause(&mut self, now: Instant, tell: &mut Vec<Reply>) {
         if self.phase == Phase::Going {
+            self.announce(tell);
             self.frozen_since = Some(now);
             self.phase = Phase::Freezing { wait: Duration::ZERO };
         }
@@ -189,9 +197,8 @@ impl Tree {
     /// Does what is due. `Some`: the tree is over.
     pub(super) fn step(&mut self, now: Instant, tell: &mut Vec<Reply>) -> Option<End> {
         let is_empty = self.reap();
-        if !self.announced && (is_empty || now >= self.started + ANNOUNCE_AFTER) {
-            self.announced = true;
-            tell.push(Reply::Started { pid: self.leader });
+        if is_empty || now >= self.started + ANNOUNCE_AFTER {
+            self.announce(tell);
         }
         if is_empty {
             return Some(self.over(now, tell));

@@ -67,7 +67,7 @@ impl Hall {
         if !is_new {
             lock(&self.state).idle.push(Arc::clone(slot));
         } else if let Some(mut child) = lock(&slot.child).take() {
-            let _ = child.kill();
+            let _ = slot.stream.shutdown(std::net::Shutdown::Both);
             let _ = child.wait();
         }
     }
@@ -197,7 +197,8 @@ impl Hall {
         state.slots.clear();
         drop(state);
         for slot in &slots {
-            if !slot.is_busy() {
+            // Ends that are held stay recorded: whoever asked for that has not settled them.
+            if !slot.is_busy() && lock(&slot.now).held == 0 {
                 slot.ask(&Request::Bye);
                 self.send(slot);
             }

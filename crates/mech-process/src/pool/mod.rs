@@ -66,6 +66,8 @@ pub type Listener = Box<dyn FnMut(Report) + Send>;
 /// A pool of keepers and one thread that listens to them all.
 ///
 /// Dropping it ends its commands at once, tells their listeners, and returns when they are gone (or after 10 s, if the system holds one).
+/// Killing the program does not: its commands run on, each below its keeper, and the next client finds them with [`Keepers::recover`].
+/// A command that is frozen then stays so until somebody takes it over.
 ///
 /// ```no_run
 /// use mech_process::{KeeperProgram, Keepers, Launch, Report};
@@ -182,7 +184,8 @@ impl Keepers {
     /// From now on an end stays recorded until [`settle`](Keepers::settle) is called for it.
     ///
     /// Without this the next command of the same keeper takes its place: right if the listener makes an end durable
-    /// *before* it starts anything. With it, a client can write its ends later, many at a time.
+    /// *before* it starts anything. With it, a client can write its ends later, many at a time; what is not settled outlives
+    /// even the pool.
     pub fn hold_ends(&self) {
         self.hall.hold_ends.store(true, Ordering::Relaxed);
     }

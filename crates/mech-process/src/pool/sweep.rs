@@ -45,8 +45,12 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
         std::thread::sleep(wait);
         wait = (wait * 2).min(Duration::from_millis(50));
     }
-    if let Some(group) = group {
-        let _ = group.remove();
+    // Whoever inherits the dead must reap them before their group can go.
+    while let Some(group) = &group
+        && group.remove().is_err()
+        && Instant::now() < until
+    {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -36,8 +36,8 @@ fn the_peak_of_a_tree_is_the_sum_of_its_processes() {
     assert!(running.handle.usage_mb() >= 94);
     assert!(seen <= 125, "{seen}");
     running.handle.cancel(Duration::ZERO);
-    let peak_mb = running.end().peak_rss_kb / 1024;
-    assert!((100..=125).contains(&peak_mb), "{peak_mb}");
+    let peak_mb = running.end().peak_rss_kb.div_ceil(1024);
+    assert!((94..=125).contains(&peak_mb), "{peak_mb}");
 }
 
 #[test]
@@ -90,11 +90,14 @@ fn memory_that_forked_processes_share_is_not_counted_for_each() {
 fn time_on_the_cpu_is_that_of_the_whole_tree() {
     let bench = Bench::new();
     let spin = "i=0; while test $i -lt 100000; do i=$((i+1)); done";
-    let end = bench.run(&format!("time -p sh -c '{spin}' & (setsid sh -c '{spin}' &) ; wait; exit 0"));
     let one = bench.run(spin).cpu;
     assert!(one > Duration::from_millis(5), "{one:?}");
-    // The second spinner may be ended with its command, so between one and two of them.
-    assert!(end.cpu > one / 2 && end.cpu < one * 6, "{end:?} {one:?}");
+    // One that its parent waits for, and one that nobody does but the keeper.
+    let end = bench.run(&format!(
+        "sh -c '{spin}' & (setsid sh -c '{spin}; echo x > done' &); wait; while ! test -e done; do sleep 0.01; done"
+    ));
+    // A busy machine makes the same work cost more or less, but not by half.
+    assert!(end.cpu > one * 5 / 4 && end.cpu < one * 5, "{end:?}, one: {one:?}");
     let idle = bench.run("sleep 0.05");
     assert!(idle.cpu < idle.wall && idle.wall >= Duration::from_millis(50), "{idle:?}");
 }

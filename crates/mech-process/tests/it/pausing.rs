@@ -1,6 +1,6 @@
 //! A frozen tree does nothing, and its clock stands.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mech_process::{Confinement, How, Report};
 
@@ -74,21 +74,42 @@ fn a_tree_that_waits_inside_the_kernel_for_its_own_frozen_child_is_frozen() {
 #[test]
 fn the_wall_limit_does_not_run_while_frozen() {
     for bench in ways() {
+        let frozen = Duration::from_millis(300);
         let mut launch = bench.script("echo up > up; while ! test -e stop; do sleep 0.01; done");
-        launch.limits.wall = Some(Duration::from_secs(5));
+        launch.limits.wall = Some(Duration::from_secs(30));
+        let start = Instant::now();
         let running = bench.start(launch);
         bench.wait_for("up");
         running.handle.pause();
         running.wait_for(&Report::Paused);
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(frozen);
         running.handle.resume();
         running.wait_for(&Report::Resumed);
         std::fs::write(bench.path("stop"), "").unwrap();
-        let start = std::time::Instant::now();
         let end = running.end();
         assert_eq!(end.how, How::Exit(0));
-        // A busy machine may add to what it ran, but then it adds to our own wait too.
-        assert!(end.wall < Duration::from_millis(250) + start.elapsed(), "{end:?}");
+        assert!(end.wall + frozen <= start.elapsed(), "{end:?} of {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_limit_that_would_have_passed_while_frozen_comes_after_it() {
+    for bench in ways() {
+        let mut launch = bench.script("echo up > up; while :; do sleep 0.01; done");
+        let limit = Duration::from_millis(400);
+        launch.limits.wall = Some(limit);
+        let running = bench.start(launch);
+        running.handle.pause();
+        assert!(
+            matches!(running.next(), Report::Started { .. }),
+            "the start is told first, however soon the pause comes"
+        );
+        assert_eq!(running.next(), Report::Paused);
+        std::thread::sleep(limit * 3 / 2);
+        assert!(running.reports.try_recv().is_err(), "nothing happens to what is frozen");
+        running.handle.resume();
+        running.wait_for(&Report::Resumed);
+        assert_eq!(running.end().how, How::TimedOut { after: limit });
     }
 }
 

@@ -165,8 +165,7 @@ fn a_command_inherits_nothing_of_its_keeper_nor_the_clients_session() {
 
 #[test]
 fn a_client_that_was_told_to_ignore_its_children_still_learns_how_they_end() {
-    let script = "trap '' CHLD; exec \"$0\" \"$@\"";
-    let args = ["-c", script, crate::bench::KEEPER, "keep"].map(Into::into).to_vec();
-    let bench = Bench::with(mech_process::KeeperProgram { program: "sh".into(), args });
+    let args = ["--ignore-signal=CHLD", crate::bench::KEEPER, "keep"].map(Into::into).to_vec();
+    let bench = Bench::with(mech_process::KeeperProgram { program: "env".into(), args });
     assert_eq!(bench.run("exit 6").how, How::Exit(6));
 }

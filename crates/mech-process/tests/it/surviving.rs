@@ -163,6 +163,28 @@ fn ends_are_held_until_they_are_settled() {
     bench.keepers.settle("c");
     run("d");
     assert_eq!(recorded(), 1);
+    let Bench { dir, keepers } = bench;
+    drop(keepers);
+    let (running, ended) = recover(&dir.path().join("home"));
+    assert_eq!((running.len(), ended.len()), (0, 1));
+    assert_eq!(ended[0].token, "d");
+}
+
+#[test]
+fn ends_that_were_held_for_a_killed_client_are_settled_by_the_next() {
+    let bench = Bench::new();
+    bench.keepers.hold_ends();
+    killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done");
+    let (mut running, _) = recover(&bench.home());
+    let (tell, told) = channel();
+    let listen = Box::new(move |report| drop(tell.send(report)));
+    bench.keepers.adopt(running.pop().unwrap(), listen).unwrap();
+    fs::write(bench.path("stop"), "").unwrap();
+    assert!(told.iter().any(|report| matches!(report, Report::Ended(_))));
+    bench.keepers.settle("t1");
+    drop(bench.keepers);
+    // The keeper is not our child, so nobody waited for it to go.
+    until("a settled end leaves nothing", || is_empty(&bench.dir.path().join("home")));
 }
 
 #[test]
@@ -184,14 +206,32 @@ fn if_a_keeper_is_killed_its_tree_does_not_live_on_unseen() {
     let Report::Started { pid } = running.next() else { panic!("not started") };
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap();
     let mark = environ.split(|&byte| byte == 0).find(|one| one.starts_with(MARK.as_bytes())).unwrap();
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let keeper: i32 = stat.rsplit(')').next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(keeper).unwrap(), rustix::process::Signal::KILL)
-        .unwrap();
+    kill_parent_of(pid);
     assert_eq!(running.end().how, How::KeeperLost);
     assert_eq!(crate::bench::marked(std::str::from_utf8(mark).unwrap()), [0; 0]);
     assert_eq!(bench.left(), [0; 0]);
     assert_eq!(bench.run("true").how, How::Exit(0), "a new keeper takes its place");
+}
+
+#[test]
+fn if_a_keeper_is_killed_its_frozen_tree_does_not_stay_frozen_for_ever() {
+    let bench = Bench::new();
+    let running = bench.start(bench.script("sleep 1000 & sleep 1000"));
+    let Report::Started { pid } = running.next() else { panic!("not started") };
+    running.handle.pause();
+    running.wait_for(&Report::Paused);
+    kill_parent_of(pid);
+    assert_eq!(running.end().how, How::KeeperLost);
+    assert_eq!(bench.left(), [0; 0]);
+    assert_eq!(bench.groups(), 0);
+}
+
+/// The parent of a command's first process is its keeper.
+fn kill_parent_of(pid: i32) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let keeper = stat.rsplit(')').next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
+    let keeper = rustix::process::Pid::from_raw(keeper).unwrap();
+    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]

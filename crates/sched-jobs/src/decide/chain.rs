@@ -7,7 +7,7 @@
 //! # Invariant
 //! Claimed jobs need exactly what the job needs whose room they take over, so no limit is touched.
 
-use super::graph::{CANCELING, CLAIMED, PAUSING, RESUMING};
+use super::graph::{CANCELING, CLAIMED, EXTRA, NONE, PAUSING, RESUMING};
 use super::lanes::Entry;
 use super::{Core, Ended};
 use crate::aging::Time;
@@ -32,6 +32,9 @@ impl Core {
             let fits = |other| other == demand || self.room.fits(&self.needs[other as usize], None);
             let best = self.lanes.best(now, fits);
             let Some(lane) = best.filter(|lane| self.lanes.get(*lane).demand == demand) else { break };
+            if self.is_noted(self.lanes.head(lane).id) {
+                break; // it may be owed room before its turn comes: then it must stand in line
+            }
             let nodes = &self.nodes;
             let id = self.lanes.pop(lane, |id| nodes[id as usize].stamp);
             self.nodes[id as usize].set(CLAIMED, true);
@@ -44,9 +47,10 @@ impl Core {
     #[inline]
     pub(crate) fn hand_over(&mut self, now: Time, before: u32, next: u32) {
         let node = &mut self.nodes[before as usize];
-        if node.flags & (PAUSING | CANCELING | RESUMING) == 0 {
+        if node.flags & (PAUSING | CANCELING | RESUMING | EXTRA) == 0 {
             // As `conclude` would, without the questions that are answered already.
             node.stamp = node.stamp.wrapping_add(1);
+            node.place = NONE;
             self.step(before, Move::Succeeded);
             self.tell(now, before, What::Succeeded);
             self.wake_dependents(now, before);
@@ -65,5 +69,6 @@ impl Core {
         node.set(CLAIMED, false);
         let entry = Entry { ready_since: node.ready_since, id, stamp: node.stamp };
         self.lanes.push_front(node.lane, entry);
+        self.has_come_back(entry);
     }
 }

@@ -24,7 +24,7 @@ impl Core {
     fn members(&self, scope: Scope) -> Vec<u32> {
         match scope {
             Scope::Job(id) => vec![id],
-            Scope::Run => (0..self.nodes.len() as u32).collect(),
+            Scope::Run => (0..self.admitted).collect(),
             Scope::Subtree(root) => {
                 let mut seen: HashSet<u32> = [root].into_iter().collect();
                 let (mut members, mut at) = (vec![root], 0);
@@ -33,7 +33,7 @@ impl Core {
                     let mut edge = self.nodes[id as usize].first_dependent;
                     while edge != NONE {
                         let Edge { dependent, next, .. } = self.edges[edge as usize];
-                        if seen.insert(dependent) {
+                        if dependent < self.admitted && seen.insert(dependent) {
                             members.push(dependent);
                         }
                         edge = next;
@@ -64,7 +64,7 @@ impl Core {
                     self.tell(now, id, What::Paused);
                 }
                 State::Ready => {
-                    self.leave_lane(id);
+                    self.leave_lane(now, id);
                     self.step(id, Move::Paused);
                     self.nodes[id as usize].paused_from = State::Ready;
                     self.tell(now, id, What::Paused);
@@ -81,11 +81,7 @@ impl Core {
                     asked.push(id);
                 }
                 State::Paused => {
-                    let node = &mut self.nodes[id as usize];
-                    if node.is(RESUMING) {
-                        node.set(RESUMING, false);
-                        self.resuming.retain(|other| *other != id);
-                    }
+                    self.nodes[id as usize].set(RESUMING, false);
                 }
                 _ if scope == Scope::Job(id) => return Err(self.not_now(id, "pause")),
                 _ => {}
@@ -148,8 +144,12 @@ impl Core {
     }
 
     /// Paused jobs that were resumed get their CPU slots before anybody new: they hold memory.
-    pub(super) fn let_back(&mut self, now: Time) {
+    pub(crate) fn let_back(&mut self, now: Time) {
         while let Some(&id) = self.resuming.front() {
+            if !self.nodes[id as usize].is(RESUMING) {
+                self.resuming.pop_front(); // it was paused again, or has ended
+                continue;
+            }
             let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
             if !self.room.can_come_back(need) {
                 break;
@@ -163,7 +163,7 @@ impl Core {
         }
     }
 
-    /// Whether somebody who was resumed waits for CPU slots: then nobody new may take them.
+    /// Whether somebody who was resumed waits for CPU slots, after `let_back`: then nobody new may take them.
     pub(super) fn is_somebody_coming_back(&self) -> bool {
         !self.resuming.is_empty()
     }
@@ -178,7 +178,7 @@ impl Core {
                     self.cancel_running(now, id, Cause::Asked);
                 }
                 _ => {
-                    self.drop_from_line(id);
+                    self.drop_from_line(now, id);
                     self.end(now, id, Move::Canceled, Some(Cause::Asked));
                     self.cancel_dependents(now, id);
                 }
@@ -193,54 +193,47 @@ impl Core {
         }
         node.set(CANCELING, true);
         node.set(EXTRA, true);
-        if node.is(RESUMING) {
-            node.set(RESUMING, false);
-            self.resuming.retain(|other| *other != id);
-        }
+        node.set(RESUMING, false);
         self.extras.entry(id).or_default().cause = Some(cause);
         self.effects.push(Effect::Cancel(id));
         self.cancel_dependents(now, id);
     }
 
-    /// Tries a job again that failed or was cancelled, and with it whatever was cancelled because of it.
-    pub(crate) fn retry(&mut self, now: Time, mut id: u32) -> Result<(), ControlError> {
-        let ended_badly = |state| matches!(state, State::Failed | State::Canceled);
-        if !ended_badly(self.state(id)) {
+    /// Tries a job again that failed or was cancelled: first whatever it needs that ended badly, and with it whatever was cancelled
+    /// because of any of these.
+    pub(crate) fn retry(&mut self, now: Time, id: u32) -> Result<(), ControlError> {
+        let ended_badly = |core: &Self, id: u32| matches!(core.state(id), State::Failed | State::Canceled);
+        if !ended_badly(self, id) {
             return Err(self.not_now(id, "retry"));
         }
-        // It cannot run before what it needs has: that is tried again, which revives it.
-        loop {
-            let culprit = self.needs_of(id).find(|need| ended_badly(self.state(*need)));
-            match culprit {
-                Some(need) => id = need,
-                None => break,
+        // It cannot run before what it needs has.
+        let mut chosen: HashSet<u32> = [id].into_iter().collect();
+        let (mut revived, mut at) = (vec![id], 0);
+        while let Some(&one) = revived.get(at) {
+            at += 1;
+            revived.extend(self.needs_of(one).filter(|need| ended_badly(self, *need) && chosen.insert(*need)));
+        }
+        // Below these, whatever was cancelled for an ancestor, as long as nothing else it needs ended badly. It is looked at
+        // whenever something it needs is chosen; the last time decides.
+        let mut at = 0;
+        while let Some(&one) = revived.get(at) {
+            at += 1;
+            let mut edge = self.nodes[one as usize].first_dependent;
+            while edge != NONE {
+                let Edge { dependent, next, .. } = self.edges[edge as usize];
+                edge = next;
+                let for_ancestor = self.state(dependent) == State::Canceled
+                    && matches!(self.cause(dependent), Some(Cause::Ancestor { .. }));
+                if for_ancestor
+                    && !chosen.contains(&dependent)
+                    && self.needs_of(dependent).all(|need| chosen.contains(&need) || !ended_badly(self, need))
+                {
+                    chosen.insert(dependent);
+                    revived.push(dependent);
+                }
             }
         }
-        // Everything below that was cancelled for an ancestor, as long as nothing else it needs has ended badly.
-        let mut candidates: HashSet<u32> = [id].into_iter().collect();
-        let below = self.members(Scope::Subtree(id));
-        for &other in &below[1..] {
-            if self.state(other) == State::Canceled && matches!(self.cause(other), Some(Cause::Ancestor { .. })) {
-                candidates.insert(other);
-            }
-        }
-        loop {
-            let hopeless: Vec<u32> = candidates
-                .iter()
-                .copied()
-                .filter(|other| *other != id)
-                .filter(|other| {
-                    self.needs_of(*other).any(|need| ended_badly(self.state(need)) && !candidates.contains(&need))
-                })
-                .collect();
-            if hopeless.is_empty() {
-                break;
-            }
-            for other in hopeless {
-                candidates.remove(&other);
-            }
-        }
-        let revived: Vec<u32> = below.into_iter().filter(|other| candidates.contains(other)).collect();
+        revived.sort_unstable(); // lanes want the earliest first
         for &other in &revived {
             let how = if self.state(other) == State::Failed { Move::Retried } else { Move::Revived };
             self.step(other, how);

@@ -72,6 +72,11 @@ impl Core {
             Some(reservation) => (plain, Some(self.name(reservation.id).to_owned())),
             None => (plain, None),
         };
+        let is_kept = |name: &String| self.find(name).is_some_and(|kept| !self.room.fits(need, Some(self.need(kept))));
+        if short.is_empty() && reserved_for.as_ref().is_some_and(is_kept) {
+            // Nothing in particular is short: the other one must run alone.
+            return Waits::Room { short, holders: Vec::new(), ahead, reserved_for, starts_in: None };
+        }
         if short.is_empty() {
             return Waits::Turn { ahead };
         }

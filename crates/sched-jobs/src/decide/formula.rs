@@ -10,15 +10,12 @@ use crate::state::State;
 impl Core {
     pub(super) fn pick_by_formula(&mut self, now: Time) -> Option<u32> {
         let owed = self.owed(now);
-        if let Some(owed) = owed
-            && self.room.fits(self.need(owed), None)
-        {
-            return Some(owed);
-        }
-        let kept = owed.map(|owed| self.need(owed));
+        let kept = owed.map(|owed| self.need(owed)).filter(|need| !self.room.fits(need, None));
         let ready = (0..).zip(&self.nodes).filter(|(_, node)| node.state == State::Ready);
         let may_start = ready.filter(|(id, _)| self.room.fits(self.need(*id), kept));
-        may_start.map(|(id, _)| self.rank_of(id, now)).max().map(|rank| rank.id)
+        let first = may_start.map(|(id, _)| self.rank_of(id, now)).max()?.id;
+        let rather = owed.filter(|&owed| kept.is_none() && self.room.passes_over(self.need(first), self.need(owed)));
+        Some(rather.unwrap_or(first))
     }
 
     /// Where a ready job stands in line.

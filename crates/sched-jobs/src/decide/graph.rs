@@ -88,15 +88,6 @@ impl Names {
         self.table.find(self.hasher.hash_one(name), |&id| self.get(id) == name).copied()
     }
 
-    pub(super) fn reserve(&mut self, count: usize) {
-        self.ends.reserve(count);
-        let (text, ends, hasher) = (&self.text, &self.ends, &self.hasher);
-        self.table.reserve(count, |&id| {
-            let start = if id == 0 { 0 } else { ends[id as usize - 1] as usize };
-            hasher.hash_one(&text[start..ends[id as usize] as usize])
-        });
-    }
-
     /// Whether there is room for a name of so many bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.text.len() + bytes <= u32::MAX as usize

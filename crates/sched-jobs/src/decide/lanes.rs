@@ -92,6 +92,11 @@ impl Lanes {
         &self.lanes[lane as usize]
     }
 
+    /// The first job of a lane that has some.
+    pub(super) fn head(&self, lane: u32) -> Entry {
+        self.lanes[lane as usize].queue[0]
+    }
+
     /// The lanes that have jobs, with their heads.
     pub(super) fn heads(&self) -> impl Iterator<Item = (&Lane, Entry)> {
         self.active.iter().map(|&lane| {

@@ -19,6 +19,8 @@ mod phases;
 mod reserve;
 mod room;
 mod submit;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -28,7 +30,7 @@ use hashbrown::HashMap;
 
 pub(crate) use self::control::Scope;
 pub use self::room::{Others, Usage};
-pub(crate) use self::submit::NewJob;
+pub(crate) use self::submit::{Draft, NewJob};
 
 use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
@@ -134,6 +136,8 @@ pub(crate) struct Core {
     room: Room,
     reservation: Option<Reservation>,
     next_sweep: Time,
+    /// When the last job for which room was to be kept left the line.
+    oldest_left: Time,
     /// Paused jobs that want their CPU slots back, first come first served.
     resuming: VecDeque<u32>,
     alarms: BinaryHeap<Reverse<(Time, u32, u32, Alarm)>>,
@@ -144,6 +148,9 @@ pub(crate) struct Core {
     events: Option<Vec<Event>>,
     woken: Vec<u32>,
     joined: u64,
+    admitted: u32,
+    /// How often a job failed or was cancelled.
+    misfortunes: u64,
     last_demand: Option<submit::LastDemand>,
 }
 
@@ -160,6 +167,7 @@ impl Core {
             room: Room::new(&rules.limits, rules.workers, rules.most_running),
             reservation: None,
             next_sweep: 0,
+            oldest_left: 0,
             resuming: VecDeque::new(),
             alarms: BinaryHeap::new(),
             holding: Vec::new(),
@@ -168,6 +176,8 @@ impl Core {
             events: None,
             woken: Vec::new(),
             joined: 0,
+            admitted: 0,
+            misfortunes: 0,
             last_demand: None,
             rules,
         }
@@ -175,8 +185,9 @@ impl Core {
 
     // What is asked about jobs.
 
+    /// How many jobs take part.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
+        self.admitted as usize
     }
 
     pub(crate) fn name(&self, id: u32) -> &str {
@@ -184,7 +195,7 @@ impl Core {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
-        self.names.find(name)
+        self.names.find(name).filter(|id| *id < self.admitted)
     }
 
     pub(crate) fn state(&self, id: u32) -> State {
@@ -323,7 +334,8 @@ impl Core {
     }
 
     /// A ready job is no longer in line.
-    fn leave_lane(&mut self, id: u32) {
+    fn leave_lane(&mut self, now: Time, id: u32) {
+        self.has_left(now, id);
         let node = &mut self.nodes[id as usize];
         node.stamp = node.stamp.wrapping_add(1);
         let lane = node.lane;
@@ -340,28 +352,22 @@ impl Core {
         }
         if self.rules.by_formula {
             let id = self.pick_by_formula(now)?;
-            self.sweep(now, id);
             let (lane, nodes) = (self.nodes[id as usize].lane, &self.nodes);
             self.lanes.take(lane, id, |id| nodes[id as usize].stamp);
             self.start(now, id);
             return Some(id);
         }
-        let lane = match self.owed(now) {
-            Some(reserved) => {
-                if self.room.fits(self.need(reserved), None) {
-                    let (lane, nodes) = (self.nodes[reserved as usize].lane, &self.nodes);
-                    self.lanes.take(lane, reserved, |id| nodes[id as usize].stamp);
-                    self.start(now, reserved);
-                    return Some(reserved);
-                }
-                let kept = self.need(reserved);
-                self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], Some(kept)))
-            }
-            None => self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], None)),
-        }?;
+        let owed = self.owed(now).map(|owed| (owed, self.need(owed)));
+        let kept = owed.map(|(_, need)| need).filter(|need| !self.room.fits(need, None));
+        let mut lane = self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], kept))?;
+        if let Some((owed, need)) = owed
+            && kept.is_none()
+            && self.room.passes_over(&self.needs[self.lanes.get(lane).demand as usize], need)
+        {
+            lane = self.nodes[owed as usize].lane; // the oldest of all, so the first of its lane
+        }
         let nodes = &self.nodes;
         let id = self.lanes.pop(lane, |id| nodes[id as usize].stamp);
-        self.sweep(now, id);
         self.start(now, id);
         Some(id)
     }
@@ -382,9 +388,7 @@ impl Core {
         node.attempt += 1;
         node.stamp = node.stamp.wrapping_add(1);
         let attempt = node.attempt;
-        if self.reservation.as_ref().is_some_and(|reservation| reservation.id == id) {
-            self.reservation = None;
-        }
+        self.has_left(now, id);
         self.tell(now, id, What::Started { attempt });
     }
 
@@ -410,24 +414,31 @@ impl Core {
     fn conclude(&mut self, now: Time, id: u32, how: Ended) {
         let node = &mut self.nodes[id as usize];
         let canceling = node.is(CANCELING);
+        let to_pause = node.is(PAUSING) || (node.state == State::Paused && !node.is(RESUMING));
         node.flags &= !(PAUSING | CANCELING | RESUMING | CLAIMED);
         node.stamp = node.stamp.wrapping_add(1); // a pause timeout is void
+        node.place = NONE; // where it ran, another job will run
         match how {
-            _ if canceling => self.end(now, id, Move::Canceled, None),
+            _ if canceling => {
+                self.end(now, id, Move::Canceled, None);
+                self.cancel_dependents(now, id); // who came to need it since it was asked to end
+            }
             Ended::Well => {
                 self.end(now, id, Move::Succeeded, None);
                 self.wake_dependents(now, id);
             }
-            Ended::Badly(cause) => self.failed(now, id, cause),
+            Ended::Badly(cause) => self.failed(now, id, cause, to_pause),
             Ended::Stopped => {
                 // Nobody asked: then its own choice is a failure of its own.
-                self.failed(now, id, Cause::Error("it stopped as if cancelled, but nobody asked it to".to_owned()));
+                let cause = Cause::Error("it stopped as if cancelled, but nobody asked it to".to_owned());
+                self.failed(now, id, cause, to_pause);
             }
         }
     }
 
+    /// An attempt failed. If the job is `to_pause`, its next one waits until it is resumed.
     #[cold]
-    fn failed(&mut self, now: Time, id: u32, cause: Cause) {
+    fn failed(&mut self, now: Time, id: u32, cause: Cause, to_pause: bool) {
         if self.nodes[id as usize].state == State::Paused {
             self.step(id, Move::Resumed(State::Running)); // it ended while it was being frozen
         }
@@ -446,6 +457,11 @@ impl Core {
             self.alarms.push(Reverse((now.saturating_add(wait_ns), id, stamp, Alarm::Retry)));
             let after_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
             self.tell(now, id, What::Retrying { attempt, after_ms });
+            if to_pause {
+                self.step(id, Move::Paused);
+                self.nodes[id as usize].paused_from = State::Queued;
+                self.tell(now, id, What::Paused);
+            }
             return;
         }
         let cause = extra.cause.take();
@@ -464,15 +480,14 @@ impl Core {
         if cause.is_some() {
             self.extras.entry(id).or_default().cause = cause;
             self.nodes[id as usize].set(EXTRA, true);
+        } else if how == Move::Succeeded && self.nodes[id as usize].is(EXTRA) {
+            self.extras.entry(id).or_default().cause = None; // what an earlier attempt died of
         }
         let what = match how {
             Move::Succeeded => What::Succeeded,
             Move::Failed => What::Failed,
             _ => What::Canceled,
         };
-        if self.reservation.as_ref().is_some_and(|reservation| reservation.id == id) {
-            self.reservation = None;
-        }
         self.tell(now, id, what);
     }
 
@@ -488,8 +503,8 @@ impl Core {
             let Edge { dependent, next, .. } = self.edges[edge as usize];
             let node = &mut self.nodes[dependent as usize];
             node.unmet -= 1;
-            if node.unmet == 0 {
-                woken.push(dependent);
+            if node.unmet == 0 && dependent < self.admitted {
+                woken.push(dependent); // others are looked at when they are admitted
             }
             edge = next;
         }
@@ -508,7 +523,9 @@ impl Core {
 
     /// Everything below a job that ended badly is cancelled, naming it.
     fn cancel_dependents(&mut self, now: Time, id: u32) {
-        let state = self.nodes[id as usize].state;
+        self.misfortunes += 1;
+        // One that was asked to end and has not yet counts as ended: it will not succeed any more.
+        let state = Some(self.nodes[id as usize].state).filter(|state| state.is_terminal()).unwrap_or(State::Canceled);
         let name = self.names.get(id).to_owned();
         let mut stack = vec![id];
         while let Some(at) = stack.pop() {
@@ -516,11 +533,11 @@ impl Core {
             while edge != NONE {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;
-                if self.nodes[dependent as usize].state.is_terminal() {
-                    continue;
+                if self.nodes[dependent as usize].state.is_terminal() || dependent >= self.admitted {
+                    continue; // a batch that needs it is refused when it is complete
                 }
                 let cause = Cause::Ancestor { id: JobId(id), name: name.clone(), state };
-                self.drop_from_line(dependent);
+                self.drop_from_line(now, dependent);
                 self.end(now, dependent, Move::Canceled, Some(cause));
                 stack.push(dependent);
             }
@@ -528,9 +545,9 @@ impl Core {
     }
 
     /// A job that does not run is about to end: no lane and no alarm may know it any more.
-    fn drop_from_line(&mut self, id: u32) {
+    fn drop_from_line(&mut self, now: Time, id: u32) {
         if self.nodes[id as usize].state == State::Ready {
-            self.leave_lane(id);
+            self.leave_lane(now, id);
         } else {
             let node = &mut self.nodes[id as usize];
             node.stamp = node.stamp.wrapping_add(1);
@@ -572,5 +589,5 @@ fn backoff(retry: Retry, failures: u32, seed: u64) -> Duration {
     let mut x = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    wait.saturating_add(wait / 4 * ((x >> 32) as u32 % 1000) / 1000).min(retry.longest)
+    wait.saturating_add(wait / 4000 * ((x >> 32) as u32 % 1000)).min(retry.longest)
 }

@@ -41,6 +41,9 @@ pub(super) struct Phases {
     aging: Aging,
     nodes: Vec<Node>,
     root: u32,
+    /// How many nodes questions have looked at.
+    #[cfg(test)]
+    pub(super) looked_at: core::cell::Cell<usize>,
 }
 
 const LOWEST: Still = (i128::MIN, Reverse(Time::MAX), Reverse(u32::MAX));
@@ -56,7 +59,13 @@ fn weight(lane: u32) -> u64 {
 
 impl Phases {
     pub(super) fn new(aging: Aging) -> Self {
-        Self { aging, nodes: Vec::new(), root: NONE }
+        Self {
+            aging,
+            nodes: Vec::new(),
+            root: NONE,
+            #[cfg(test)]
+            looked_at: core::cell::Cell::default(),
+        }
     }
 
     /// The head of `lane` is now this one, or it has none.
@@ -174,6 +183,8 @@ impl<F: FnMut(u32) -> bool> Search<'_, F> {
         if node == NONE || self.found.is_some_and(|(than, _)| self.promise(node, ahead) <= than) {
             return;
         }
+        #[cfg(test)]
+        self.tree.looked_at.update(|count| count + 1);
         let this = self.tree.nodes[node as usize];
         let itself_ahead = this.phase > self.phase_now;
         let own = self.counted(this.still, itself_ahead);

@@ -1,30 +1,36 @@
-//! The oldest job that does not fit gets a reservation; smaller jobs fill in around it.
+//! Room is kept for the oldest job; smaller jobs fill in around it.
 //!
 //! # Invariant
-//! Once a job is the oldest that does not fit while others start, it waits at most three aging intervals and the longest job that
-//! runs.
+//! From the moment a job is the oldest that is ready, smaller ones keep it waiting for at most three aging intervals and the
+//! longest time a job runs.
 //!
 //! # Why it holds
-//! At the first start at which a job is passed over for its size, or at most a quarter of an interval of such starts later, it is
-//! noted. Two intervals later the reservation is *owed*: from then on nothing starts that needs what it needs, unless both fit. So only jobs
-//! that ran before are in its way, and when the last of them has ended it fits, or nothing runs and it may exceed the soft limits. Whoever is older
-//! takes over the note; younger ones wait.
+//! The oldest ready job is *noted*. Nobody older ever comes, so it stays the oldest until it leaves the line, and only then is the
+//! next one looked for. It counts as the oldest since the one before left, or since it is ready itself: that is never too late, and
+//! too early by a quarter of an interval at most, as it is looked for so often while jobs are picked.
+//! Two intervals later room is *owed*: if it does not fit, nothing starts that needs what it needs unless both fit, and nothing at all
+//! if it can only run alone; if it fits, it goes before a job that would take room from it and needs less. So only jobs that ran before
+//! are in its way, and when the last of them has ended it fits, or nothing runs and it may exceed the soft limits.
+//!
+//! No room is kept for a job that could not start in an empty house, because paused jobs hold what it needs: it would stand empty
+//! until somebody resumes them. Nor for one that must run alone while others on this machine run: it waits for a moment when they do not.
+//! Of jobs that want equal amounts, rank alone decides.
 //!
 //! # Rejected
 //! Keeping room from the first moment: while a large job waits for one slow job, half the machine would idle, for a wait that may
-//! be over soon.
+//! be over soon. Counting from the first start that passed it over: starts may be rare, and then it waits for the longest job twice.
 //!
 //! Checked by `no_job_starves_under_any_stream_of_smaller_jobs`.
 
 use super::Core;
+use super::lanes::Entry;
 use crate::aging::{Aging, Time};
-use crate::state::State;
 
 /// For whom room is kept, or will be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {
     pub(super) id: u32,
-    /// Since when others have been seen to start while it did not fit.
+    /// Since when it has been the oldest.
     since: Time,
 }
 
@@ -36,46 +42,48 @@ impl Core {
     }
 
     /// The job that is owed room, if any has waited long enough.
+    #[inline]
     pub(super) fn owed(&mut self, now: Time) -> Option<u32> {
-        let reservation = self.reservation?;
-        if self.nodes[reservation.id as usize].state != State::Ready {
-            self.reservation = None;
-            return None;
+        if self.reservation.is_none() && now >= self.next_sweep {
+            self.note_oldest(now);
         }
+        let reservation = self.reservation?;
         self.is_owed(&reservation, now).then_some(reservation.id)
     }
 
     pub(super) fn is_owed(&self, reservation: &Reservation, now: Time) -> bool {
         now >= reservation.since.saturating_add(self.patience().saturating_mul(2))
-    }
-
-    /// `picked` is about to start: notes the oldest job that does not fit, now and then.
-    #[inline]
-    pub(super) fn sweep(&mut self, now: Time, picked: u32) {
-        if now >= self.next_sweep {
-            self.sweep_now(now, picked);
-        }
+            && self.room.empty_would_do(self.need(reservation.id))
     }
 
     #[cold]
-    fn sweep_now(&mut self, now: Time, picked: u32) {
+    fn note_oldest(&mut self, now: Time) {
         self.next_sweep = now.saturating_add(self.patience() / 4);
-        let oldest = self
-            .lanes
-            .heads()
-            .filter(|(lane, head)| head.id != picked && !self.room.fits(&self.needs[lane.demand as usize], None))
-            .map(|(_, head)| (head.ready_since, head.id))
-            .min();
-        let noted = self
-            .reservation
-            .map(|reservation| reservation.id)
-            .filter(|&id| id != picked && self.nodes[id as usize].state == State::Ready)
-            .map(|id| (self.nodes[id as usize].ready_since, id));
-        match (oldest, noted) {
-            (Some(oldest), Some(noted)) if noted <= oldest => {}
-            (Some((_, id)), _) => self.reservation = Some(Reservation { id, since: now }),
-            (None, Some(_)) => {}
-            (None, None) => self.reservation = None,
+        let oldest = self.lanes.heads().map(|(_, head)| (head.ready_since, head.id)).min();
+        self.reservation = oldest.map(|(ready_since, id)| Reservation { id, since: ready_since.max(self.oldest_left) });
+    }
+
+    /// Whether room is kept for this job, or will be.
+    #[inline]
+    pub(super) fn is_noted(&self, id: u32) -> bool {
+        self.reservation.is_some_and(|reservation| reservation.id == id)
+    }
+
+    /// A job stands in line again where it stood. If it is older than the one that was noted meanwhile, it is looked for anew.
+    pub(super) fn has_come_back(&mut self, entry: Entry) {
+        let noted = self.reservation.map(|noted| (self.nodes[noted.id as usize].ready_since, noted.id));
+        if noted.is_some_and(|noted| (entry.ready_since, entry.id) < noted) {
+            self.reservation = None;
+            self.next_sweep = 0;
+        }
+    }
+
+    /// A job is no longer in line.
+    #[inline]
+    pub(super) fn has_left(&mut self, now: Time, id: u32) {
+        if self.is_noted(id) {
+            self.reservation = None;
+            self.oldest_left = now;
         }
     }
 }

@@ -16,6 +16,8 @@ pub(super) const RAM: usize = 1;
 pub(super) const VRAM: usize = 2;
 pub(super) const WORKER: usize = 3;
 const PLAIN: usize = 4;
+/// More memory than any machine has, in MB. Sums of it do not overflow.
+const MOST_MB: u64 = 1 << 40;
 /// Limits that a job may exceed when nothing else runs, and that 0 lifts.
 const SOFT: [bool; PLAIN] = [false, true, true, false];
 
@@ -51,6 +53,9 @@ pub(crate) struct Room {
     limit: [u64; PLAIN],
     used: [u64; PLAIN],
     elsewhere: [u64; PLAIN],
+    /// The part of what is used that paused jobs keep: nobody knows for how long.
+    paused: [u64; PLAIN],
+    named_paused: Vec<u64>,
     /// What the machine really has left, where somebody looked.
     really_free: [Option<u64>; PLAIN],
     names: Vec<Arc<str>>,
@@ -70,6 +75,8 @@ impl Room {
             limit: [u64::from(limits.cpu_slots), limits.ram_mb, limits.vram_mb, workers as u64],
             used: [0; PLAIN],
             elsewhere: [0; PLAIN],
+            paused: [0; PLAIN],
+            named_paused: vec![0; n],
             really_free: [None; PLAIN],
             names: limits.named.iter().map(|(name, _)| Arc::from(name.as_str())).collect(),
             named_limit: limits.named.iter().map(|(_, amount)| *amount).collect(),
@@ -91,12 +98,18 @@ impl Room {
 
     /// Looks up the names of `demand`; `Err` with one that nobody declared.
     pub(super) fn need(&self, demand: &Demand, workers: u64) -> Result<Need, String> {
-        let plain = [u64::from(demand.cpu_slots), demand.ram_mb, demand.vram_mb, workers];
-        let named = demand.named.iter().map(|(name, amount)| {
+        let plain = [u64::from(demand.cpu_slots), demand.ram_mb.min(MOST_MB), demand.vram_mb.min(MOST_MB), workers];
+        let mut named: Vec<(u16, u64)> = Vec::with_capacity(demand.named.len());
+        for (name, amount) in &demand.named {
             let index = self.names.iter().position(|known| **known == **name).ok_or_else(|| name.clone())?;
-            Ok((u16::try_from(index).expect("fewer than 65,536 named resources"), *amount))
-        });
-        Ok(Need { plain, named: named.collect::<Result<_, String>>()? })
+            let index = u16::try_from(index).expect("fewer than 65,536 named resources");
+            match named.iter_mut().find(|(known, _)| *known == index) {
+                Some((_, sum)) => *sum = sum.saturating_add(*amount), // named twice
+                None => named.push((index, *amount)),
+            }
+        }
+        named.sort_unstable(); // so that equal demands share a lane, in whatever order they were written
+        Ok(Need { plain, named: named.into() })
     }
 
     pub(super) fn set_elsewhere(&mut self, others: &Others) {
@@ -113,10 +126,47 @@ impl Room {
         self.running == 0 && self.running_elsewhere == 0
     }
 
+    /// Whether a job of this need exceeds a soft limit even if all that runs here had ended: then it can only run alone.
+    fn only_alone(&self, need: &Need) -> bool {
+        (0..PLAIN)
+            .filter(|i| SOFT[*i] && self.limit[*i] > 0 && need.plain[*i] > 0)
+            .any(|i| self.paused[i].saturating_add(self.elsewhere[i]).saturating_add(need.plain[i]) > self.limit[i])
+    }
+
+    /// Whether a job of this need could start as soon as nothing runs here any more.
+    pub(super) fn empty_would_do(&self, need: &Need) -> bool {
+        let named = need.named.iter().all(|&(i, wanted)| {
+            self.named_paused[usize::from(i)].saturating_add(wanted) <= self.named_limit[usize::from(i)]
+        });
+        named && (self.running_elsewhere == 0 || !self.only_alone(need))
+    }
+
+    /// Whether the first job, if it starts now, keeps the second one, which fits now, from starting, although it needs less of what they
+    /// dispute.
+    pub(super) fn passes_over(&self, first: &Need, second: &Need) -> bool {
+        let plain = (0..PLAIN).any(|i| {
+            let (less, more) = (first.plain[i], second.plain[i]);
+            let taken = self.used[i].saturating_add(self.elsewhere[i]).saturating_add(more);
+            let limited = !(SOFT[i] && self.limit[i] == 0);
+            let alone = SOFT[i] && limited && taken > self.limit[i]; // it fits because nothing runs
+            let dispute = less > 0
+                && (limited && taken.saturating_add(less) > self.limit[i]
+                    || self.really_free[i].is_some_and(|free| less.saturating_add(more) > free));
+            less < more && (alone || dispute)
+        });
+        plain
+            || second.named.iter().any(|&(i, more)| {
+                let less = first.named.iter().find(|(other, _)| *other == i).map_or(0, |(_, less)| *less);
+                let i = usize::from(i);
+                let taken = self.named_used[i].saturating_add(self.named_elsewhere[i]).saturating_add(more);
+                0 < less && less < more && taken.saturating_add(less) > self.named_limit[i]
+            })
+    }
+
     /// Whether a job of this need may start now, without touching what is kept for `reserved`.
     #[inline]
     pub(super) fn fits(&self, need: &Need, reserved: Option<&Need>) -> bool {
-        if self.running >= self.most_running {
+        if self.running >= self.most_running || reserved.is_some_and(|kept| self.only_alone(kept)) {
             return false;
         }
         let deserted = self.is_deserted();
@@ -179,6 +229,12 @@ impl Room {
         self.running -= 1;
         self.used[CPU] -= need.plain[CPU];
         self.used[WORKER] -= need.plain[WORKER];
+        for i in [RAM, VRAM] {
+            self.paused[i] += need.plain[i];
+        }
+        for &(i, amount) in &need.named {
+            self.named_paused[usize::from(i)] += amount;
+        }
     }
 
     /// Whether a paused job could go on.
@@ -191,6 +247,7 @@ impl Room {
 
     /// A paused job goes on.
     pub(super) fn come_back(&mut self, need: &Need) {
+        self.keeps_no_longer(need);
         self.running += 1;
         for i in [CPU, WORKER] {
             self.used[i] += need.plain[i];
@@ -200,10 +257,20 @@ impl Room {
 
     /// A job that is paused from running was cancelled or ended: what it kept comes back.
     pub(super) fn give_back_kept(&mut self, need: &Need) {
+        self.keeps_no_longer(need);
         self.running += 1;
         self.used[CPU] += need.plain[CPU];
         self.used[WORKER] += need.plain[WORKER];
         self.give_back(need);
+    }
+
+    fn keeps_no_longer(&mut self, need: &Need) {
+        for i in [RAM, VRAM] {
+            self.paused[i] -= need.plain[i];
+        }
+        for &(i, amount) in &need.named {
+            self.named_paused[usize::from(i)] -= amount;
+        }
     }
 
     fn resource(&self, i: usize) -> Resource {

@@ -30,30 +30,54 @@ pub(crate) struct NewJob<'a> {
 /// The demand of the job that was taken last, and its number: most jobs are like the one before.
 pub(super) type LastDemand = ((u32, u64, u64, bool), u32);
 
+/// A batch that is being taken in. Nobody else may add jobs meanwhile.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    first: usize,
+    first_edge: usize,
+    /// Needs that were not there when they were named: the edge, and whom it needs.
+    forward: Vec<(u32, Needed)>,
+    misfortunes: u64,
+}
+
 impl Core {
-    /// Takes a batch of jobs, which may need each other in any order. They take part when they are admitted.
-    pub(crate) fn submit<'a>(
-        &mut self,
-        jobs: impl Iterator<Item = NewJob<'a>> + Clone,
-    ) -> Result<Range<u32>, SubmitError> {
-        let (first, first_edge) = (self.nodes.len(), self.edges.len());
-        let expected = jobs.size_hint().0;
-        if expected > 16 {
-            self.nodes.reserve(expected);
-            self.names.reserve(expected);
+    /// Begins a batch. Its jobs may need each other in any order.
+    pub(crate) fn draft(&self) -> Draft {
+        Draft {
+            first: self.nodes.len(),
+            first_edge: self.edges.len(),
+            forward: Vec::new(),
+            misfortunes: self.misfortunes,
         }
-        let result = self.add(first, jobs);
-        if let Err(error) = result {
-            self.undo(first, first_edge);
-            return Err(error);
+    }
+
+    /// All of a batch was added: they take part when they are admitted. After an error the batch must be undone.
+    pub(crate) fn seal(&mut self, draft: &Draft) -> Result<Range<u32>, SubmitError> {
+        if !draft.forward.is_empty() {
+            self.link_forward(draft)?;
         }
-        Ok(first as u32..self.nodes.len() as u32)
+        if draft.misfortunes != self.misfortunes {
+            // Something it needs may have ended badly since it was added.
+            let bad = self.edges[draft.first_edge..]
+                .iter()
+                .find(|edge| matches!(self.nodes[edge.need as usize].state, State::Failed | State::Canceled));
+            if let Some(edge) = bad {
+                return Err(self.dependency_failed(edge.dependent, edge.need));
+            }
+        }
+        Ok(draft.first as u32..self.nodes.len() as u32)
+    }
+
+    /// How many jobs were added, whether they take part or not.
+    pub(crate) fn added(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Lets jobs that were taken take part. In stretches, so that news of them can be told in between.
     pub(crate) fn admit(&mut self, now: Time, jobs: Range<u32>) {
         for id in jobs {
             let state = self.nodes[id as usize].state;
+            self.admitted = id + 1;
             self.counts[state as usize] += 1;
             self.tell(now, id, What::Submitted);
             if state == State::Succeeded {
@@ -64,93 +88,101 @@ impl Core {
         }
     }
 
-    fn add<'a>(&mut self, first: usize, jobs: impl Iterator<Item = NewJob<'a>> + Clone) -> Result<(), SubmitError> {
-        for job in jobs.clone() {
-            let (name, bytes) = (job.name, job.name.len());
-            if bytes == 0 || bytes > LONGEST_NAME {
-                return Err(SubmitError::BadName { name: name.chars().take(40).collect(), bytes });
+    /// Adds a job to a batch. After an error the batch must be undone.
+    pub(crate) fn add(&mut self, draft: &mut Draft, job: &NewJob<'_>) -> Result<(), SubmitError> {
+        let (name, bytes) = (job.name, job.name.len());
+        if bytes == 0 || bytes > LONGEST_NAME {
+            return Err(SubmitError::BadName { name: name.chars().take(40).collect(), bytes });
+        }
+        let first_need = self.edges.len() as u32;
+        let has_room = self.names.len() < NONE as usize
+            && self.names.has_room(bytes)
+            && self.edges.len() + job.needs.len() < NONE as usize;
+        if !has_room {
+            return Err(SubmitError::TooMany { limit: self.names.len() });
+        }
+        if !self.names.add(name) {
+            return Err(SubmitError::Duplicate { name: name.to_owned() });
+        }
+        let id = self.nodes.len() as u32;
+        let lane = self.lane_for(job)?;
+        let mut unmet = 0;
+        for needed in job.needs {
+            let at = self.edges.len() as u32;
+            let Some(need) = self.resolve(needed) else {
+                draft.forward.push((at, needed.clone()));
+                self.edges.push(Edge { need: NONE, dependent: id, next: NONE });
+                unmet += 1;
+                continue;
+            };
+            if need == id {
+                return Err(SubmitError::NeedsItself { job: name.to_owned() });
             }
-            if self.names.len() >= NONE as usize || !self.names.has_room(bytes) {
-                return Err(SubmitError::TooMany { limit: self.names.len() });
+            let node = &mut self.nodes[need as usize];
+            match node.state {
+                State::Succeeded => {}
+                State::Failed | State::Canceled => return Err(self.dependency_failed(id, need)),
+                _ => unmet += 1,
             }
-            if !self.names.add(name) {
-                return Err(SubmitError::Duplicate { name: name.to_owned() });
+            let next = core::mem::replace(&mut node.first_dependent, at);
+            self.edges.push(Edge { need, dependent: id, next });
+        }
+        let mut flags = if job.local { LOCAL } else { 0 };
+        let (mut attempt, mut state) = (0, State::Queued);
+        if let Some(rare) = job.rare {
+            let extra = Extra { retry: rare.retry, expected: rare.expected, cause: None, spent: rare.attempts };
+            self.extras.insert(id, extra);
+            flags |= EXTRA;
+            attempt = rare.attempts;
+            if rare.done {
+                state = State::Succeeded;
             }
         }
-        let mut forward = false;
-        for job in jobs {
-            let id = self.nodes.len() as u32;
-            let lane = self.lane_for(&job)?;
-            let first_need = u32::try_from(self.edges.len())
-                .ok()
-                .filter(|at| at.checked_add(job.needs.len() as u32).is_some_and(|end| end < NONE))
-                .ok_or(SubmitError::TooMany { limit: self.nodes.len() })?;
-            let mut unmet = 0;
-            for needed in job.needs {
-                let need = self.resolve(&job, id, needed)?;
-                let mut next = NONE;
-                if let Some(node) = self.nodes.get_mut(need as usize) {
-                    match node.state {
-                        State::Succeeded => {}
-                        State::Failed | State::Canceled => {
-                            let dependency = self.names.get(need).to_owned();
-                            let (job, state) = (job.name.to_owned(), self.nodes[need as usize].state);
-                            return Err(SubmitError::DependencyFailed { job, dependency, state });
-                        }
-                        _ => unmet += 1,
-                    }
-                    next = core::mem::replace(&mut node.first_dependent, self.edges.len() as u32);
-                } else {
-                    forward = true; // linked below, when it is there
-                    unmet += 1;
-                }
-                self.edges.push(Edge { need, dependent: id, next });
-            }
-            let mut flags = if job.local { LOCAL } else { 0 };
-            let (mut attempt, mut state) = (0, State::Queued);
-            if let Some(rare) = job.rare {
-                let extra = Extra { retry: rare.retry, expected: rare.expected, cause: None, spent: rare.attempts };
-                self.extras.insert(id, extra);
-                flags |= EXTRA;
-                attempt = rare.attempts;
-                if rare.done {
-                    state = State::Succeeded;
-                }
-            }
-            self.nodes.push(Node {
-                ready_since: 0,
-                started: 0,
-                first_need,
-                needs: job.needs.len() as u32,
-                first_dependent: NONE,
-                unmet,
-                lane,
-                stamp: 0,
-                attempt,
-                place: NONE,
-                state,
-                paused_from: State::Queued,
-                flags,
-            });
-        }
-        if forward { self.link_forward(first) } else { Ok(()) }
+        self.nodes.push(Node {
+            ready_since: 0,
+            started: 0,
+            first_need,
+            needs: job.needs.len() as u32,
+            first_dependent: NONE,
+            unmet,
+            lane,
+            stamp: 0,
+            attempt,
+            place: NONE,
+            state,
+            paused_from: State::Queued,
+            flags,
+        });
+        Ok(())
     }
 
-    fn resolve(&self, job: &NewJob<'_>, id: u32, needed: &Needed) -> Result<u32, SubmitError> {
-        let found = match needed {
+    /// The job that is needed, if it is there; `id` itself while it is being added.
+    #[inline]
+    fn resolve(&self, needed: &Needed) -> Option<u32> {
+        match needed {
             Needed::Id(need) => Some(need.0).filter(|need| (*need as usize) < self.names.len()),
             Needed::Name(name) => self.names.find(name),
-        };
-        match found {
-            Some(need) if need == id => Err(SubmitError::NeedsItself { job: job.name.to_owned() }),
-            Some(need) => Ok(need),
-            None => Err(SubmitError::MissingDependency { job: job.name.to_owned(), dependency: needed.to_string() }),
         }
+    }
+
+    #[cold]
+    fn dependency_failed(&self, id: u32, need: u32) -> SubmitError {
+        let (job, dependency) = (self.names.get(id).to_owned(), self.names.get(need).to_owned());
+        SubmitError::DependencyFailed { job, dependency, state: self.nodes[need as usize].state }
     }
 
     /// Some jobs of the batch need later ones: links them, unless they go in a circle.
     #[cold]
-    fn link_forward(&mut self, first: usize) -> Result<(), SubmitError> {
+    fn link_forward(&mut self, draft: &Draft) -> Result<(), SubmitError> {
+        for (at, needed) in &draft.forward {
+            let dependent = self.edges[*at as usize].dependent;
+            let Some(need) = self.resolve(needed) else {
+                let (job, dependency) = (self.names.get(dependent).to_owned(), needed.to_string());
+                return Err(SubmitError::MissingDependency { job, dependency });
+            };
+            self.edges[*at as usize].need = need;
+        }
+        let first = draft.first;
         let inside = |edge: &Edge| (edge.need as usize).checked_sub(first);
         let cycle = find_cycle(self.nodes.len() - first, |member| {
             let node = &self.nodes[first + member];
@@ -161,15 +193,13 @@ impl Core {
             let jobs = members.into_iter().map(|member| self.names.get((first + member) as u32).to_owned()).collect();
             return Err(SubmitError::Cycle { jobs });
         }
-        for at in self.nodes[first].first_need as usize..self.edges.len() {
-            let Edge { need, dependent, .. } = self.edges[at];
-            if need > dependent {
-                let node = &mut self.nodes[need as usize];
-                if node.state == State::Succeeded {
-                    self.nodes[dependent as usize].unmet -= 1;
-                }
-                let node = &mut self.nodes[need as usize];
-                self.edges[at].next = core::mem::replace(&mut node.first_dependent, at as u32);
+        for &(at, _) in &draft.forward {
+            let Edge { need, dependent, .. } = self.edges[at as usize];
+            let node = &mut self.nodes[need as usize];
+            let is_done = node.state == State::Succeeded;
+            self.edges[at as usize].next = core::mem::replace(&mut node.first_dependent, at);
+            if is_done {
+                self.nodes[dependent as usize].unmet -= 1;
             }
         }
         Ok(())
@@ -224,10 +254,11 @@ impl Core {
         })
     }
 
-    /// Takes back everything from that job and that edge on.
+    /// Takes back everything of a batch.
     #[cold]
-    fn undo(&mut self, first: usize, first_edge: usize) {
-        while self.edges.len() > first_edge {
+    pub(crate) fn undo(&mut self, draft: &Draft) {
+        let first = draft.first;
+        while self.edges.len() > draft.first_edge {
             let at = self.edges.len() as u32 - 1;
             let edge = self.edges.pop().expect("there is one");
             if let Some(node) = self.nodes.get_mut(edge.need as usize)

@@ -4,17 +4,13 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 
-use super::chain::CHAIN_NS;
 use super::{Events, Neighbours, Observer, Shared};
 use crate::config::{Config, Scheduler};
 use crate::decide::{Rules, Scope, Usage};
 use crate::error::{Cause, ControlError, SubmitError};
-use crate::job::{Job, JobId, Needed, Work};
+use crate::job::{Job, JobId, Needed};
 use crate::state::State;
 use crate::why::Why;
-
-/// How many jobs of a batch are admitted before their news is told: what is told need not be kept.
-const STRETCH: u32 = 1024;
 
 /// A scheduler for a graph of jobs.
 ///
@@ -229,40 +225,15 @@ impl Jobs {
     /// # Errors
     /// If it cannot be taken. Then it left no trace.
     pub fn submit(&self, job: Job) -> Result<JobId, SubmitError> {
-        self.take([job]).map(|range| JobId(range.start))
+        self.shared().submit(core::iter::once(job)).map(|range| JobId(range.start))
     }
 
-    /// Takes a workflow: all jobs, or none. They may need each other in any order, by name.
+    /// Takes a workflow: all jobs, or none. They may need each other in any order, by name. Nothing starts before the last is there.
     ///
     /// # Errors
     /// If one cannot be taken, or they need each other in a circle. Then none left a trace.
     pub fn submit_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<JobId>, SubmitError> {
-        let jobs: Vec<Job> = jobs.into_iter().collect();
-        self.take(jobs).map(|range| range.map(JobId).collect())
-    }
-
-    fn take(&self, jobs: impl AsRef<[Job]> + IntoIterator<Item = Job>) -> Result<core::ops::Range<u32>, SubmitError> {
-        for job in jobs.as_ref() {
-            if matches!(job.work, Work::Once(_)) && job.retries_asked() > 0 {
-                return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retries_asked() });
-            }
-        }
-        self.shared().section_with(CHAIN_NS, |inner, now| {
-            if inner.is_closing {
-                return Err(SubmitError::ShuttingDown);
-            }
-            let range = inner.core.submit(jobs.as_ref().iter().map(Job::as_new))?;
-            inner.works.reserve(range.len());
-            for job in jobs {
-                inner.only_closures &= !matches!(job.work, Work::Remote(_));
-                inner.works.push(job.work);
-            }
-            for start in range.clone().step_by(STRETCH as usize) {
-                inner.core.admit(now, start..range.end.min(start.saturating_add(STRETCH)));
-                inner.tell_news();
-            }
-            Ok(range)
-        })
+        self.shared().submit(jobs.into_iter()).map(|range| range.map(JobId).collect())
     }
 
     fn find(inner: &super::Inner, job: &Needed) -> Result<u32, ControlError> {
@@ -457,12 +428,12 @@ impl Jobs {
 
 impl super::Inner {
     /// Somebody waits for more than the end of all jobs: every change is announced until nobody waits any more.
-    fn wait_curiously(&mut self) {
+    pub(super) fn wait_curiously(&mut self) {
         self.waiting += 1;
         self.is_curious = true;
     }
 
-    fn stop_waiting(&mut self) {
+    pub(super) fn stop_waiting(&mut self) {
         self.waiting -= 1;
         self.is_curious &= self.waiting > 0;
     }

@@ -18,10 +18,12 @@ mod feed;
 mod handle;
 mod pool;
 mod remote;
+mod submit;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread::ThreadId;
 use std::time::Instant;
 
 use core::any::Any;
@@ -97,6 +99,8 @@ pub(crate) struct Inner {
     has_clock: bool,
     clock_set_to: Option<Time>,
     is_closing: bool,
+    /// The thread that is submitting a batch: others must wait until it is through.
+    pen: Option<ThreadId>,
     effects: Vec<Effect>,
 }
 
@@ -138,6 +142,7 @@ impl Shared {
             has_clock: false,
             clock_set_to: None,
             is_closing: false,
+            pen: None,
             effects: Vec::new(),
         };
         Arc::new_cyclic(|me| Self {

@@ -23,6 +23,9 @@ use crate::state::State;
 /// How long a worker looks for work before it sleeps.
 const SEARCH: Duration = Duration::from_micros(50);
 
+/// How long it lets jobs gather once the first is there.
+const GATHER: Duration = Duration::from_micros(3);
+
 pub(super) const PAUSE: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
 
@@ -133,7 +136,7 @@ impl Shared {
                     drop(inner);
                     self.perform(core::mem::take(&mut later));
                     inner = self.lock();
-                } else if !searched {
+                } else if !searched && inner.searching == 0 {
                     searched = true;
                     inner = self.search(inner);
                 } else {
@@ -161,10 +164,14 @@ impl Shared {
         inner.searching += 1;
         drop(inner);
         let start = Instant::now();
+        let pause = || (0..32).for_each(|_| core::hint::spin_loop());
         while self.joined.load(Ordering::Acquire) == seen && start.elapsed() < SEARCH {
-            for _ in 0..32 {
-                core::hint::spin_loop();
-            }
+            pause();
+        }
+        // Who submits one job often submits another; to take them one by one would slow both sides down.
+        let found = Instant::now();
+        while found.elapsed() < GATHER {
+            pause();
         }
         let mut inner = self.lock();
         inner.searching -= 1;

@@ -22,7 +22,7 @@ use core::fmt;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -32,6 +32,7 @@ pub use self::command::{Command, OnCrash};
 pub use self::words::{exit_code, words};
 pub use mech_process::{End, Limits as ProcessLimits, OverRam};
 
+use crate::JobId;
 use crate::error::Cause;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 
@@ -66,6 +67,7 @@ pub struct Processes {
     found: Mutex<HashMap<String, Found>>,
     line: Mutex<Line>,
     hurried: AtomicBool,
+    refused: OnceLock<String>,
     me: Weak<Processes>,
 }
 
@@ -112,6 +114,7 @@ impl Processes {
             found: Mutex::default(),
             line: Mutex::default(),
             hurried: AtomicBool::new(false),
+            refused: OnceLock::new(),
             me: me.clone(),
         })
     }
@@ -163,14 +166,16 @@ impl Processes {
         handles.iter().for_each(|handle| handle.cancel(Duration::ZERO));
     }
 
-    /// What all commands together hold now, in MiB, as far as their keepers have looked.
-    pub fn usage_mb(&self) -> u64 {
-        lock(&self.desks).values().filter_map(|desk| desk.handle.as_ref()).map(Handle::usage_mb).sum()
+    /// From now on no command starts: an attempt that would fails for this reason. What runs goes on.
+    pub fn refuse(&self, why: impl Into<String>) {
+        let _ = self.refused.set(why.into()); // the first reason stays
     }
 
-    /// What one command holds now, in MiB.
-    pub fn usage_of_mb(&self, job: crate::JobId) -> Option<u64> {
-        lock(&self.desks).get(&job.0)?.handle.as_ref().map(Handle::usage_mb)
+    /// What each command that runs holds now, in MiB, as far as its keeper has looked.
+    pub fn usage_mb(&self) -> Vec<(JobId, u64)> {
+        let desks = lock(&self.desks);
+        let used = desks.iter().filter_map(|(job, desk)| Some((JobId(*job), desk.handle.as_ref()?.usage_mb())));
+        used.collect()
     }
 
     /// Takes a command that another life left, and ends it at once. Nobody is told.
@@ -234,6 +239,10 @@ impl Processes {
         }
     }
 
+    fn is_canceled(&self, ticket: Ticket) -> bool {
+        lock(&self.desks).get(&ticket.job.0).is_some_and(|desk| desk.attempt == ticket.attempt && desk.cancel)
+    }
+
     fn grace(&self, grace: Duration) -> Duration {
         if self.hurried.load(Ordering::SeqCst) { Duration::ZERO } else { grace }
     }
@@ -279,6 +288,9 @@ impl Processes {
         let Some(command) = work.downcast_ref::<Command>() else {
             return self.fail(report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
         };
+        if let Some(why) = self.refused.get() {
+            return self.fail(report, why.clone());
+        }
         if !self.sit_down(ticket, command.grace) {
             return self.say(report, Outcome::Stopped);
         }
@@ -302,13 +314,25 @@ impl Processes {
     }
 
     fn adopt(&self, order: Order, survivor: Survivor, grace: Duration) {
-        let Order { ticket, report, .. } = order;
+        let (ticket, report) = (order.ticket, order.report.clone());
         if !self.sit_down(ticket, grace) {
             self.end_survivor(survivor);
             return self.say(report, Outcome::Stopped);
         }
         let is_paused = survivor.is_paused();
-        match self.keepers.adopt(survivor, self.listener(ticket, report.clone())) {
+        let mut hear = self.listener(ticket, report.clone());
+        let (me, mut order) = (self.me.clone(), Some(order));
+        let listen = Box::new(move |news: Report| {
+            // An earlier life had asked it to end, and was killed before it did: it is neither done nor failed.
+            if let Report::Ended(End { how: How::Canceled, .. }) = &news
+                && let Some(me) = me.upgrade().filter(|me| !me.is_canceled(ticket))
+                && let Some(order) = order.take()
+            {
+                return me.lost(order);
+            }
+            hear(news);
+        });
+        match self.keepers.adopt(survivor, listen) {
             Ok(handle) => {
                 if is_paused {
                     handle.resume(); // to go on with a run is to go on with all of it

@@ -73,10 +73,10 @@ fn span(time: Duration) -> String {
     let ms = time.as_millis();
     match ms {
         0..1_000 => format!("{ms} ms"),
-        _ if ms % 1_000 != 0 => format!("{:.1} s", time.as_secs_f64()),
+        _ if !ms.is_multiple_of(1_000) => format!("{:.1} s", time.as_secs_f64()),
         1_000..60_000 => format!("{} s", ms / 1_000),
-        _ if ms % 60_000 != 0 => format!("{} m {} s", ms / 60_000, ms % 60_000 / 1_000),
-        _ if ms % 3_600_000 != 0 => format!("{} m", ms / 60_000),
+        _ if !ms.is_multiple_of(60_000) => format!("{} m {} s", ms / 60_000, ms % 60_000 / 1_000),
+        _ if !ms.is_multiple_of(3_600_000) => format!("{} m", ms / 60_000),
         _ => format!("{} h", ms / 3_600_000),
     }
 }

@@ -9,6 +9,8 @@ use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
 use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
 
+use crate::view::Mode;
+
 use super::left::Left;
 use super::limits::{self, Machine};
 use super::options::Options;
@@ -72,8 +74,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         place,
         recovered: Vec::new(),
         taken: Vec::new(),
-        is_quiet: options.quiet,
-        is_json: options.json,
+        mode: Mode::choose(options.json, options.quiet),
     })
 }
 

@@ -5,13 +5,11 @@
 //! - `options.rs`: what can be said; `limits.rs`: what it comes to; `plan.rs`: the jobs.
 //! - `learn.rs`: what earlier runs teach; `left.rs`: what an earlier life of this run left.
 //! - `begin.rs`: a new run; `resume.rs`: one that goes on; `stage.rs`: what both do.
-//! - `front.rs`: what is shown, and the socket that others steer it by.
 //! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
 
 mod begin;
 mod dry;
 mod follow;
-mod front;
 mod learn;
 mod left;
 mod limits;
@@ -22,8 +20,6 @@ mod resume;
 mod stage;
 mod steward;
 mod submit;
-
-use std::path::{Path, PathBuf};
 
 use surface_journal::JournalError;
 
@@ -79,9 +75,4 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         Some(wanted) => resume::resume(options, wanted.as_deref()),
         None => begin::begin(options),
     }
-}
-
-/// Where the output of an attempt is, in the folder of its run.
-pub(crate) fn log_path(folder: &Path, job: usize, attempt: u32) -> PathBuf {
-    crate::view::log_path(&folder.join("logs"), job, attempt)
 }

@@ -112,13 +112,6 @@ impl Recorder {
         self.interrupted.store(true, Ordering::SeqCst);
     }
 
-    /// The whole run was paused, or goes on.
-    pub(crate) fn run_paused(&self, paused: bool) {
-        if let Some(writer) = &self.book().writer {
-            writer.record(Entry::RunPaused(paused));
-        }
-    }
-
     /// The code of the last command that ended, as a shell would give it; and what to say of it, if it did not just exit.
     pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
         self.book().last.clone()
@@ -163,7 +156,9 @@ impl Recorder {
                 }
             }
             self.check(&mut book);
-            book.settled()
+            let News::Ended(end) = news else { return };
+            // Without a journal there is nowhere an end could be safer.
+            if book.writer.is_some() { book.settled() } else { vec![end.token.clone()] }
         };
         if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
             settled.iter().for_each(|token| processes.settle(token));
@@ -277,13 +272,27 @@ impl Recorder {
         }
     }
 
-    /// The last word on the run; `None` leaves it to be resumed.
+    /// The run as a whole stands still, or goes on.
+    pub(crate) fn run_paused(&self, paused: bool) {
+        self.book().writer.as_ref().map(|writer| writer.record(Entry::RunPaused(paused)));
+    }
+
+    /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.
     pub(crate) fn finish(&self, outcome: Option<Outcome>) -> Result<(), JournalError> {
-        let Some(writer) = self.book().writer.take() else { return Ok(()) };
-        match outcome {
-            Some(outcome) => writer.finish(outcome),
-            None => writer.flush(),
+        let (writer, unsettled) = {
+            let mut book = self.book();
+            (book.writer.take(), std::mem::take(&mut book.unsettled))
+        };
+        if let Some(writer) = writer {
+            match outcome {
+                Some(outcome) => writer.finish(outcome)?,
+                None => writer.flush()?,
+            }
         }
+        if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
+            unsettled.iter().for_each(|(_, token)| processes.settle(token));
+        }
+        Ok(())
     }
 }
 

@@ -17,6 +17,8 @@ use sched_jobs::{Demand, State};
 use surface_jobfile::Plan;
 use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunId, Status};
 
+use crate::view::Mode;
+
 use super::left::{self, Known, Left, Standing};
 use super::options::Options;
 use super::record::Track;
@@ -88,8 +90,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         place: Place::Journal { journal, lock: reopened.lock },
         recovered: found.recovered,
         taken: found.taken,
-        is_quiet: options.quiet,
-        is_json: options.json,
+        mode: Mode::choose(options.json, options.quiet),
     })
 }
 

@@ -8,10 +8,11 @@
 //! The end of a run has one order: every job has ended; nobody acts on it any more; the journal is on the disk; only then are keepers told that
 //! their ends are known. If the journal is broken, they are not: their socket just closes, as if we had been killed.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
@@ -20,12 +21,12 @@ use sched_jobs::{Builder, Config, Demand, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Journal, JournalError, Moved, Outcome, RunLock};
 
-use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{Code, Failure, follow, log_path, submit};
-use crate::view::{Ended, Mode, Scene};
+use super::{Code, Failure, follow, submit};
+use crate::control::{self, Runner, Served};
+use crate::view::{self, Ended, Live, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
 pub(crate) enum Place {
@@ -71,8 +72,25 @@ pub(crate) struct Stage {
     pub(crate) recovered: Vec<Recovered>,
     /// Successes that only keepers knew of, as the journal is to be told.
     pub(crate) taken: Vec<Moved>,
-    pub(crate) is_quiet: bool,
-    pub(crate) is_json: bool,
+    pub(crate) mode: Mode,
+}
+
+/// What whoever steers the run from outside asks of us, besides the scheduler.
+struct Hands {
+    processes: Weak<Processes>,
+    recorder: Arc<Recorder>,
+}
+
+impl Runner for Hands {
+    fn hurry(&self) {
+        if let Some(processes) = self.processes.upgrade() {
+            processes.hurry_canceled();
+        }
+    }
+
+    fn run_paused(&self, paused: bool) {
+        self.recorder.run_paused(paused);
+    }
 }
 
 /// The one place where others on this machine come in: whoever shares what there is with other runs is given to the scheduler here.
@@ -87,7 +105,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let folder = place.folder().to_owned();
     let (notices, inbox) = mpsc::channel();
     let writer = match place {
-        Place::Journal { journal, lock } => Some(journal.writer(lock)?),
+        Place::Journal { journal, lock } => Some(journal.writer_with(lock, writing())?),
         Place::Temporary(_) => None,
     };
     if let Some(writer) = &writer {
@@ -98,25 +116,14 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let recorder = Arc::new(Recorder::new(writer, stage.tracks.clone(), plan, notices.clone()));
     let processes = processes(&folder, &recorder)?;
     let ends = recovered_ends(&recovered);
-    processes.found(recovered);
+    take_over(&processes, recovered, &stage.left);
     let observer = Arc::clone(&recorder);
     let builder = Jobs::builder().config(config.clone()).observe(move |event, _| observer.see(event));
     let jobs = share(builder).build();
 
-    let mode = (!stage.is_single).then(|| Mode::choose(stage.is_json, stage.is_quiet));
-    let expected = stage.estimates.iter().map(|known| known.as_ref().map(|known| Duration::from_millis(known.wall_ms)));
-    let scene = mode.map(|mode| Scene {
-        plan: Arc::clone(plan),
-        run: place.name(),
-        limits: config.limits.clone(),
-        expected: expected.collect(),
-        logs: Some(folder.join("logs")),
-        mode,
-    });
-    let mut front = Front::open(&jobs, scene);
-    if let Place::Journal { lock, .. } = place {
-        front.serve(lock.folder(), lock.id().as_str(), &jobs, &processes, &recorder);
-    }
+    // One command has the terminal for itself.
+    let live = (!stage.is_single).then(|| view::start(&jobs, scene(&stage, &folder)));
+    let served = serve(&stage, &jobs, &processes, &recorder);
     let verdict = Arc::new(Verdict::default());
     let signals = steward::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
     let charge = Charge {
@@ -125,11 +132,14 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         recorder: Arc::clone(&recorder),
         verdict: Arc::clone(&verdict),
         fail_fast: stage.fail_fast,
-        say: front.voice(),
+        say: match live.as_ref().map(Live::voice) {
+            Some(voice) => Box::new(move |text| voice.say(text)),
+            None => Box::new(|text| eprintln!("bursar: {text}")),
+        },
     };
     let steward = steward::start(charge, inbox).map_err(cannot("start a thread"))?;
     let following = if stage.is_single && !stage.left[0].is_over() {
-        Some(follow::follow(&log_path(&folder, 0, 1)).map_err(cannot("read the log"))?)
+        Some(follow::follow(&log_path(&folder.join("logs"), 0, 1)).map_err(cannot("read the log"))?)
     } else {
         None
     };
@@ -140,23 +150,26 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         Err(_) => None,
     };
 
+    drop(served);
     following.into_iter().for_each(follow::Following::finish);
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
     signals.close();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
     let signal = verdict.signal().filter(|_| !is_all_well);
-    front.close(match (signal, is_all_well) {
-        (Some(_), _) => Ended::Interrupted,
-        (None, true) => Ended::Well,
-        (None, false) => Ended::Badly,
-    });
     let outcome = match summary {
         _ if signal.is_some() => None, // to be resumed
         Some(summary) => Some(outcome(summary)),
         None => Some(Outcome::Failed),
     };
     let broken = verdict.take_broken().or(recorder.finish(outcome).err());
+    if let Some(live) = live {
+        live.finish(match (signal, is_all_well) {
+            (Some(_), _) => Ended::Interrupted,
+            (None, true) => Ended::Well,
+            (None, false) => Ended::Badly,
+        });
+    }
     for warning in recorder.take_warnings() {
         eprintln!("bursar: {warning}");
     }
@@ -168,7 +181,9 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         return Err(Failure { code: Code::BadFile, message: format!("{error}"), is_drawn: false });
     }
     if let Some(error) = broken {
-        let message = format!("what happened is not recorded: {error}; then `bursar run --resume {}`", place.name());
+        let run = place.name();
+        let message =
+            format!("not all that happened is recorded: {error}; mend that, then `bursar run --resume {run}` goes on");
         return Err(Failure::broken(message));
     }
     let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();
@@ -176,6 +191,34 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         eprintln!("bursar: {} {words}", plan.name);
     }
     Ok(code(signal, is_all_well, command))
+}
+
+/// Keepers hold every end until it is on the disk, so a kill loses nothing that waits in memory: many events may share a commit.
+fn writing() -> surface_journal::Options {
+    let mut options = surface_journal::Options::default();
+    options.linger = Duration::from_millis(25);
+    options.sync_events = 4_096;
+    options
+}
+
+fn scene(stage: &Stage, folder: &Path) -> Scene {
+    let expected = stage.estimates.iter().map(|known| known.map(|known| Duration::from_millis(known.wall_ms)));
+    Scene {
+        plan: Arc::clone(&stage.plan),
+        run: stage.place.name(),
+        limits: stage.config.limits.clone(),
+        expected: expected.collect(),
+        logs: Some(folder.join("logs")),
+        mode: stage.mode,
+    }
+}
+
+/// Opens the door for `ps`, `why`, `pause` and the others. A run that has none is still a run.
+fn serve(stage: &Stage, jobs: &Jobs, processes: &Arc<Processes>, recorder: &Arc<Recorder>) -> Option<Served> {
+    let Place::Journal { lock, .. } = &stage.place else { return None };
+    let hands = Arc::new(Hands { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) });
+    let served = control::serve(lock.folder(), lock.id().as_str(), jobs.clone(), hands);
+    served.inspect_err(|error| eprintln!("bursar: this run cannot be steered from outside: {error}")).ok()
 }
 
 fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {
@@ -203,7 +246,7 @@ fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, 
     let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home(folder)).map_err(cannot("have keepers"))?;
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let life = format!("{millis:x}-{:x}", std::process::id());
-    let (logs, hearer) = (folder.to_owned(), Arc::clone(recorder));
+    let (logs, hearer) = (folder.join("logs"), Arc::clone(recorder));
     let processes = Processes::new(
         keepers,
         life,
@@ -225,6 +268,23 @@ fn recovered_ends(recovered: &[Recovered]) -> Vec<String> {
         Recovered::Running(_) => None,
     });
     tokens.collect()
+}
+
+/// Hands over what goes on; what runs and does not belong to the run any more is ended.
+fn take_over(processes: &Processes, recovered: Vec<Recovered>, left: &[Left]) {
+    let wanted: HashSet<&str> = left
+        .iter()
+        .filter_map(|left| match left {
+            Left::Found { token, .. } => Some(token.as_str()),
+            _ => None,
+        })
+        .collect();
+    for one in recovered {
+        match one {
+            Recovered::Running(survivor) if !wanted.contains(survivor.token()) => processes.end_survivor(survivor),
+            one => processes.found([one]),
+        }
+    }
 }
 
 /// Waits for the end. Whoever runs one command hears why it does not begin.

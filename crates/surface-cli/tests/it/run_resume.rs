@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use surface_journal::{State, Status};
+use surface_journal::{Filter, State, Status};
 
 use super::run_site::{Site, assert_code, is_alive};
 use super::text;
@@ -48,10 +48,14 @@ fn kill_until_done(seed: u64, kills: &mut u32) {
         assert!(round < 200, "seed {seed}: it does not come to an end");
         run.kill();
         *kills += 1;
-        // Killed before it had begun, there is nothing to go on with.
-        let has_begun = site.state_dir().join("journal.db").exists()
-            && !site.journal().runs(surface_journal::Filter::default()).unwrap().is_empty();
-        run = site.start(if has_begun { "run --resume --cpu 4 --quiet" } else { "run jobs.toml --cpu 4 --quiet" });
+        // Killed before it had begun, or after its last word, there is nothing to go on with.
+        let begun = site.state_dir().join("journal.db").exists();
+        let runs = if begun { site.journal().runs(Filter::default()).unwrap() } else { Vec::new() };
+        run = match runs.first().map(|run| run.status) {
+            Some(Status::Succeeded) => break,
+            Some(_) => site.start("run --resume --cpu 4 --quiet"),
+            None => site.start("run jobs.toml --cpu 4 --quiet"),
+        };
     }
     for n in 1..=200 {
         let lines = site.lines(&format!("out/{n}"));
@@ -238,4 +242,27 @@ fn whoever_starts_a_file_again_hears_of_the_run_that_was_interrupted() {
     let run = site.start(&format!("run --resume {id}"));
     run.signal(rustix::process::Signal::INT);
     run.wait();
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_stops_the_run_and_loses_no_end() {
+    let site = Site::new("[job.one]\nforeach = { n = '1..300' }\nrun = 'echo x >> out/{n}; sleep 0.01'\n");
+    fs::create_dir(site.path("out")).unwrap();
+    // No file may grow beyond 400 blocks of 512 bytes: the journal soon would.
+    let mut shell = std::process::Command::new("sh");
+    let script = "ulimit -f 400; trap '' XFSZ; exec \"$0\" run jobs.toml --cpu 4 --quiet";
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_bursar")]).current_dir(site.path(""));
+    shell.env("BURSAR_STATE_DIR", site.state_dir()).env("XDG_RUNTIME_DIR", site.path(""));
+    let output = shell.output().unwrap();
+    assert_code(&output, 1);
+    let said = text(&output.stderr);
+    assert!(said.contains("nothing new is started") && said.contains("bursar run --resume r-"), "{said}");
+    assert_eq!(site.newest().status, Status::Interrupted);
+    let ran = fs::read_dir(site.path("out")).unwrap().count();
+    assert!(ran < 300, "it never came to the limit");
+    assert_code(&site.bursar("run --resume --cpu 4 --quiet"), 0);
+    for n in 1..=300 {
+        let lines = site.lines(&format!("out/{n}"));
+        assert_eq!(lines.len(), 1, "job {n} ran {} times; {ran} had run before the resume", lines.len());
+    }
 }

@@ -103,3 +103,24 @@ fn nothing_new_starts_after_ctrl_c() {
     // It ended with 0, but because it was asked to: that is not done.
     assert_eq!(site.job("slow").state, State::Queued);
 }
+
+#[test]
+fn a_wild_tree_is_gone_when_cancel_returns_and_the_rest_goes_on() {
+    let site = Site::new(
+        "[job.wild]\ngrace = '100ms'\nrun = '''setsid sh -c 'trap \"\" TERM HUP; echo $$ > pid; echo up > bell; while :; do sleep 0.05; done' & exec sleep 600'''\n\
+         [job.other]\nrun = 'cat bell2 > other'\n",
+    );
+    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let run = site.start("run jobs.toml --cpu 4");
+    bell.wait();
+    let pid = fs::read_to_string(site.path("pid")).unwrap();
+    assert!(is_alive(&pid));
+    let id = site.newest().id;
+    assert_code(&site.bursar(&format!("cancel {id} wild")), 0);
+    assert!(!is_alive(&pid), "cancel returned and {pid} is still there");
+    answer.answer();
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!((site.job("wild").state, site.job("other").state), (State::Canceled, State::Succeeded));
+    assert_eq!(site.newest().status, Status::Canceled);
+}

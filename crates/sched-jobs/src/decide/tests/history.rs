@@ -1,0 +1,216 @@
+//! Random histories: whatever users, executors and time can do to a scheduler, in any order.
+
+use core::time::Duration;
+
+use super::dice::Dice;
+use super::{Ended, MS, Rules, Scope, Spec, Stage, job, rules};
+use crate::aging::Time;
+use crate::decide::Others;
+use crate::error::Cause;
+use crate::state::State;
+
+/// One thing that happens. What it is about is chosen beforehand, so that several schedulers can go through the same.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Submit(Vec<Spec>),
+    Pick,
+    /// A running or paused attempt ends: well, badly, or because it was asked to.
+    End(u32, u8),
+    /// A running job stands still.
+    StandStill(u32),
+    Pause(Scope),
+    Resume(Scope),
+    Cancel(Scope),
+    Retry(u32),
+    Time(Time),
+    Others(Others),
+}
+
+pub(super) struct History {
+    pub(super) dice: Dice,
+    /// How many different priorities there are: few make few lanes, many make a tree of them.
+    priorities: u64,
+    with_others: bool,
+    pub(super) interval: Time,
+    submitted: u32,
+}
+
+impl History {
+    pub(super) fn new(seed: u64) -> (Self, Rules) {
+        let mut dice = Dice::new(seed);
+        let mut rules = rules(1 + dice.below(6) as u32);
+        rules.limits.ram_mb = dice.one_of(&[0, 1000]);
+        rules.limits.vram_mb = dice.one_of(&[0, 1000]);
+        rules.aging.boost = dice.one_of(&[0, 1, 1, 3, u32::MAX]);
+        let interval = dice.one_of(&[0, 1, 7, 10 * MS, 500 * MS]);
+        rules.aging.interval = Duration::from_nanos(interval);
+        rules.seed = seed;
+        let priorities = dice.one_of(&[1, 3, 100]);
+        let with_others = dice.chance(15);
+        (Self { dice, priorities, with_others, interval, submitted: 0 }, rules)
+    }
+
+    fn any(&mut self, stage: &Stage, wanted: impl Fn(State) -> bool) -> Option<u32> {
+        let found: Vec<u32> = (0..stage.core.len() as u32).filter(|id| wanted(stage.state(*id))).collect();
+        (!found.is_empty()).then(|| self.dice.one_of(&found))
+    }
+
+    fn scope(&mut self, stage: &Stage, wanted: impl Fn(State) -> bool) -> Option<Scope> {
+        let id = self.any(stage, wanted)?;
+        Some(match self.dice.below(20) {
+            0 => Scope::Run,
+            1..5 => Scope::Subtree(id),
+            _ => Scope::Job(id),
+        })
+    }
+
+    fn spec(&mut self, stage: &Stage, batch: &[Spec]) -> Spec {
+        let dice = &mut self.dice;
+        let mut spec = job(format!("job-{}", self.submitted)).cpu(dice.below(4) as u32);
+        self.submitted += 1;
+        spec.demand.ram_mb = dice.one_of(&[0, 100, 100, 400, 1000, 3000]);
+        spec.demand.vram_mb = dice.one_of(&[0, 0, 0, 500, 2000]);
+        if dice.chance(25) {
+            spec = spec.takes("licence", dice.below(4));
+        }
+        spec.priority = dice.below(self.priorities) as i32;
+        if dice.chance(2) {
+            spec.priority = dice.one_of(&[i32::MIN, i32::MAX]);
+        }
+        spec.local = dice.chance(70);
+        if dice.chance(30) {
+            spec = spec.retries(1 + dice.below(2) as u32, 1 + dice.below(20));
+        }
+        spec.done = dice.chance(2);
+        let known = stage.core.len() as u64;
+        for _ in 0..dice.below(4) {
+            if known > 0 && dice.chance(60) {
+                let recent = known.saturating_sub(1 + dice.below(known.min(15)));
+                spec = spec.needs(stage.core.name(recent as u32));
+            } else if !batch.is_empty() {
+                spec = spec.needs(&batch[dice.below(batch.len() as u64) as usize].name);
+            }
+        }
+        spec
+    }
+
+    fn others(&mut self) -> Others {
+        if self.dice.chance(40) {
+            return Others::default();
+        }
+        Others {
+            running: self.dice.below(3) as usize,
+            cpu_slots: self.dice.below(4),
+            ram_mb: self.dice.below(600),
+            vram_mb: self.dice.below(600),
+            ram_free_mb: self.dice.one_of(&[None, Some(150), Some(5000)]),
+            vram_free_mb: None,
+            named: vec![("licence".to_owned(), self.dice.below(3))],
+        }
+    }
+
+    /// What happens next.
+    pub(super) fn next(&mut self, stage: &Stage) -> Step {
+        let holds = |state| matches!(state, State::Running | State::Paused);
+        let step = match self.dice.below(100) {
+            0..22 => {
+                let count = if self.dice.chance(10) { 8 } else { self.dice.below(3) };
+                let mut batch = Vec::new();
+                for _ in 0..count {
+                    let spec = self.spec(stage, &batch);
+                    batch.push(spec);
+                }
+                if self.dice.chance(30) {
+                    batch.reverse(); // needs that are submitted after those that need them
+                }
+                Some(Step::Submit(batch))
+            }
+            22..42 => Some(Step::Pick),
+            42..62 => {
+                let held = (0..stage.core.len() as u32)
+                    .filter(|id| stage.state(*id) == State::Running || stage.core.is_paused_from_running(*id));
+                let held: Vec<u32> = held.collect();
+                let how = self.dice.one_of(&[0, 0, 0, 0, 1, 2]);
+                (!held.is_empty()).then(|| Step::End(self.dice.one_of(&held), how))
+            }
+            62..68 => self.any(stage, |state| state == State::Running).map(Step::StandStill),
+            68..76 => self.scope(stage, |state| !state.is_terminal()).map(Step::Pause),
+            76..83 => self.scope(stage, holds).map(Step::Resume),
+            83..87 => self.scope(stage, |_| true).map(Step::Cancel),
+            87..90 => self.any(stage, |state| state.is_terminal()).map(Step::Retry),
+            90..92 if self.with_others => Some(Step::Others(self.others())),
+            _ => {
+                let interval = self.interval;
+                Some(Step::Time(match self.dice.below(6) {
+                    0 => 0,
+                    1 => 1,
+                    2 => interval,
+                    3 => interval * (1 + self.dice.below(4)) - stage.now.checked_rem(interval).unwrap_or(0),
+                    4 => self.dice.below(3 * interval + 2),
+                    _ => self.dice.below(40 * MS),
+                }))
+            }
+        };
+        step.unwrap_or(Step::Time(1))
+    }
+
+    /// What brings everything to its end: the rest of a history.
+    pub(super) fn finish(&mut self, stage: &Stage) -> Vec<Step> {
+        let mut steps = vec![Step::Others(Others::default()), Step::Resume(Scope::Run), Step::Pick];
+        for id in 0..stage.core.len() as u32 {
+            if stage.state(id) == State::Running {
+                steps.push(Step::End(id, 0));
+            }
+        }
+        steps.push(Step::Time(200 * MS));
+        steps
+    }
+}
+
+impl Stage {
+    /// Lets it happen. What was picked, and what was refused.
+    pub(super) fn happen(&mut self, step: &Step) -> (Vec<u32>, Option<String>) {
+        let now = self.now;
+        let mut picked = Vec::new();
+        let refused = match step {
+            Step::Submit(batch) => self.try_submit(batch).err().map(|error| error.to_string()),
+            Step::Pick => {
+                picked.extend(core::iter::from_fn(|| self.core.pick(now)));
+                None
+            }
+            Step::End(id, how) => {
+                // What a step is about may have changed since it was chosen.
+                if self.state(*id) == State::Running || self.core.is_paused_from_running(*id) {
+                    let how = match how {
+                        0 => Ended::Well,
+                        1 => Ended::Badly(Cause::Error("no".to_owned())),
+                        _ => Ended::Stopped,
+                    };
+                    self.core.ended(now, *id, how);
+                }
+                None
+            }
+            Step::StandStill(id) => {
+                self.core.paused(now, *id);
+                None
+            }
+            Step::Pause(scope) => self.core.pause(now, *scope).err().map(|error| error.to_string()),
+            Step::Resume(scope) => self.core.resume(now, *scope).err().map(|error| error.to_string()),
+            Step::Cancel(scope) => {
+                self.core.cancel(now, *scope);
+                None
+            }
+            Step::Retry(id) => self.core.retry(now, *id).err().map(|error| error.to_string()),
+            Step::Time(time) => {
+                self.now += time;
+                None
+            }
+            Step::Others(others) => {
+                self.core.set_others(others);
+                None
+            }
+        };
+        self.hear();
+        (picked, refused)
+    }
+}

@@ -1,0 +1,201 @@
+//! What is true after every step of every history.
+
+use std::collections::BTreeMap;
+
+use super::dice::Dice;
+use super::history::{History, Step};
+use super::{Event, Spec, Stage, What};
+use crate::state::State;
+
+/// What each job was said to be, from its events alone.
+#[derive(Default)]
+struct Told {
+    lives: BTreeMap<u32, Vec<What>>,
+    heard: usize,
+}
+
+impl Told {
+    /// A life has one end, and nothing comes after it but a new life.
+    fn hear(&mut self, log: &[Event], told: &str) {
+        for event in &log[self.heard..] {
+            let life = self.lives.entry(event.job.0).or_default();
+            let over = life.last().is_some_and(|last| is_end(*last));
+            match event.what {
+                What::Submitted => assert!(life.is_empty(), "{told}\n{event:?} comes first"),
+                What::Revived => assert!(over, "{told}\n{event:?} begins a life that is not over"),
+                what => assert!(!over, "{told}\n{what:?} of {:?} after its end: {life:?}", event.job),
+            }
+            life.push(event.what);
+        }
+        self.heard = log.len();
+    }
+
+    /// The last thing a job was said to be agrees with what it is.
+    fn agrees(&self, stage: &Stage, told: &str) {
+        for (&id, life) in &self.lives {
+            let said = life.iter().rev().find(|what| !matches!(what, What::Progress(_)));
+            let state = stage.state(id);
+            let agrees = match said.expect("it was submitted") {
+                What::Succeeded => state == State::Succeeded,
+                What::Failed => state == State::Failed,
+                What::Canceled => state == State::Canceled,
+                What::Paused => state == State::Paused,
+                What::Started { .. } => state == State::Running,
+                What::Ready => state == State::Ready,
+                What::Submitted | What::Revived | What::Retrying { .. } => state == State::Queued,
+                What::Resumed => matches!(state, State::Queued | State::Ready | State::Running),
+                _ => true,
+            };
+            assert!(agrees, "{told}\njob {id} is {state}, but was told {life:?}");
+        }
+        assert_eq!(self.lives.len(), stage.core.len(), "{told}\nevery job was announced");
+    }
+}
+
+fn is_end(what: What) -> bool {
+    matches!(what, What::Succeeded | What::Failed | What::Canceled)
+}
+
+/// Everything that can be added up again is added up again.
+fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
+    let core = &stage.core;
+    let mut counts = [0; 7];
+    let (mut running, mut cpu, mut ram, mut vram, mut licence, mut workers) = (0, 0, 0, 0, 0, 0);
+    let mut ready = Vec::new();
+    for id in 0..core.len() as u32 {
+        let (state, spec) = (stage.state(id), &specs[core.name(id)]);
+        counts[state as usize] += 1;
+        let keeps = core.is_paused_from_running(id);
+        if state == State::Running {
+            running += 1;
+            cpu += u64::from(spec.demand.cpu_slots);
+            workers += usize::from(spec.local);
+        }
+        if state == State::Running || keeps {
+            ram += spec.demand.ram_mb;
+            vram += spec.demand.vram_mb;
+            licence += spec.demand.named.iter().map(|(_, amount)| amount).sum::<u64>();
+        }
+        if state == State::Ready {
+            ready.push(id);
+        }
+        let unmet = core.needs_of(id).filter(|need| stage.state(*need) != State::Succeeded).count();
+        if !state.is_terminal() {
+            assert_eq!(core.nodes[id as usize].unmet as usize, unmet, "{told}\njob {id} waits for so many");
+        }
+        if matches!(state, State::Ready | State::Running) {
+            assert_eq!(unmet, 0, "{told}\njob {id} is {state} before what it needs has succeeded");
+        }
+        if !state.is_terminal() {
+            let bad = |need: &u32| matches!(stage.state(*need), State::Failed | State::Canceled);
+            assert_eq!(core.needs_of(id).find(bad), None, "{told}\njob {id} waits for one that ended badly");
+        }
+    }
+    assert_eq!(core.counts(), counts, "{told}");
+    let usage = core.usage();
+    assert_eq!(
+        (usage.running, usage.cpu_slots, usage.ram_mb, usage.vram_mb, usage.named[0].1),
+        (running, cpu, ram, vram, licence),
+        "{told}\nwhat is in use is what those that run need and paused ones keep"
+    );
+    assert!(cpu <= u64::from(core.rules.limits.cpu_slots) && licence <= 2, "{told}\n{usage:?} over a hard limit");
+    assert!(workers <= core.rules.workers, "{told}\n{workers} closures on {} workers", core.rules.workers);
+    let alive = |id: u32, stamp: u32| core.nodes[id as usize].stamp == stamp;
+    let mut in_line: Vec<u32> =
+        core.lanes.entries().map(|(_, e)| e).filter(|e| alive(e.id, e.stamp)).map(|e| e.id).collect();
+    in_line.sort_unstable();
+    assert_eq!(in_line, ready, "{told}\nready jobs stand in line once, and no others");
+    for (_, head) in core.lanes.heads() {
+        assert!(alive(head.id, head.stamp), "{told}\na head is a husk");
+    }
+    let mut holding = core.holding.clone();
+    holding.sort_unstable();
+    let holds = |id: &u32| stage.state(*id) == State::Running || core.is_paused_from_running(*id);
+    assert_eq!(holding, (0..core.len() as u32).filter(holds).collect::<Vec<_>>(), "{told}");
+}
+
+/// The rule of the soft limits, for a job that was just picked.
+fn check_soft(stage: &Stage, picked: u32, specs: &BTreeMap<String, Spec>, told: &str) {
+    let (usage, limits, demand) =
+        (stage.core.usage(), &stage.core.rules.limits, &specs[stage.core.name(picked)].demand);
+    let within = |used: u64, wanted: u64, limit: u64| wanted == 0 || limit == 0 || used <= limit;
+    let ram = within(usage.ram_mb, demand.ram_mb, limits.ram_mb);
+    let vram = within(usage.vram_mb, demand.vram_mb, limits.vram_mb);
+    assert!(usage.running == 1 || (ram && vram), "{told}\njob {picked} exceeds a soft limit beside others: {usage:?}");
+}
+
+fn live(seed: u64, steps: usize) {
+    let (mut history, mut rules) = History::new(seed);
+    rules.by_formula = Dice::new(!seed).chance(25);
+    if rules.by_formula && seed % 2 == 0 {
+        (rules.workers, rules.most_running) = (1, 1);
+    }
+    let mut stage = Stage::new(rules);
+    let (mut told_by_events, mut specs) = (Told::default(), BTreeMap::new());
+    let mut go = |stage: &mut Stage, step: Step, number: usize| {
+        let told = format!("seed {seed}, step {number}: {step:?}");
+        if let Step::Submit(batch) = &step {
+            specs.extend(batch.iter().map(|spec| (spec.name.clone(), spec.clone())));
+        }
+        if matches!(step, Step::Pick) {
+            // One by one, to look at the soft limits in between.
+            while let Some(id) = stage.core.pick(stage.now) {
+                check_soft(stage, id, &specs, &told);
+            }
+            stage.hear();
+        } else {
+            let before = (stage.core.len(), stage.core.counts(), stage.log.len());
+            let (_, refused) = stage.happen(&step);
+            if refused.is_some() && matches!(step, Step::Submit(_)) {
+                let after = (stage.core.len(), stage.core.counts(), stage.log.len());
+                assert_eq!(before, after, "{told}\na refused submit leaves no trace");
+            }
+        }
+        told_by_events.hear(&stage.log, &told);
+        check(stage, &specs, &told);
+        told_by_events.agrees(stage, &told);
+    };
+    for number in 0..steps {
+        let step = history.next(&stage);
+        go(&mut stage, step, number);
+    }
+    // And all of it comes to an end.
+    for round in 0.. {
+        if stage.core.open() == 0 {
+            break;
+        }
+        assert!(round < 10_000, "seed {seed}: these do not end: {:?}", stage.core.counts());
+        for step in history.finish(&stage) {
+            let was_pick = matches!(step, Step::Pick);
+            go(&mut stage, step, steps + round);
+            let counts = stage.core.counts();
+            if was_pick && counts[State::Ready as usize] > 0 {
+                assert!(
+                    counts[State::Running as usize] > 0,
+                    "seed {seed}: nothing runs, yet nothing starts: {counts:?}"
+                );
+            }
+        }
+    }
+    let usage = stage.core.usage();
+    assert_eq!(
+        (usage.running, usage.cpu_slots, usage.ram_mb, usage.vram_mb, usage.named[0].1),
+        (0, 0, 0, 0, 0),
+        "seed {seed}"
+    );
+}
+
+#[test]
+fn laws_hold_after_every_step() {
+    for seed in 0..400 {
+        live(seed, 250);
+    }
+}
+
+#[test]
+#[ignore = "minutes: more of the same"]
+fn laws_hold_after_every_step_of_long_histories() {
+    for seed in 1_000..6_000 {
+        live(seed, 700);
+    }
+}

@@ -1,0 +1,352 @@
+//! Single stories, each told up to the moment at which it could go wrong.
+
+use core::time::Duration;
+
+use super::{Effect, Ended, MS, Scope, Stage, job, rules};
+use crate::error::{Cause, SubmitError};
+use crate::event::What;
+use crate::state::State;
+
+#[test]
+fn a_job_submitted_below_one_that_is_being_cancelled_does_not_wait_for_ever() {
+    let mut stage = Stage::new(rules(1));
+    let above = stage.submit(job("above"));
+    assert_eq!(stage.pick(), [above]);
+    stage.cancel(above); // it runs on to its next checkpoint
+    let below = stage.submit(job("below").needs("above"));
+    stage.end(above, Ended::Stopped);
+    assert_eq!((stage.state(above), stage.state(below)), (State::Canceled, State::Canceled));
+    assert_eq!(stage.core.cause(below).and_then(Cause::code), Some(3004));
+}
+
+#[test]
+fn a_job_retried_below_one_that_is_being_cancelled_does_not_wait_for_ever() {
+    let mut stage = Stage::new(rules(1));
+    let above = stage.submit(job("above"));
+    let below = stage.submit(job("below").needs("above"));
+    stage.pick();
+    stage.cancel(above);
+    assert_eq!(stage.state(below), State::Canceled);
+    let _ = stage.core.retry(stage.now, below);
+    stage.end(above, Ended::Stopped);
+    assert!(stage.state(below).is_terminal(), "it waits for a job that will never succeed");
+}
+
+#[test]
+fn an_ancestor_that_is_being_cancelled_is_named_as_cancelled() {
+    let mut stage = Stage::new(rules(1));
+    let above = stage.submit(job("above"));
+    let below = stage.submit(job("below").needs("above"));
+    stage.pick();
+    stage.cancel(above);
+    let Some(Cause::Ancestor { name, state, .. }) = stage.core.cause(below) else { panic!("an ancestor is to blame") };
+    assert_eq!((name.as_str(), *state), ("above", State::Canceled));
+}
+
+#[test]
+fn a_named_resource_asked_for_twice_is_asked_for_in_sum() {
+    let mut stage = Stage::new(rules(4));
+    let both = stage.submit(job("both").takes("licence", 1).takes("licence", 1));
+    let one = stage.submit(job("one").takes("licence", 1));
+    assert_eq!(stage.pick(), [both]);
+    stage.well(both);
+    assert_eq!(stage.pick(), [one]);
+    let error = stage.try_submit(&[job("three").takes("licence", 2).takes("licence", 1)]).unwrap_err();
+    assert!(matches!(error, SubmitError::NeverFits { wanted: 3, hard_limit: 2, .. }), "{error}");
+}
+
+#[test]
+fn unlimited_memory_can_be_asked_for_without_limit() {
+    let mut rules = rules(4);
+    rules.limits.ram_mb = 0;
+    let mut stage = Stage::new(rules);
+    let (a, b) = (stage.submit(job("a").ram(u64::MAX)), stage.submit(job("b").ram(u64::MAX)));
+    assert_eq!(stage.pick(), [a, b]);
+    stage.well(a);
+    stage.well(b);
+    assert_eq!(stage.core.usage().ram_mb, 0);
+}
+
+#[test]
+fn a_job_that_ends_while_it_waits_to_be_let_back_is_not_let_back() {
+    let mut stage = Stage::new(rules(1));
+    let first = stage.submit(job("first").remote());
+    let second = stage.submit(job("second").remote());
+    stage.pick();
+    stage.pause_running(first);
+    assert_eq!(stage.pick(), [second]);
+    stage.resume(first); // waits for the slot
+    stage.well(first); // a report that was under way when it was frozen
+    stage.well(second);
+    let third = stage.submit(job("third"));
+    assert_eq!(stage.pick(), [third], "nobody who has ended is waited for");
+}
+
+#[test]
+fn slots_given_back_by_a_pause_let_a_resumed_job_back() {
+    let mut stage = Stage::new(rules(1));
+    let (first, second) = (stage.submit(job("first")), stage.submit(job("second")));
+    stage.pick();
+    stage.pause_running(first);
+    assert_eq!(stage.pick(), [second]);
+    stage.resume(first);
+    assert_eq!(stage.state(first), State::Paused);
+    stage.pause_running(second);
+    stage.core.let_back(stage.now);
+    assert_eq!(stage.state(first), State::Running);
+}
+
+#[test]
+fn a_job_that_was_asked_to_pause_and_failed_waits_paused_for_its_next_attempt() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("flaky").retries(1, 100));
+    stage.pick();
+    stage.pause(id);
+    stage.fail(id);
+    assert_eq!(stage.state(id), State::Paused, "a pause that was granted holds");
+    stage.now += 1_000 * MS;
+    assert_eq!(stage.pick(), []);
+    stage.resume(id);
+    assert_eq!(stage.pick(), [id]);
+}
+
+#[test]
+fn a_paused_job_that_fails_waits_paused_for_its_next_attempt() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("flaky").remote().retries(1, 100));
+    stage.pick();
+    stage.pause_running(id);
+    stage.fail(id); // somebody killed the frozen process
+    assert_eq!(stage.state(id), State::Paused);
+    assert_eq!(stage.core.usage().ram_mb, 0, "it does not run any more, so it keeps nothing");
+    stage.resume(id);
+    assert_eq!((stage.state(id), stage.pick()), (State::Queued, vec![]), "the back-off is not over");
+    stage.now += 200 * MS;
+    assert_eq!(stage.pick(), [id]);
+}
+
+#[test]
+fn a_job_that_succeeded_in_the_end_has_no_cause_of_failure() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("flaky").retries(1, 100));
+    stage.pick();
+    stage.fail(id);
+    assert!(stage.core.cause(id).is_some(), "until then, the last attempt's error is told");
+    stage.now += 200 * MS;
+    stage.pick();
+    stage.well(id);
+    assert_eq!((stage.state(id), stage.core.cause(id)), (State::Succeeded, None));
+}
+
+#[test]
+fn a_retry_tries_everything_again_that_the_job_needs() {
+    let mut stage = Stage::new(rules(4));
+    let (a, b) = (stage.submit(job("a")), stage.submit(job("b")));
+    let below = stage.submit(job("below").needs("a").needs("b"));
+    stage.pick();
+    stage.fail(a);
+    stage.fail(b);
+    stage.core.retry(stage.now, below).unwrap();
+    assert_eq!(stage.pick(), [a, b]);
+    stage.well(a);
+    stage.well(b);
+    assert_eq!(stage.pick(), [below]);
+}
+
+#[test]
+fn a_job_cancelled_by_request_is_retried_although_what_it_needs_failed_too() {
+    let mut stage = Stage::new(rules(4));
+    let above = stage.submit(job("above"));
+    let below = stage.submit(job("below").needs("above"));
+    stage.cancel(below);
+    stage.pick();
+    stage.fail(above);
+    stage.core.retry(stage.now, below).unwrap();
+    assert_eq!(stage.pick(), [above]);
+    stage.well(above);
+    assert_eq!(stage.pick(), [below]);
+}
+
+#[test]
+fn a_retry_leaves_alone_what_somebody_cancelled_and_what_still_cannot_run() {
+    let mut stage = Stage::new(rules(4));
+    let (a, b) = (stage.submit(job("a")), stage.submit(job("b")));
+    let asked = stage.submit(job("asked").needs("a"));
+    let both = stage.submit(job("both").needs("a").needs("b"));
+    let last = stage.submit(job("last").needs("both"));
+    let only = stage.submit(job("only").needs("a"));
+    stage.cancel(asked);
+    stage.pick();
+    stage.fail(a);
+    stage.fail(b);
+    stage.core.retry(stage.now, a).unwrap();
+    let states = [a, b, asked, both, last, only].map(|id| stage.state(id));
+    use State::{Canceled, Failed, Queued, Ready};
+    assert_eq!(states, [Ready, Failed, Canceled, Canceled, Canceled, Queued]);
+}
+
+#[test]
+fn a_pause_that_takes_too_long_cancels_and_only_once() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("deaf"));
+    stage.pick();
+    stage.pause(id);
+    stage.now = 1_499 * MS;
+    stage.core.tick(stage.now);
+    assert!(!stage.core.is_canceling(id));
+    stage.now = 1_500 * MS;
+    stage.core.tick(stage.now);
+    assert!(stage.core.is_canceling(id));
+    stage.well(id); // cancel wins over a result
+    assert_eq!(stage.ends_of(id), [What::Canceled]);
+    assert_eq!(stage.core.cause(id).and_then(Cause::code), Some(3003));
+    assert_eq!(stage.effects, [Effect::Pause(id), Effect::Cancel(id)]);
+}
+
+#[test]
+fn an_old_pause_does_not_time_out_a_new_one() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("slow"));
+    stage.pick();
+    stage.pause(id);
+    stage.now = 1_000 * MS;
+    stage.resume(id); // before it stood still
+    stage.now = 1_200 * MS;
+    stage.pause(id);
+    stage.now = 1_600 * MS;
+    stage.core.tick(stage.now);
+    assert!(!stage.core.is_canceling(id), "the second pause has until 2,700 ms");
+    stage.pause_running(id);
+    stage.now = 10_000 * MS;
+    stage.core.tick(stage.now);
+    assert_eq!(stage.state(id), State::Paused);
+}
+
+#[test]
+fn back_off_doubles_up_to_the_longest_and_jitters_by_a_quarter_at_most() {
+    for seed in 0..200 {
+        let mut rules = rules(1);
+        rules.seed = seed;
+        let mut stage = Stage::new(rules);
+        let id = stage.submit(job("flaky").retries(5, 100));
+        for wait_ms in [100, 200, 400, 800, 800] {
+            assert_eq!(stage.pick(), [id]);
+            stage.fail(id);
+            let early = (wait_ms * MS).saturating_sub(1);
+            let late = (wait_ms + wait_ms / 4).min(800) * MS;
+            let at = stage.core.next_alarm().unwrap() - stage.now;
+            assert!(early < at && at <= late, "seed {seed}: {at} ns after {wait_ms} ms");
+            stage.now += at - 1;
+            assert_eq!(stage.pick(), [], "seed {seed}");
+            stage.now += 1;
+        }
+        assert_eq!(stage.pick(), [id]);
+        stage.fail(id);
+        assert_eq!((stage.state(id), stage.core.attempt(id)), (State::Failed, 6), "seed {seed}");
+        assert_eq!(stage.ends_of(id), [What::Failed]);
+    }
+}
+
+#[test]
+fn a_back_off_may_be_as_long_as_time_itself() {
+    let mut stage = Stage::new(rules(1));
+    let mut spec = job("patient").retries(1, 1);
+    (spec.retry.backoff, spec.retry.longest) = (Duration::MAX, Duration::MAX);
+    let id = stage.submit(spec);
+    stage.pick();
+    stage.fail(id);
+    assert_eq!(stage.state(id), State::Queued);
+}
+
+#[test]
+fn a_retry_on_request_has_all_its_attempts_again() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("flaky").retries(1, 100));
+    for _ in 0..2 {
+        for _ in 0..2 {
+            stage.now += 1_000 * MS;
+            assert_eq!(stage.pick(), [id]);
+            stage.fail(id);
+        }
+        assert_eq!(stage.state(id), State::Failed);
+        stage.core.retry(stage.now, id).unwrap();
+    }
+    assert_eq!(stage.core.attempt(id), 4);
+}
+
+#[test]
+fn a_paused_job_whose_dependency_succeeds_runs_after_resume_and_not_before() {
+    let mut stage = Stage::new(rules(4));
+    let above = stage.submit(job("above"));
+    let below = stage.submit(job("below").needs("above"));
+    stage.pause(below);
+    stage.pick();
+    stage.well(above);
+    assert_eq!((stage.pick(), stage.state(below)), (vec![], State::Paused));
+    stage.resume(below);
+    assert_eq!(stage.pick(), [below]);
+}
+
+#[test]
+fn a_chain_of_100_000_is_cancelled_for_its_head_without_recursion() {
+    let mut stage = Stage::new(rules(1));
+    let chain: Vec<_> = (0..100_000)
+        .map(|i: u32| if i == 0 { job("0") } else { job(i.to_string()).needs(&(i - 1).to_string()) })
+        .collect();
+    stage.try_submit(&chain).unwrap();
+    assert_eq!(stage.pick(), [0]);
+    stage.fail(0);
+    let Some(cause @ Cause::Ancestor { .. }) = stage.core.cause(99_999) else { panic!("an ancestor is to blame") };
+    assert_eq!(cause.to_string(), "[3004] `0`, which it needs, failed");
+    assert_eq!(stage.core.open(), 0);
+    // And revived again, and cancelled again.
+    stage.core.retry(stage.now, 99_999).unwrap();
+    assert_eq!(stage.core.counts()[State::Queued as usize], 99_999);
+    stage.core.cancel(stage.now, Scope::Run);
+    assert_eq!(stage.core.open(), 0);
+}
+
+#[test]
+fn a_job_in_back_off_can_be_paused_resumed_and_cancelled() {
+    for cancel in [false, true] {
+        let mut stage = Stage::new(rules(1));
+        let id = stage.submit(job("flaky").retries(1, 100));
+        stage.pick();
+        stage.fail(id);
+        stage.pause(id);
+        stage.now += 500 * MS;
+        assert_eq!(stage.pick(), [], "the back-off is over, the pause is not");
+        if cancel {
+            stage.cancel(id);
+            assert_eq!((stage.state(id), stage.pick()), (State::Canceled, vec![]));
+        } else {
+            stage.resume(id);
+            assert_eq!(stage.pick(), [id]);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_is_done_already_lets_those_start_that_need_it() {
+    let mut stage = Stage::new(rules(4));
+    let mut done = job("done").needs("late");
+    done.done = true;
+    stage.try_submit(&[job("after").needs("done"), done, job("late")]).unwrap();
+    assert_eq!(stage.pick(), [0, 2]);
+    stage.well(0);
+    stage.fail(2);
+    assert_eq!(stage.state(1), State::Succeeded, "nothing leaves success");
+    assert_eq!(stage.core.counts(), [0, 0, 0, 0, 2, 1, 0]);
+}
+
+#[test]
+fn a_place_of_an_earlier_attempt_is_no_place_of_the_next() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("flaky").retries(1, 100));
+    stage.pick();
+    stage.core.set_place(id, 3);
+    stage.fail(id);
+    stage.now += 500 * MS;
+    assert_eq!(stage.pick(), [id]);
+    assert_ne!(stage.core.place(id), 3, "another job may stand there by now");
+}

@@ -1,0 +1,210 @@
+//! The decisions, proved in virtual time: no thread and no clock takes part.
+
+mod dice;
+mod history;
+mod laws;
+mod lives;
+mod order;
+mod starve;
+mod tree;
+
+use core::time::Duration;
+
+use super::{Core, Draft, Effect, Ended, NewJob, Retry, Rules, Scope};
+use crate::aging::{Aging, Time};
+use crate::demand::{Demand, Limits};
+use crate::error::{Cause, SubmitError};
+use crate::event::{Event, What};
+use crate::job::{Needed, Rare};
+use crate::state::State;
+
+/// One millisecond of virtual time.
+const MS: Time = 1_000_000;
+
+/// A job to be submitted, owned.
+#[derive(Debug, Clone)]
+struct Spec {
+    name: String,
+    needs: Vec<Needed>,
+    demand: Demand,
+    priority: i32,
+    local: bool,
+    retry: Retry,
+    done: bool,
+}
+
+fn job(name: impl Into<String>) -> Spec {
+    let (needs, demand) = (Vec::new(), Demand::default());
+    Spec { name: name.into(), needs, demand, priority: 0, local: true, retry: Retry::default(), done: false }
+}
+
+impl Spec {
+    fn needs(mut self, name: &str) -> Self {
+        self.needs.push(name.into());
+        self
+    }
+
+    fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    fn cpu(mut self, slots: u32) -> Self {
+        self.demand.cpu_slots = slots;
+        self
+    }
+
+    fn ram(mut self, mb: u64) -> Self {
+        self.demand.ram_mb = mb;
+        self
+    }
+
+    fn takes(mut self, name: &str, amount: u64) -> Self {
+        self.demand.named.push((name.to_owned(), amount));
+        self
+    }
+
+    fn retries(mut self, times: u32, backoff_ms: u64) -> Self {
+        let (backoff, longest) = (Duration::from_millis(backoff_ms), Duration::from_millis(backoff_ms * 8));
+        self.retry = Retry { times, backoff, longest };
+        self
+    }
+
+    fn remote(mut self) -> Self {
+        self.local = false;
+        self
+    }
+
+    fn as_new<'a>(&'a self, rare: &'a Option<Rare>) -> NewJob<'a> {
+        NewJob {
+            name: &self.name,
+            needs: &self.needs,
+            cpu_slots: self.demand.cpu_slots,
+            ram_mb: self.demand.ram_mb,
+            vram_mb: self.demand.vram_mb,
+            priority: self.priority,
+            local: self.local,
+            rare: rare.as_ref(),
+        }
+    }
+
+    fn rare(&self) -> Option<Rare> {
+        let plain = self.demand.named.is_empty() && self.retry == Retry::default() && !self.done;
+        let (named, retry, done) = (self.demand.named.clone(), self.retry, self.done);
+        (!plain).then_some(Rare { named, retry, expected: None, done, attempts: 0 })
+    }
+}
+
+fn rules(cpu_slots: u32) -> Rules {
+    Rules {
+        limits: Limits { cpu_slots, ram_mb: 2048, vram_mb: 7680, named: vec![("licence".to_owned(), 2)] },
+        workers: cpu_slots as usize,
+        most_running: usize::MAX,
+        aging: Aging { interval: Duration::from_millis(500), boost: 1 },
+        pause_timeout: Duration::from_millis(1500),
+        by_formula: false,
+        seed: 7,
+    }
+}
+
+/// A scheduler, its time, and everything it said.
+struct Stage {
+    core: Core,
+    now: Time,
+    log: Vec<Event>,
+    effects: Vec<Effect>,
+}
+
+impl Stage {
+    fn new(rules: Rules) -> Self {
+        let mut core = Core::new(rules);
+        core.watch(true);
+        Self { core, now: 0, log: Vec::new(), effects: Vec::new() }
+    }
+
+    fn hear(&mut self) {
+        if let Some(news) = self.core.news() {
+            self.log.append(news);
+        }
+        self.core.take_effects(&mut self.effects);
+    }
+
+    fn try_submit(&mut self, jobs: &[Spec]) -> Result<(), SubmitError> {
+        let mut draft = self.core.draft();
+        let added = self.add(&mut draft, jobs);
+        let result = added.and_then(|()| self.finish(&draft));
+        if result.is_err() {
+            self.core.undo(&draft);
+        }
+        self.hear();
+        result
+    }
+
+    /// Adds jobs to a batch that is not complete yet.
+    fn add(&mut self, draft: &mut Draft, jobs: &[Spec]) -> Result<(), SubmitError> {
+        jobs.iter().try_for_each(|job| self.core.add(draft, &job.as_new(&job.rare())))
+    }
+
+    /// The batch is complete.
+    fn finish(&mut self, draft: &Draft) -> Result<(), SubmitError> {
+        let range = self.core.seal(draft)?;
+        self.core.admit(self.now, range);
+        Ok(())
+    }
+
+    fn submit(&mut self, job: Spec) -> u32 {
+        self.try_submit(std::slice::from_ref(&job)).unwrap();
+        self.core.len() as u32 - 1
+    }
+
+    /// Picks until nothing more may start.
+    fn pick(&mut self) -> Vec<u32> {
+        let picked = core::iter::from_fn(|| self.core.pick(self.now)).collect();
+        self.hear();
+        picked
+    }
+
+    fn end(&mut self, id: u32, how: Ended) {
+        self.core.ended(self.now, id, how);
+        self.hear();
+    }
+
+    fn well(&mut self, id: u32) {
+        self.end(id, Ended::Well);
+    }
+
+    fn fail(&mut self, id: u32) {
+        self.end(id, Ended::Badly(Cause::Error("no".to_owned())));
+    }
+
+    fn pause(&mut self, id: u32) {
+        let _ = self.core.pause(self.now, Scope::Job(id));
+        self.hear();
+    }
+
+    /// Asks a running job to pause, which it does at once.
+    fn pause_running(&mut self, id: u32) {
+        self.pause(id);
+        assert!(self.core.paused(self.now, id), "job {id} was asked to pause");
+        self.hear();
+    }
+
+    fn resume(&mut self, id: u32) {
+        self.core.resume(self.now, Scope::Job(id)).unwrap();
+        self.hear();
+    }
+
+    fn cancel(&mut self, id: u32) {
+        self.core.cancel(self.now, Scope::Job(id));
+        self.hear();
+    }
+
+    fn state(&self, id: u32) -> State {
+        self.core.state(id)
+    }
+
+    fn ends_of(&self, id: u32) -> Vec<What> {
+        let ends = |what: &What| matches!(what, What::Succeeded | What::Failed | What::Canceled);
+        self.log.iter().filter(|event| event.job.0 == id).map(|event| event.what).filter(ends).collect()
+    }
+}

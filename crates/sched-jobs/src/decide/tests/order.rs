@@ -1,0 +1,168 @@
+//! The quick pick, the pick by the formula, and the pick as a reader of the rules would make it.
+
+use super::history::{History, Step};
+use super::{Rules, Stage};
+use crate::aging::Time;
+use crate::decide::Others;
+use crate::state::State;
+
+/// Plays the same history on both; says what it was if they part.
+fn play(seed: u64, steps: usize) {
+    let (mut history, rules) = History::new(seed);
+    let told_rules = format!("{rules:?}");
+    let mut quick = Stage::new(rules.clone());
+    let mut slow = Stage::new(Rules { by_formula: true, ..rules });
+    let mut reader = Reader::default();
+    for number in 0..steps {
+        let step = history.next(&quick);
+        let told = || format!("seed {seed}, step {number}: {step:?}\n{told_rules}");
+        if let Step::Others(others) = &step {
+            reader.others = others.clone();
+        }
+        if matches!(step, Step::Pick) {
+            loop {
+                let expected = reader.expects(&mut quick, history.interval);
+                let (one, other) = (quick.core.pick(quick.now), slow.core.pick(slow.now));
+                assert_eq!(one, other, "{}\nquick pick and formula part", told());
+                if let Err(why) = expected.allows(one) {
+                    panic!("{}\npicked {one:?}: {why}\n{expected:?}\n{:?}", told(), quick.core.room);
+                }
+                reader.picked = quick.now;
+                let Some(id) = one else { break };
+                // What it will use is not free any more, although nobody has looked again.
+                if let Some(free) = &mut reader.others.ram_free_mb {
+                    *free = free.saturating_sub(quick.core.need(id).plain[1]);
+                }
+            }
+        } else {
+            assert_eq!(quick.happen(&step), slow.happen(&step), "{}", told());
+        }
+        quick.hear();
+        slow.hear();
+        reader.look(&quick);
+        let states = |stage: &Stage| (0..stage.core.len() as u32).map(|id| stage.state(id)).collect::<Vec<_>>();
+        assert_eq!(states(&quick), states(&slow), "{}", told());
+        assert_eq!(quick.log.len(), slow.log.len(), "{}", told());
+        assert_eq!(quick.effects, slow.effects, "{}", told());
+    }
+}
+
+/// Somebody who knows the rules by heart, and nothing of lanes, trees and rooms.
+#[derive(Default)]
+struct Reader {
+    others: Others,
+    /// Since when the oldest ready jobs are ready, and since when they were seen to be the oldest.
+    oldest: Option<(Time, Time)>,
+    /// When jobs were last picked. Nobody looks who is oldest in between.
+    picked: Time,
+}
+
+#[derive(Debug)]
+struct Expected {
+    /// The first by the formula among those that fit.
+    first: Option<u32>,
+    /// The oldest, if it has been that for so long that room may be kept for it; with those that are just as old.
+    oldest: Vec<u32>,
+    oldest_fits: bool,
+    /// Somebody who was resumed waits for slots.
+    somebody_returns: bool,
+}
+
+impl Reader {
+    fn look(&mut self, stage: &Stage) {
+        let ready = (0..stage.core.len() as u32).filter(|id| stage.state(*id) == State::Ready);
+        let since = |id: u32| stage.core.nodes[id as usize].ready_since;
+        let known = self.oldest;
+        self.oldest = ready.map(since).min().map(|ready_since| {
+            let seen = known.filter(|known| known.0 == ready_since).map(|known| known.1);
+            (ready_since, seen.unwrap_or(ready_since.max(self.picked)))
+        });
+    }
+
+    /// What the document and the decisions say about the next pick.
+    fn expects(&mut self, stage: &mut Stage, interval: Time) -> Expected {
+        let now = stage.now;
+        stage.core.tick(now); // alarms that are due make jobs ready first
+        stage.core.let_back(now);
+        self.look(stage);
+        let core = &stage.core;
+        let (limits, usage) = (&core.rules.limits, core.usage());
+        let workers_used =
+            (0..core.len() as u32).filter(|id| core.state(*id) == State::Running && core.is_local(*id)).count();
+        let nothing_runs = usage.running == 0 && self.others.running == 0;
+        let fits = |id: u32| {
+            let need = core.need(id);
+            let [cpu, ram, vram, worker] = need.plain;
+            let licence: u64 = need.named.iter().map(|(_, amount)| amount).sum();
+            let elsewhere = self.others.named.first().map_or(0, |(_, amount)| *amount);
+            let soft = |wanted: u64, used: u64, others: u64, limit: u64| {
+                wanted == 0 || nothing_runs || limit == 0 || used + others + wanted <= limit
+            };
+            let free = self.others.ram_free_mb.is_none_or(|free| wanted_fits(ram, free, nothing_runs));
+            (cpu == 0 || usage.cpu_slots + self.others.cpu_slots + cpu <= u64::from(limits.cpu_slots))
+                && (worker == 0 || workers_used < core.rules.workers)
+                && soft(ram, usage.ram_mb, self.others.ram_mb, limits.ram_mb)
+                && soft(vram, usage.vram_mb, self.others.vram_mb, limits.vram_mb)
+                && free
+                && (licence == 0 && need.named.is_empty() || usage.named[0].1 + elsewhere + licence <= 2)
+        };
+        let effective = |id: u32| {
+            let node = &core.nodes[id as usize];
+            let base = i128::from(core.lanes.get(node.lane).priority);
+            let waited = (now - node.ready_since).checked_div(interval).unwrap_or(0);
+            let key = (base + i128::from(waited) * i128::from(core.rules.aging.boost), node.ready_since, id);
+            (core::cmp::Reverse(key.0), key.1, key.2)
+        };
+        let ready = (0..core.len() as u32).filter(|id| core.state(*id) == State::Ready);
+        let first = ready.filter(|id| fits(*id)).min_by_key(|id| effective(*id));
+        // A quarter of an interval is the error that is allowed in finding out who is oldest.
+        let patience = if interval == 0 { 500_000_000 } else { interval };
+        let long = |(_, seen): &(Time, Time)| now + patience / 4 >= seen + 2 * patience;
+        let oldest = self.oldest.filter(long).map(|(since, _)| since);
+        let as_old = |id: &u32| core.state(*id) == State::Ready && Some(core.nodes[*id as usize].ready_since) == oldest;
+        let oldest: Vec<u32> = (0..core.len() as u32).filter(as_old).collect();
+        let oldest_fits = oldest.iter().all(|id| fits(*id));
+        let somebody_returns =
+            core.resuming.iter().any(|id| core.nodes[*id as usize].is(super::super::graph::RESUMING));
+        Expected { first, oldest, oldest_fits, somebody_returns }
+    }
+}
+
+fn wanted_fits(wanted: u64, free: u64, nothing_runs: bool) -> bool {
+    wanted == 0 || nothing_runs || wanted <= free
+}
+
+impl Expected {
+    fn allows(&self, picked: Option<u32>) -> Result<(), &'static str> {
+        if self.somebody_returns {
+            return picked.map_or(Ok(()), |_| Err("somebody who was resumed goes first"));
+        }
+        if picked == self.first {
+            return Ok(());
+        }
+        if self.oldest.is_empty() {
+            return Err("the formula ranks another one first, and nobody is owed room");
+        }
+        match picked {
+            Some(id) if self.oldest.contains(&id) => Ok(()),
+            // Another one that leaves room for the oldest, or nobody.
+            _ if !self.oldest_fits => Ok(()),
+            _ => Err("neither the first by the formula nor the oldest"),
+        }
+    }
+}
+
+#[test]
+fn the_quick_pick_is_the_pick_of_the_formula() {
+    for seed in 0..600 {
+        play(seed, 300);
+    }
+}
+
+#[test]
+#[ignore = "minutes: more of the same"]
+fn the_quick_pick_is_the_pick_of_the_formula_in_long_histories() {
+    for seed in 10_000..14_000 {
+        play(seed, 900);
+    }
+}

@@ -1,0 +1,127 @@
+//! Taking in jobs, one or a million.
+//!
+//! # Invariant
+//! A batch is taken as a whole or leaves no trace; and neither the iterator that makes its jobs nor a destructor of what they capture runs under the
+//! lock.
+//!
+//! # Why it holds
+//! Jobs are made some at a time without the lock, and added under it. As long as a batch is not complete its thread holds the *pen*, which keeps
+//! others from adding theirs, so undoing is cutting off the end. What was added takes part only when all of it is there.
+
+use core::ops::Range;
+use std::sync::{MutexGuard, PoisonError};
+
+use super::chain::CHAIN_NS;
+use super::{Inner, Shared};
+use crate::decide::Draft;
+use crate::error::SubmitError;
+use crate::job::{Job, Work};
+
+/// How many jobs are made before they are added, and admitted before news of them is told: few enough to stay in the cache.
+const STRETCH: usize = 256;
+
+impl Shared {
+    pub(super) fn submit(&self, mut jobs: impl Iterator<Item = Job>) -> Result<Range<u32>, SubmitError> {
+        let mut stretch: Vec<Job> = Vec::with_capacity(jobs.size_hint().0.clamp(1, STRETCH));
+        stretch.extend(jobs.by_ref().take(STRETCH));
+        let mut inner = self.lock_to_add()?;
+        if stretch.len() < STRETCH {
+            let draft = inner.core.draft();
+            return self.finish(inner, draft, &mut stretch);
+        }
+        inner.pen = Some(std::thread::current().id());
+        let mut pen = Pen { shared: self, draft: Some(inner.core.draft()) };
+        drop(inner);
+        while stretch.len() == STRETCH {
+            let mut inner = self.lock();
+            let draft = pen.draft.as_mut().expect("it is taken last");
+            let added = inner.add(draft, &mut stretch);
+            drop(inner);
+            added?; // the pen undoes it
+            stretch.clear();
+            stretch.extend(jobs.by_ref().take(STRETCH));
+        }
+        let draft = pen.draft.take().expect("it was not taken");
+        self.finish(self.lock(), draft, &mut stretch)
+    }
+
+    /// The lock, when nobody is in the middle of a batch.
+    fn lock_to_add(&self) -> Result<MutexGuard<'_, Inner>, SubmitError> {
+        let mut inner = self.lock();
+        while let Some(writer) = inner.pen {
+            if writer == std::thread::current().id() {
+                return Err(SubmitError::Nested);
+            }
+            inner.wait_curiously();
+            inner = self.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner.stop_waiting();
+        }
+        if inner.is_closing { Err(SubmitError::ShuttingDown) } else { Ok(inner) }
+    }
+
+    /// Adds the last jobs of a batch and lets all of it take part.
+    fn finish(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        mut draft: Draft,
+        last: &mut [Job],
+    ) -> Result<Range<u32>, SubmitError> {
+        let now = self.now();
+        let added = inner.add(&mut draft, last);
+        let sealed = added.and_then(|()| inner.core.seal(&draft));
+        let Ok(range) = sealed else {
+            let dropped = inner.undo(&draft);
+            drop(inner);
+            drop(dropped);
+            return sealed;
+        };
+        inner.take_back(now, CHAIN_NS);
+        for start in range.clone().step_by(STRETCH) {
+            inner.core.admit(now, start..range.end.min(start.saturating_add(STRETCH as u32)));
+            inner.tell_news();
+        }
+        let mut later = Vec::new();
+        self.settle(&mut inner, now, &mut later);
+        drop(inner);
+        self.perform(later);
+        Ok(range)
+    }
+}
+
+impl Inner {
+    fn add(&mut self, draft: &mut Draft, jobs: &mut [Job]) -> Result<(), SubmitError> {
+        for job in jobs {
+            if matches!(job.work, Work::Once(_)) && job.retries_asked() > 0 {
+                return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retries_asked() });
+            }
+            self.core.add(draft, &job.as_new())?;
+            self.only_closures &= !matches!(job.work, Work::Remote(_));
+            self.works.push(core::mem::replace(&mut job.work, Work::Nothing));
+        }
+        Ok(())
+    }
+
+    /// Takes back a batch. Returns what it captured.
+    #[must_use = "what a user captured is dropped without the lock"]
+    fn undo(&mut self, draft: &Draft) -> Vec<Work> {
+        self.core.undo(draft);
+        self.works.split_off(self.core.added())
+    }
+}
+
+/// The right to add jobs while a batch is not complete. Undoes the batch unless it was finished: also if the iterator panics.
+struct Pen<'a> {
+    shared: &'a Shared,
+    draft: Option<Draft>,
+}
+
+impl Drop for Pen<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        inner.pen = None;
+        let dropped = self.draft.take().map(|draft| inner.undo(&draft));
+        drop(inner);
+        self.shared.news.notify_all();
+        drop(dropped);
+    }
+}

@@ -1,0 +1,237 @@
+//! What closures do: fail, panic, try again, hand on what they made, say how far they are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sched_jobs::{Cause, InputError, Job, JobError, Retry, State};
+
+use crate::{Door, on_both, state};
+
+fn soon(times: u32) -> Retry {
+    Retry { times, backoff: Duration::from_millis(1), longest: Duration::from_millis(4) }
+}
+
+#[test]
+fn a_panic_is_a_failure_of_that_job_and_of_no_other() {
+    on_both(|jobs| {
+        jobs.submit(Job::new("text").run(|_| -> () { panic!("at the disco") })).unwrap();
+        jobs.submit(Job::new("formatted").run(|_| -> () { panic!("number {}", 7) })).unwrap();
+        jobs.submit(Job::new("odd").run(|_| -> () { std::panic::panic_any(7_u8) })).unwrap();
+        jobs.submit(Job::new("good")).unwrap();
+        let failed = jobs.wait().unwrap_err();
+        assert_eq!((failed.summary.succeeded, failed.summary.failed), (1, 3));
+        let cause = |name: &str| jobs.status(name).unwrap().cause.unwrap().to_string();
+        assert_eq!(cause("text"), "panicked: at the disco");
+        assert_eq!(cause("formatted"), "panicked: number 7");
+        assert_eq!(cause("odd"), "panicked: with something that is not a text");
+        jobs.submit(Job::new("after")).unwrap(); // the workers are all there
+        jobs.wait().unwrap_err();
+        assert_eq!(state(&jobs, "after"), State::Succeeded);
+    });
+}
+
+#[test]
+fn captures_that_panic_when_they_are_dropped_do_not_take_a_worker_with_them() {
+    struct Grenade;
+    impl Drop for Grenade {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    on_both(|jobs| {
+        for i in 0..4 {
+            let grenade = Grenade;
+            jobs.submit(Job::new(format!("{i}")).run(move |_| {
+                let _ = &grenade;
+            }))
+            .unwrap();
+        }
+        assert_eq!(jobs.wait().unwrap().succeeded, 4);
+        jobs.submit(Job::new("after")).unwrap();
+        assert_eq!(jobs.wait().unwrap().succeeded, 5);
+    });
+}
+
+#[test]
+fn attempts_are_counted_and_the_last_error_is_told() {
+    on_both(|jobs| {
+        let tries = Arc::new(AtomicU32::new(0));
+        let counts = tries.clone();
+        jobs.submit(Job::new("never").retry(soon(3)).run(move |ctx| {
+            assert_eq!(ctx.attempt(), counts.fetch_add(1, Ordering::Relaxed) + 1);
+            Err::<(), _>(JobError::msg(format!("attempt {}", ctx.attempt())))
+        }))
+        .unwrap();
+        jobs.wait().unwrap_err();
+        let status = jobs.status("never").unwrap();
+        assert_eq!((status.state, status.attempts, tries.load(Ordering::Relaxed)), (State::Failed, 4, 4));
+        assert_eq!(status.cause, Some(Cause::Error("attempt 4".to_owned())));
+    });
+}
+
+#[test]
+fn a_run_that_succeeded_in_the_end_names_no_failures() {
+    on_both(|jobs| {
+        let mut left = 2;
+        jobs.submit(Job::new("flaky").retry(soon(5)).run(move |_| {
+            left -= 1;
+            if left > 0 {
+                panic!("not yet")
+            }
+        }))
+        .unwrap();
+        jobs.submit(Job::new("bad").run(|_| Err::<(), _>(JobError::msg("no")))).unwrap();
+        let failed = jobs.wait().unwrap_err();
+        assert_eq!(failed.first, [("bad".to_owned(), Cause::Error("no".to_owned()))]);
+        assert_eq!(jobs.status("flaky").unwrap().attempts, 2);
+    });
+}
+
+#[test]
+fn outputs_of_what_a_job_needs_are_its_inputs() {
+    on_both(|jobs| {
+        jobs.submit(Job::new("number").run(|_| Ok::<_, JobError>(7_u32))).unwrap();
+        jobs.submit(Job::new("nothing")).unwrap();
+        jobs.submit(Job::new("other").run(|_| Ok::<_, JobError>("text"))).unwrap();
+        let sum = Job::new("sum").needs_all(["number", "nothing"]).run(|ctx| {
+            assert_eq!(ctx.needs(), ["number", "nothing"]);
+            let number = ctx.input::<u32>("number")?;
+            let told = |error: InputError| error.to_string();
+            let nothing = "`nothing` returned nothing; return a value from its closure";
+            assert_eq!(ctx.input::<u32>("nothing").map_err(told), Err(nothing.to_owned()));
+            let other = "this job does not need `other`, only number, nothing; add `.needs(\"other\")`";
+            assert_eq!(ctx.input::<u32>("other").map_err(told), Err(other.to_owned()));
+            let string = "`number` returned something else than a `alloc::string::String`";
+            assert_eq!(ctx.input::<String>("number").map_err(told), Err(string.to_owned()));
+            Ok::<_, JobError>(*number + 1)
+        });
+        jobs.submit(sum).unwrap();
+        let alone = Job::new("alone").run(|ctx| {
+            let words = "this job needs nothing, so it has no output of `sum`; add `.needs(\"sum\")`";
+            assert_eq!(ctx.input::<u32>("sum").unwrap_err().to_string(), words);
+        });
+        jobs.submit(alone).unwrap();
+        let done = jobs.wait();
+        assert!(done.is_ok(), "{done:?}");
+        // Also those that come later can read it.
+        jobs.submit(Job::new("late").needs("sum").run(|ctx| {
+            assert_eq!(*ctx.input::<u32>("sum")?, 8);
+            Ok::<_, JobError>(())
+        }))
+        .unwrap();
+        let done = jobs.wait();
+        assert!(done.is_ok(), "{done:?}");
+    });
+}
+
+#[test]
+fn the_output_of_a_cancelled_attempt_is_nobodys_input() {
+    on_both(|jobs| {
+        let (door, (sent, runs)) = (Door::default(), std::sync::mpsc::channel());
+        let at = door.clone();
+        jobs.submit(Job::new("maker").run(move |ctx| {
+            let _ = sent.send(());
+            at.pass();
+            if ctx.attempt() == 1 { Ok(7_u32) } else { Err(JobError::msg("unused")) }
+        }))
+        .unwrap();
+        runs.recv().unwrap();
+        jobs.cancel("maker").unwrap();
+        door.open();
+        jobs.wait().unwrap_err();
+        // It is tried again, fails, and whoever needs it never runs.
+        jobs.retry("maker").unwrap();
+        jobs.submit(Job::new("reader").needs("maker").run(|ctx| ctx.input::<u32>("maker").map(|_| ()))).ok();
+        jobs.wait().unwrap_err();
+        assert_eq!(state(&jobs, "maker"), State::Failed);
+    });
+}
+
+#[test]
+fn errors_are_told_with_their_sources() {
+    #[derive(Debug)]
+    struct Outer(std::num::ParseIntError);
+    impl std::fmt::Display for Outer {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("no number")
+        }
+    }
+    impl std::error::Error for Outer {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    on_both(|jobs| {
+        jobs.submit(Job::new("parse").run(|_| "x".parse::<u8>().map(|_| ()).map_err(Outer))).unwrap();
+        let failed = jobs.wait().unwrap_err();
+        assert_eq!(failed.first[0].1.to_string(), "no number: invalid digit found in string");
+    });
+}
+
+#[test]
+fn a_closure_that_stops_although_nobody_asked_has_failed() {
+    on_both(|jobs| {
+        jobs.submit(Job::new("quits").run(|_| Err::<(), _>(sched_jobs::Stopped))).unwrap();
+        jobs.wait().unwrap_err();
+        let told = "it stopped as if cancelled, but nobody asked it to";
+        assert_eq!(jobs.status("quits").unwrap().cause.unwrap().to_string(), told);
+    });
+}
+
+#[test]
+fn what_runs_once_runs_once() {
+    on_both(|jobs| {
+        let owned = String::from("given away");
+        jobs.submit(Job::new("once").run_once(move |_| {
+            drop(owned);
+            Err::<(), _>(JobError::msg("no"))
+        }))
+        .unwrap();
+        jobs.wait().unwrap_err();
+        jobs.retry("once").unwrap();
+        jobs.wait().unwrap_err();
+        let told = "its closure runs only once, and has; use `run` to retry";
+        assert_eq!(jobs.status("once").unwrap().cause.unwrap().to_string(), told);
+    });
+}
+
+#[test]
+fn progress_is_seen_while_a_job_runs_and_is_never_nonsense() {
+    on_both(|jobs| {
+        let (door, (sent, said)) = (Door::default(), std::sync::mpsc::channel());
+        let at = door.clone();
+        jobs.submit(Job::new("work").run(move |ctx| {
+            for done in [f32::NAN, f32::INFINITY, -3.0, 7.0, 0.25] {
+                ctx.progress(done)?;
+            }
+            let _ = sent.send(());
+            at.pass();
+            Ok::<_, JobError>(())
+        }))
+        .unwrap();
+        let mut events = jobs.events();
+        said.recv().unwrap();
+        assert_eq!(jobs.status("work").unwrap().progress, Some(0.25));
+        let why = jobs.why("work").unwrap().to_string();
+        assert!(why.contains("25 % done"), "{why}");
+        door.open();
+        jobs.wait().unwrap();
+        assert_eq!(jobs.status("work").unwrap().progress, None);
+        while let Some(event) = events.try_recv() {
+            if let sched_jobs::What::Progress(done) = event.what {
+                assert!((0.0..=1.0).contains(&done), "{done}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_job_done_in_an_earlier_life_does_not_run_again() {
+    on_both(|jobs| {
+        jobs.submit(Job::new("done").already_done().run(|_| -> () { panic!("again") })).unwrap();
+        let attempts = Job::new("next").needs("done").attempts_made(2).run(|ctx| assert_eq!(ctx.attempt(), 3));
+        jobs.submit(attempts).unwrap();
+        assert_eq!(jobs.wait().unwrap().succeeded, 2);
+    });
+}
