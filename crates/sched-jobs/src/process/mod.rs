@@ -22,7 +22,7 @@ use core::fmt;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -67,6 +67,7 @@ pub struct Processes {
     found: Mutex<HashMap<String, Found>>,
     line: Mutex<Line>,
     hurried: AtomicBool,
+    refused: OnceLock<String>,
     me: Weak<Processes>,
 }
 
@@ -113,6 +114,7 @@ impl Processes {
             found: Mutex::default(),
             line: Mutex::default(),
             hurried: AtomicBool::new(false),
+            refused: OnceLock::new(),
             me: me.clone(),
         })
     }
@@ -154,9 +156,19 @@ impl Processes {
     /// From now on nobody has any grace: what is being cancelled is killed at once, and what will be too.
     pub fn hurry(&self) {
         self.hurried.store(true, Ordering::SeqCst);
+        self.hurry_canceled();
+    }
+
+    /// What is being cancelled now is killed at once; what will be has its grace.
+    pub fn hurry_canceled(&self) {
         let handles: Vec<Handle> =
             lock(&self.desks).values().filter(|desk| desk.cancel).filter_map(|desk| desk.handle.clone()).collect();
         handles.iter().for_each(|handle| handle.cancel(Duration::ZERO));
+    }
+
+    /// From now on no command starts: an attempt that would fails for this reason. What runs goes on.
+    pub fn refuse(&self, why: impl Into<String>) {
+        let _ = self.refused.set(why.into()); // the first reason stays
     }
 
     /// What each command that runs holds now, in MiB, as far as its keeper has looked.
@@ -276,6 +288,9 @@ impl Processes {
         let Some(command) = work.downcast_ref::<Command>() else {
             return self.fail(report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
         };
+        if let Some(why) = self.refused.get() {
+            return self.fail(report, why.clone());
+        }
         if !self.sit_down(ticket, command.grace) {
             return self.say(report, Outcome::Stopped);
         }

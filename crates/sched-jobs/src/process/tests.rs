@@ -71,6 +71,17 @@ fn any_number_of_ends_within_start_does_not_grow_the_stack() {
 }
 
 #[test]
+fn what_is_refused_is_not_even_tried() {
+    let home = tempfile::tempdir().unwrap();
+    let processes = without_keepers(home.path());
+    processes.refuse("nobody could record it");
+    processes.refuse("another reason");
+    let jobs = Jobs::builder().build();
+    jobs.submit(Job::new("a").execute(processes, Arc::new(Command::new(["true"])))).unwrap();
+    assert_eq!(jobs.wait().unwrap_err().first[0].1.to_string(), "nobody could record it");
+}
+
+#[test]
 fn what_is_found_again_ends_as_it_did_and_what_is_not_goes_by_its_policy() {
     let home = tempfile::tempdir().unwrap();
     let processes = without_keepers(home.path());

@@ -84,7 +84,7 @@ struct Hands {
 impl Runner for Hands {
     fn hurry(&self) {
         if let Some(processes) = self.processes.upgrade() {
-            processes.hurry();
+            processes.hurry_canceled();
         }
     }
 
@@ -181,7 +181,9 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         return Err(Failure { code: Code::BadFile, message: format!("{error}"), is_drawn: false });
     }
     if let Some(error) = broken {
-        let message = format!("what happened is not recorded: {error}; then `bursar run --resume {}`", place.name());
+        let run = place.name();
+        let message =
+            format!("not all that happened is recorded: {error}; mend that, then `bursar run --resume {run}` goes on");
         return Err(Failure::broken(message));
     }
     let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();

@@ -105,7 +105,9 @@ impl Charge {
     fn start_nothing_more(&self, error: JournalError) {
         (self.say)(&format!("the journal cannot be written: {error}. Running jobs go on, nothing new is started"));
         *self.verdict.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        // A job may become ready or start between the look and the request, so look again until all that is left runs.
+        // First this: what seems to start from now on does not run, so to cancel it ends nobody in the middle of something.
+        self.processes.refuse("not started: the journal cannot be written");
+        // Others may become ready between the look and the request, so look again until all that is left runs.
         loop {
             let waiting =
                 self.jobs.statuses().into_iter().filter(|job| matches!(job.state, State::Queued | State::Ready));

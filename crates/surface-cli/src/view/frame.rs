@@ -31,6 +31,8 @@ pub(crate) struct Around<'a> {
     pub(crate) usage: &'a Usage,
     /// What the ready jobs of a group lack, by group: `vram`.
     pub(crate) lacks: &'a HashMap<usize, String>,
+    /// Whether a job wants video memory: only then it is of interest.
+    pub(crate) has_vram: bool,
     pub(crate) now: Duration,
     pub(crate) width: usize,
     pub(crate) height: usize,
@@ -174,7 +176,8 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
         let why = around.lacks.get(&index).map(|lack| format!(" ({lack})")).unwrap_or_default();
         says.push(if group.total == 1 { format!("waiting{why}") } else { format!("waiting {ready}{why}") });
     } else if queued > 0 && running + paused == 0 {
-        says.extend(waits_for(board, group).map(|names| format!("waiting for {names}")));
+        let needs = waits_for(board, group).map(|names| format!("waiting for {names}"));
+        says.extend(needs.or_else(|| group.began.map(|_| "about to be tried again".to_owned())));
     }
     let count = match (group.open(), failed + canceled) {
         (0, 0) => "done".to_owned(),
@@ -221,7 +224,7 @@ fn status(board: &Board, left: Option<Duration>, around: &Around<'_>) -> String 
     let Around { limits, usage, run, paint, .. } = around;
     let mut parts = vec![format!("cpu {}/{}", usage.cpu_slots, limits.cpu_slots)];
     parts.push(format!("ram {}", used(usage.ram_mb, limits.ram_mb)));
-    if usage.vram_mb > 0 || board.total() == 0 || limits.vram_mb > 0 && around.width >= 100 {
+    if around.has_vram {
         parts.push(format!("vram {}", used(usage.vram_mb, limits.vram_mb)));
     }
     for (name, limit) in &limits.named {

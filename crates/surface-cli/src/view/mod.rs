@@ -198,6 +198,7 @@ struct Watcher {
     lacks_at: Duration,
     told_waiting: Vec<bool>,
     logs_shown: u32,
+    has_vram: bool,
     is_gone: bool,
 }
 
@@ -215,6 +216,7 @@ impl Watcher {
             lacks: HashMap::new(),
             lacks_at: Duration::ZERO,
             logs_shown: 0,
+            has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0),
             is_gone: false,
             jobs,
             scene,
@@ -364,7 +366,8 @@ impl Watcher {
             let mut text = text::clean(&why.to_string());
             let others = self.board.groups()[group].ready.len().saturating_sub(1);
             if others > 0 {
-                text.push_str(&format!(". So do {others} more of {}", self.board.groups()[group].label));
+                let (label, verb) = (&self.board.groups()[group].label, if others == 1 { "waits" } else { "wait" });
+                text.push_str(&format!(". {others} more of {label} {verb}, too"));
             }
             let name = self.board.name(job as usize).to_owned();
             // The answer begins with the name, which a plain line has already.
@@ -398,6 +401,7 @@ impl Watcher {
             limits: &self.scene.limits,
             usage: &self.jobs.usage(),
             lacks: &self.lacks,
+            has_vram: self.has_vram,
             now,
             width: usize::from(width).saturating_sub(1).max(20),
             height: usize::from(height).saturating_sub(1).clamp(2, 60),

@@ -72,6 +72,7 @@ impl Scene {
             limits: &limits(),
             usage: &usage,
             lacks: &lacks,
+            has_vram: true,
             now: seconds(now),
             width,
             height,

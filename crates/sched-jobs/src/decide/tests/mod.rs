@@ -23,9 +23,6 @@ use crate::state::State;
 /// One millisecond of virtual time.
 const MS: Time = 1_000_000;
 
-/// Who is picked when nobody may start.
-const NOBODY: [u32; 0] = [];
-
 /// A job to be submitted, owned.
 #[derive(Debug, Clone)]
 struct Spec {
