@@ -3,6 +3,7 @@
 //! Room: surface. Parses and prints; what is worth printing comes from the facade, the scheduler of jobs and the journal.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod commands;
 mod control;
 mod demo;
@@ -75,6 +76,8 @@ enum Command {
     /// Show what the scheduler of tasks does, with real work and its own counters
     #[command(after_help = help::DEMO)]
     Demo(demo::Options),
+    /// Measure the scheduler on this machine
+    Bench(bench::Options),
 }
 
 /// Ended by Ctrl-C.
@@ -115,13 +118,19 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Runs(options) => list::runs(options),
         Command::Show(options) => list::show(options),
         Command::Completions(options) => completions(options, Cli::command()),
-        Command::Demo(options) => match demo::run(options) {
-            Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
-            Ok(()) => Ok(Exit::Well),
-            Err(error) => Err(Failure::broken(error.to_string())),
-        },
+        Command::Demo(options) => unless_stopped(demo::run(options)),
+        Command::Bench(options) => unless_stopped(bench::run(options)),
     };
     exit.map(ExitCode::from)
+}
+
+/// For what Ctrl-C ends early but in order.
+fn unless_stopped(result: Result<(), impl std::fmt::Display>) -> Result<Exit, Failure> {
+    match result {
+        Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
+        Ok(()) => Ok(Exit::Well),
+        Err(error) => Err(Failure::broken(error.to_string())),
+    }
 }
 
 /// Its code may be that of a command, so it is any number.
