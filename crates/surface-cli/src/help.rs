@@ -127,3 +127,9 @@ Examples:
   bursar demo --seconds 20         the same, slower
   bursar demo --workers 1          without anybody to steal from
   bursar demo --json | jq .total   for scripts: one object, nothing else";
+
+pub(crate) const BENCH: &str = "\
+Examples:
+  bursar bench jobs                latency, throughput, queue wait and budget hits
+  bursar bench jobs --scheduler simple --jobs 1000
+  bursar bench jobs --runs 10 --out bench.json";

@@ -77,6 +77,7 @@ enum Command {
     #[command(after_help = help::DEMO)]
     Demo(demo::Options),
     /// Measure the scheduler on this machine
+    #[command(after_help = help::BENCH)]
     Bench(bench::Options),
 }
 

@@ -53,7 +53,10 @@ fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
             "started   good".to_owned(),
             "done      good: TIME".to_owned(),
             "started   bad".to_owned(),
-            format!("failed    bad: exited with N; TIME; log {}", log.display()).replace(id.as_str(), "RUN").replace("with 3", "with N").replace("with N;", "with 3;"),
+            format!("failed    bad: exited with N; TIME; log {}", log.display())
+                .replace(id.as_str(), "RUN")
+                .replace("with 3", "with N")
+                .replace("with N;", "with 3;"),
             "  │ first line".to_owned(),
             "  │ the reason".to_owned(),
             "canceled  lost: [3004] `bad`, which it needs, failed".to_owned(),
@@ -61,7 +64,8 @@ fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
             "done      many[1]: TIME".to_owned(),
             "started   many[2]".to_owned(),
             "done      many[2]: TIME".to_owned(),
-            "N failed, N canceled, N done in TIME · run RUN · try again: bursar run --resume RUN --retry-failed".to_owned(),
+            "N failed, N canceled, N done in TIME · run RUN · try again: bursar run --resume RUN --retry-failed"
+                .to_owned(),
         ]
     );
 }
@@ -156,7 +160,9 @@ fn what_is_not_there_is_answered_with_code_4_and_a_way_out() {
 #[test]
 fn arguments_that_make_no_sense_are_answered_with_code_2() {
     let site = Site::new(ONE_FAILS);
-    for words in ["pause a b c", "cancel", "retry x --subtree", "logs", "graph", "completions tcsh", "runs --status odd"] {
+    for words in
+        ["pause a b c", "cancel", "retry x --subtree", "logs", "graph", "completions tcsh", "runs --status odd"]
+    {
         let code = site.bursar(words).status.code();
         // Without a run there is nothing to cancel, which is another thing.
         assert_eq!(code, Some(if words == "cancel" { 4 } else { 2 }), "`{words}`");

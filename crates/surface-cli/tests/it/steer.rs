@@ -89,7 +89,10 @@ fn a_canceled_job_takes_what_needs_it_along_and_leaves_the_rest() {
     let states = site.states().into_iter().map(|(_, state)| state);
     assert_eq!(states.collect::<Vec<_>>(), [State::Canceled, State::Succeeded, State::Canceled]);
     let why = says(&site.bursar("why third"));
-    assert!(why.starts_with("third does not wait: it was canceled") && why.contains("`first`, which it needs"), "{why}");
+    assert!(
+        why.starts_with("third does not wait: it was canceled") && why.contains("`first`, which it needs"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -156,8 +159,13 @@ fn a_name_that_several_runs_have_is_no_name() {
         bell.wait();
         (child, gate)
     });
-    let live: Vec<String> =
-        site.journal().runs(Filter { live: true, ..Filter::default() }).unwrap().iter().map(|run| run.id.to_string()).collect();
+    let live: Vec<String> = site
+        .journal()
+        .runs(Filter { live: true, ..Filter::default() })
+        .unwrap()
+        .iter()
+        .map(|run| run.id.to_string())
+        .collect();
     assert_eq!(live.len(), 2);
     for words in ["pause same", "cancel same", "pause"] {
         let error = complains(&site.bursar(words), 2);
