@@ -58,7 +58,6 @@ pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>)
     for line in &mut lines {
         *line = console::truncate_str(line, around.width.max(1), "…").into_owned();
     }
-    lines.truncate(around.height.max(1));
     lines
 }
 
