@@ -156,6 +156,11 @@ impl Processes {
     /// From now on nobody has any grace: what is being cancelled is killed at once, and what will be too.
     pub fn hurry(&self) {
         self.hurried.store(true, Ordering::SeqCst);
+        self.hurry_canceled();
+    }
+
+    /// What is being cancelled now is killed at once; what will be has its grace.
+    pub fn hurry_canceled(&self) {
         let handles: Vec<Handle> =
             lock(&self.desks).values().filter(|desk| desk.cancel).filter_map(|desk| desk.handle.clone()).collect();
         handles.iter().for_each(|handle| handle.cancel(Duration::ZERO));

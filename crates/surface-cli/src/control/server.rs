@@ -4,13 +4,14 @@
 //!
 //! # Invariants
 //! - Whatever clients do, the scheduler is held up for at most a fifth of the time, and memory stays bounded.
-//! - When [`Served`] is gone, so is the socket, and no thread of it is left.
+//! - When [`Served`] is gone, so is the socket, and nothing of it holds the jobs or the runner any more.
 //!
 //! # Why they hold
 //! At most [`CLIENTS`] are served, each by a thread of its own that reads lines of bounded length and gives up on a client which sends or reads
 //! nothing for a while. What makes the scheduler look at many jobs goes over one [`Desk`]: it is open to one at a time, and after a look
 //! that took *t* it stays closed for four times *t*. A subscriber has a queue of bounded length, and there are at most [`SUBSCRIBERS`].
-//! Dropping `Served` shuts down the listener, which wakes its thread, and every stream, which wakes theirs.
+//! Dropping `Served` shuts down the listener, which wakes its thread, and every stream, which wakes theirs, and waits for all that are still
+//! counted; a thread that is no longer counted has let go of everything before.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, ErrorKind, Write};
@@ -71,7 +72,7 @@ pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner
         run: run.to_owned(),
         runner,
         open_from: Mutex::new(Instant::now()),
-        clients: Mutex::default(),
+        clients: Arc::default(),
         subscribers: AtomicUsize::new(0),
         closing: AtomicBool::new(false),
     });
@@ -88,7 +89,7 @@ impl Drop for Served {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let clients = std::mem::take(&mut *self.desk.clients());
+        let clients = std::mem::take(&mut *self.desk.clients.lock());
         for client in clients.values() {
             let _ = client.stream.shutdown(Shutdown::Both);
         }
@@ -105,9 +106,19 @@ struct Desk {
     runner: Arc<dyn Runner>,
     /// When the desk is open again for whoever makes the scheduler look at many jobs.
     open_from: Mutex<Instant>,
-    clients: Mutex<HashMap<u64, Client>>,
+    clients: Arc<Clients>,
     subscribers: AtomicUsize,
     closing: AtomicBool,
+}
+
+/// Apart from the desk, so that a thread can let go of the desk before it is no longer counted.
+#[derive(Default)]
+struct Clients(Mutex<HashMap<u64, Client>>);
+
+impl Clients {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Client {
@@ -142,7 +153,7 @@ fn welcome(desk: &Arc<Desk>, number: u64, mut stream: UnixStream) -> io::Result<
     if !place::is_ours(&stream)? {
         return Ok(());
     }
-    let mut clients = desk.clients();
+    let mut clients = desk.clients.lock();
     if clients.len() >= CLIENTS {
         let message = format!("{CLIENTS} clients are being served, which is the most; try again when one has gone");
         return say(&mut stream, &Reply::error("busy", message, None));
@@ -152,7 +163,9 @@ fn welcome(desk: &Arc<Desk>, number: u64, mut stream: UnixStream) -> io::Result<
     let spawned = std::thread::Builder::new().name("control-client".into()).spawn(move || {
         let _ = ours.converse(&stream); // however it ended, it is over
         let _ = stream.shutdown(Shutdown::Both);
-        ours.clients().remove(&number);
+        let clients = ours.clients.clone();
+        drop(ours);
+        clients.lock().remove(&number);
     });
     match spawned {
         Ok(thread) => clients.get_mut(&number).map(|client| client.thread = Some(thread)),
@@ -168,10 +181,6 @@ fn say(stream: &mut impl Write, reply: &Reply) -> io::Result<()> {
 }
 
 impl Desk {
-    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn converse(&self, stream: &UnixStream) -> io::Result<()> {
         let mut reader = BufReader::new(stream);
         let mut writer = stream;

@@ -112,6 +112,13 @@ impl Recorder {
         self.interrupted.store(true, Ordering::SeqCst);
     }
 
+    /// The whole run was paused, or goes on.
+    pub(crate) fn run_paused(&self, paused: bool) {
+        if let Some(writer) = &self.book().writer {
+            writer.record(Entry::RunPaused(paused));
+        }
+    }
+
     /// The code of the last command that ended, as a shell would give it; and what to say of it, if it did not just exit.
     pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
         self.book().last.clone()

@@ -364,7 +364,8 @@ impl Watcher {
             let mut text = text::clean(&why.to_string());
             let others = self.board.groups()[group].ready.len().saturating_sub(1);
             if others > 0 {
-                text.push_str(&format!(". So do {others} more of {}", self.board.groups()[group].label));
+                let (label, verb) = (&self.board.groups()[group].label, if others == 1 { "waits" } else { "wait" });
+                text.push_str(&format!(". {others} more of {label} {verb}, too"));
             }
             let name = self.board.name(job as usize).to_owned();
             // The answer begins with the name, which a plain line has already.

@@ -35,10 +35,6 @@ impl Paint {
     pub(crate) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
-
-    pub(crate) fn bold(self, text: &str) -> String {
-        self.with("1", text)
-    }
 }
 
 /// A part at the bottom of a terminal that is drawn again and again.
