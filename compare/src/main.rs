@@ -42,7 +42,7 @@ Usage: compare [WORKLOAD…] [--quick] [--json FILE]
                 {\"workload\",\"peer\",\"ours\",\"theirs\",\"unit\",\"ratio\"}
   --list        name the workloads and say what each does
 
-Less is better, except for `scale`. Rows with the peer `bar` compare with a fixed limit.
+Less is better, except for `scale` and `jobs`. Rows with the peer `bar` compare with a fixed limit.
 A bar that is not met is a result, not an error: the exit code is 0. It is 1 when a
 workload could not be measured, and 2 when the command line is wrong.
 ";

@@ -64,6 +64,20 @@ pub fn resident_bytes() -> Result<u64, Failure> {
     Ok(kib.parse::<u64>()? * 1024)
 }
 
+/// What this process has allocated and not freed.
+///
+/// Unlike resident memory it leaves out what the allocator keeps for later, so sides may be measured one after the other.
+pub fn heap_bytes() -> Result<u64, Failure> {
+    use malloc_info::info::{SystemType, TotalType};
+
+    let info = malloc_info::malloc_info()?;
+    let arenas = info.system.iter().filter(|system| system.r#type == SystemType::Current).map(|system| system.size);
+    let total = |wanted: TotalType| info.total.iter().filter(move |total| total.r#type == wanted).map(|t| t.size);
+    let had: usize = arenas.chain(total(TotalType::Mmap)).sum();
+    let free: usize = total(TotalType::Fast).chain(total(TotalType::Rest)).sum();
+    Ok(had.saturating_sub(free) as u64)
+}
+
 /// Runs one side of a memory workload in a fresh copy of this program, which has nothing but that side in it: no watchdog either, whose thread would be
 /// six of the mappings counted. So the parent watches.
 pub fn in_child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
@@ -94,6 +108,8 @@ pub fn in_child(workload: &str, side: &str, count: usize) -> Result<Parked, Fail
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box; // else release builds allocate nothing
+
     use super::*;
 
     #[test]
@@ -106,9 +122,21 @@ mod tests {
     #[test]
     fn touched_memory_becomes_resident() {
         let before = resident_bytes().expect("Linux");
-        let pages = vec![1u8; 64 << 20];
+        let pages = black_box(vec![1u8; 64 << 20]);
         let parked = Parked::since(before).expect("Linux");
         assert!(parked.resident_bytes > 60 << 20, "{parked:?}");
         drop(pages);
+    }
+
+    #[test]
+    fn live_blocks_count_and_freed_ones_do_not() {
+        let before = heap_bytes().expect("glibc");
+        // Never touched, so it is cheap; and so large that what other tests do meanwhile does not matter.
+        let block = black_box(vec![0u8; 1 << 30]);
+        let with = heap_bytes().expect("glibc").saturating_sub(before);
+        assert!(with > 900 << 20, "{with}");
+        drop(block);
+        let after = heap_bytes().expect("glibc").saturating_sub(before);
+        assert!(after < 500 << 20, "{after}");
     }
 }

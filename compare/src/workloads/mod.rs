@@ -2,7 +2,9 @@
 
 mod budgeted;
 mod budgets;
+mod dag;
 mod fib;
+mod jobs;
 mod park_fibers;
 mod park_futures;
 mod peers;
@@ -46,6 +48,8 @@ pub const ALL: &[Workload] = &[
     Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
     Workload { name: budgets::NAME, about: "spawn with budgets and capabilities", run: budgets::run },
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
+    Workload { name: dag::NAME, about: "a graph of 1 M empty jobs, 3 needs each", run: dag::run },
+    Workload { name: jobs::NAME, about: "1 M empty jobs that need nothing", run: jobs::run },
 ];
 
 /// The workload of that name.
@@ -83,7 +87,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale budgets budgeted"
+             stream park-fibers park-futures steal scale budgets budgeted dag jobs"
         );
     }
 }

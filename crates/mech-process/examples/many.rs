@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use mech_process::{KeeperProgram, Keepers, Launch, Report};
+use mech_process::{How, KeeperProgram, Keepers, Launch, Report};
 
 fn main() -> io::Result<()> {
     if std::env::args().nth(1).as_deref() == Some("keep") {
@@ -60,7 +60,12 @@ fn next(keepers: &Weak<Keepers>, left: &Arc<AtomicUsize>, tell: &Sender<()>) {
     let (keepers, left, tell) = (keepers.clone(), Arc::clone(left), tell.clone());
     let launch = Launch::new(format!("t{number}"), ["/bin/true"], "/dev/null");
     let listen = Box::new(move |report| {
-        if let Report::Ended(_) = report {
+        if let Report::Ended(end) = report {
+            // A listener's panic stays with it, so this must end the program: a command that failed is quick, and flatters us.
+            if end.how != How::Exit(0) {
+                eprintln!("{}: {}", end.token, end.how);
+                std::process::exit(1);
+            }
             next(&keepers, &left, &tell);
         }
     });

@@ -3,6 +3,7 @@
 //! Room: surface. Parses and prints; what is worth printing comes from the facade, the scheduler of jobs and the journal.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod commands;
 mod control;
 mod demo;
@@ -74,6 +75,8 @@ enum Command {
     Completions(Completions),
     /// Show what the scheduler of tasks does, with real work and its own counters
     Demo(demo::Options),
+    /// Measure the scheduler on this machine
+    Bench(bench::Options),
 }
 
 /// Ended by Ctrl-C.
@@ -114,6 +117,11 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Runs(options) => list::runs(options),
         Command::Show(options) => list::show(options),
         Command::Completions(options) => completions(options, Cli::command()),
+        Command::Bench(options) => match bench::run(options) {
+            Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
+            Ok(()) => Ok(Exit::Well),
+            Err(error) => Err(Failure::broken(error.to_string())),
+        },
         Command::Demo(options) => match demo::run(options) {
             Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
             Ok(()) => Ok(Exit::Well),
@@ -164,7 +172,7 @@ mod tests {
                     .unwrap_or_else(|error| panic!("`bursar {example}`: {error}"));
                 own += 1;
             }
-            assert!(own > 0 || command.get_name() == "demo", "`{}` teaches by no example", command.get_name());
+            assert!(own > 0 || matches!(command.get_name(), "demo" | "bench"), "`{}` teaches by no example", command.get_name());
             count += own;
         }
         assert!(count > 40, "only {count} examples were found: were they indented otherwise?");

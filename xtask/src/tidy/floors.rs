@@ -15,7 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["sched-jobs", "sched-flow"],
     &["proof-sim"],
     &["bursar"],
-    &["surface-capi", "surface-janus", "surface-jobfile", "surface-journal"],
+    &["surface-capi", "surface-janus", "surface-jobfile", "surface-journal", "surface-neighbours"],
     &["surface-cli"],
 ];
 

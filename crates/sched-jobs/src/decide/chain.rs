@@ -59,8 +59,9 @@ impl Core {
         }
         self.nodes[next as usize].set(CLAIMED, false);
         self.begin(now, next);
-        let holder = self.holding.iter_mut().find(|holder| **holder == before).expect("who runs holds");
-        *holder = next;
+        let at = core::mem::replace(&mut self.nodes[before as usize].held_at, NONE);
+        self.nodes[next as usize].held_at = at;
+        self.holding[at as usize] = next;
     }
 
     /// A claimed job that nobody began goes back to its place in line.

@@ -49,8 +49,10 @@ impl Core {
         self.members(Scope::Subtree(id))
     }
 
-    fn not_now(&self, id: u32, request: &'static str) -> ControlError {
-        ControlError::NotNow { job: self.name(id).to_owned(), state: self.state(id), request }
+    pub(crate) fn not_now(&self, id: u32, request: &'static str) -> ControlError {
+        // One that was asked to end has ended as far as requests go.
+        let state = if self.is_canceling(id) { State::Canceled } else { self.state(id) };
+        ControlError::NotNow { job: self.name(id).to_owned(), state, request }
     }
 
     /// Pauses; returns the running jobs that were asked to and have not yet.
@@ -113,7 +115,9 @@ impl Core {
 
     /// Lets paused jobs go on where they were.
     pub(crate) fn resume(&mut self, now: Time, scope: Scope) -> Result<(), ControlError> {
-        for id in self.members(scope) {
+        let mut members = self.members(scope);
+        members.sort_unstable(); // lanes want the earliest first
+        for id in members {
             let node = &mut self.nodes[id as usize];
             match (node.state, node.paused_from) {
                 (State::Paused, State::Running) if node.is(CANCELING) => {}
@@ -139,7 +143,10 @@ impl Core {
                 _ => {}
             }
         }
-        self.let_back(now);
+        // With others, only while they are counted: `pick` does it.
+        if !self.room.is_shared {
+            self.let_back(now);
+        }
         Ok(())
     }
 
@@ -222,7 +229,8 @@ impl Core {
             while edge != NONE {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;
-                let for_ancestor = self.state(dependent) == State::Canceled
+                let for_ancestor = dependent < self.admitted
+                    && self.state(dependent) == State::Canceled
                     && matches!(self.cause(dependent), Some(Cause::Ancestor { .. }));
                 if for_ancestor
                     && !chosen.contains(&dependent)

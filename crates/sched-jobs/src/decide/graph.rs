@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub(super) attempt: u32,
     /// Where it runs: an index of the driver.
     pub(super) place: u32,
+    /// Where it stands in `holding`, if it does.
+    pub(super) held_at: u32,
     pub(super) state: State,
     pub(super) paused_from: State,
     pub(super) flags: u8,
@@ -73,8 +75,22 @@ pub(super) struct Names {
     text: String,
     /// Where each name ends.
     ends: Vec<u32>,
-    table: HashTable<u32>,
+    table: HashTable<Place>,
     hasher: DefaultHashBuilder,
+}
+
+/// A name in the table: with a part of its hash, so that looking for one touches no other.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    hash: u32,
+    id: u32,
+}
+
+impl Place {
+    /// The hash that the table works with. From a part of the whole one, so that the table can grow without reading names.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
 }
 
 impl Names {
@@ -84,8 +100,17 @@ impl Names {
         &self.text[start..self.ends[id] as usize]
     }
 
+    fn hash(&self, name: &str) -> u32 {
+        (self.hasher.hash_one(name) >> 32) as u32
+    }
+
+    fn find_hashed(&self, hash: u32, name: &str) -> Option<u32> {
+        let is_it = |place: &Place| place.hash == hash && self.get(place.id) == name;
+        self.table.find(Place::spread(hash), is_it).map(|place| place.id)
+    }
+
     pub(super) fn find(&self, name: &str) -> Option<u32> {
-        self.table.find(self.hasher.hash_one(name), |&id| self.get(id) == name).copied()
+        self.find_hashed(self.hash(name), name)
     }
 
     /// Whether there is room for a name of so many bytes.
@@ -95,18 +120,14 @@ impl Names {
 
     /// Adds the name of the next job; `false` if it is taken.
     pub(super) fn add(&mut self, name: &str) -> bool {
-        let hash = self.hasher.hash_one(name);
-        if self.table.find(hash, |&id| self.get(id) == name).is_some() {
+        let hash = self.hash(name);
+        if self.find_hashed(hash, name).is_some() {
             return false;
         }
         let id = self.ends.len() as u32;
         self.text.push_str(name);
         self.ends.push(self.text.len() as u32);
-        let (text, ends, hasher) = (&self.text, &self.ends, &self.hasher);
-        self.table.insert_unique(hash, id, |&id| {
-            let start = if id == 0 { 0 } else { ends[id as usize - 1] as usize };
-            hasher.hash_one(&text[start..ends[id as usize] as usize])
-        });
+        self.table.insert_unique(Place::spread(hash), Place { hash, id }, |place| Place::spread(place.hash));
         true
     }
 
@@ -114,8 +135,8 @@ impl Names {
     pub(super) fn truncate(&mut self, count: usize) {
         while self.ends.len() > count {
             let id = (self.ends.len() - 1) as u32;
-            let hash = self.hasher.hash_one(self.get(id));
-            if let Ok(entry) = self.table.find_entry(hash, |&other| other == id) {
+            let hash = self.hash(self.get(id));
+            if let Ok(entry) = self.table.find_entry(Place::spread(hash), |place| place.id == id) {
                 entry.remove();
             }
             self.ends.pop();

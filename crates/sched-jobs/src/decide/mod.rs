@@ -21,6 +21,7 @@ mod room;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -31,6 +32,7 @@ use hashbrown::HashMap;
 pub(crate) use self::control::Scope;
 pub use self::room::{Others, Usage};
 pub(crate) use self::submit::{Draft, NewJob};
+pub use self::wanted::Wanted;
 
 use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
@@ -258,7 +260,9 @@ impl Core {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        self.room.usage()
+        let mut usage = self.room.usage();
+        (usage.wanted, usage.lacks_memory) = self.wanted();
+        usage
     }
 
     pub(crate) fn set_others(&mut self, others: &Others) {
@@ -377,6 +381,7 @@ impl Core {
         self.begin(now, id);
         let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
         self.room.take(need);
+        self.nodes[id as usize].held_at = self.holding.len() as u32;
         self.holding.push(id);
     }
 
@@ -406,8 +411,11 @@ impl Core {
             State::Paused => self.room.give_back_kept(need),
             state => panic!("job {id} ended while {state}"),
         }
-        let at = self.holding.iter().position(|holder| *holder == id).expect("who runs holds");
-        self.holding.swap_remove(at);
+        let at = core::mem::replace(&mut self.nodes[id as usize].held_at, NONE);
+        assert_eq!(self.holding.swap_remove(at as usize), id, "who runs holds");
+        if let Some(&moved) = self.holding.get(at as usize) {
+            self.nodes[moved as usize].held_at = at;
+        }
     }
 
     #[inline]
@@ -563,6 +571,14 @@ impl Core {
     /// Does what is due.
     #[inline]
     pub(crate) fn tick(&mut self, now: Time) {
+        if self.alarms.peek().is_some_and(|Reverse(alarm)| alarm.0 <= now) {
+            self.ring_alarms(now);
+        }
+    }
+
+    #[cold]
+    fn ring_alarms(&mut self, now: Time) {
+        let mut woken = Vec::new();
         while let Some(&Reverse((at, id, stamp, alarm))) = self.alarms.peek() {
             if at > now {
                 break;
@@ -573,12 +589,14 @@ impl Core {
                 continue;
             }
             match (alarm, node.state) {
-                (Alarm::Retry, State::Queued) => self.make_ready(now, id),
+                (Alarm::Retry, State::Queued) => woken.push(id),
                 (Alarm::Retry, State::Paused) => self.nodes[id as usize].paused_from = State::Ready,
                 (Alarm::PauseTimeout, State::Running) if node.is(PAUSING) => self.pause_timed_out(now, id),
                 _ => {}
             }
         }
+        woken.sort_unstable(); // lanes want the earliest first
+        woken.into_iter().for_each(|id| self.make_ready(now, id));
     }
 }
 

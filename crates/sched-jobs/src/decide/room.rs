@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::wanted::Wanted;
 use crate::demand::{Demand, Limits, Resource};
 use crate::why::Short;
 
@@ -64,6 +65,8 @@ pub(crate) struct Room {
     named_elsewhere: Vec<u64>,
     pub(super) running: usize,
     running_elsewhere: usize,
+    /// Whether others have ever been counted: then what they hold is true only while they are.
+    pub(super) is_shared: bool,
     /// At most so many jobs at once, whatever they need.
     most_running: usize,
 }
@@ -84,6 +87,7 @@ impl Room {
             named_elsewhere: vec![0; n],
             running: 0,
             running_elsewhere: 0,
+            is_shared: false,
             most_running,
         }
     }
@@ -116,6 +120,7 @@ impl Room {
         self.elsewhere = [others.cpu_slots, others.ram_mb, others.vram_mb, 0];
         self.really_free = [None, others.ram_free_mb, others.vram_free_mb, None];
         self.running_elsewhere = others.running;
+        self.is_shared = true;
         for (name, held) in self.names.iter().zip(&mut self.named_elsewhere) {
             *held = others.named.iter().find(|(other, _)| **other == **name).map_or(0, |(_, amount)| *amount);
         }
@@ -245,6 +250,12 @@ impl Room {
                 .all(|i| need.plain[i] == 0 || self.used[i] + self.elsewhere[i] + need.plain[i] <= self.limit[i])
     }
 
+    /// Whether a paused job could go on if others gave back everything.
+    pub(super) fn could_come_back(&self, need: &Need) -> bool {
+        self.running < self.most_running
+            && [CPU, WORKER].into_iter().all(|i| self.used[i] + need.plain[i] <= self.limit[i])
+    }
+
     /// A paused job goes on.
     pub(super) fn come_back(&mut self, need: &Need) {
         self.keeps_no_longer(need);
@@ -349,6 +360,37 @@ impl Room {
         }
     }
 
+    /// Who keeps a job of this need from starting, if it does not fit.
+    pub(super) fn lack(&self, need: &Need) -> Option<Lack> {
+        if self.fits(need, None) {
+            return None;
+        }
+        let exceeds = |i: usize, elsewhere: u64| {
+            let wanted = need.plain[i];
+            let free_of_limit = wanted == 0 || (SOFT[i] && self.limit[i] == 0);
+            !free_of_limit && self.used[i].saturating_add(elsewhere).saturating_add(wanted) > self.limit[i]
+        };
+        let named_exceeds = |&(i, wanted): &(u16, u64), elsewhere: &dyn Fn(usize) -> u64| {
+            let i = usize::from(i);
+            self.named_used[i].saturating_add(elsewhere(i)).saturating_add(wanted) > self.named_limit[i]
+        };
+        let own = self.running >= self.most_running
+            || (0..PLAIN).any(|i| !(SOFT[i] && self.running == 0) && exceeds(i, 0))
+            || need.named.iter().any(|named| named_exceeds(named, &|_| 0));
+        let others = (0..PLAIN).any(|i| exceeds(i, self.elsewhere[i]))
+            || need.named.iter().any(|named| named_exceeds(named, &|i| self.named_elsewhere[i]));
+        Some(match (own, others) {
+            (true, _) => Lack::Own,
+            (false, true) => Lack::Others,
+            (false, false) => Lack::Machine,
+        })
+    }
+
+    /// Whether a job of this need runs only where nothing else does.
+    pub(super) fn must_be_alone(&self, need: &Need) -> bool {
+        (0..PLAIN).any(|i| SOFT[i] && self.limit[i] > 0 && need.plain[i] > self.limit[i])
+    }
+
     /// What running and paused jobs use now.
     pub(super) fn usage(&self) -> Usage {
         Usage {
@@ -357,8 +399,21 @@ impl Room {
             ram_mb: self.used[RAM],
             vram_mb: self.used[VRAM],
             named: self.names.iter().map(|name| name.to_string()).zip(self.named_used.iter().copied()).collect(),
+            wanted: None,
+            lacks_memory: false,
         }
     }
+}
+
+/// Who keeps a ready job from starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// Our own jobs.
+    Own,
+    /// Other runs: if they gave back everything, it would start.
+    Others,
+    /// Nobody who shares with us: the machine has no more memory.
+    Machine,
 }
 
 /// What the jobs of one scheduler use at a moment.
@@ -372,6 +427,10 @@ pub struct Usage {
     pub ram_mb: u64,
     /// Video memory, in MB, as demanded.
     pub vram_mb: u64,
-    /// Named resources.
+    /// Named resources: every declared one.
     pub named: Vec<(String, u64)>,
+    /// The job that has waited longest for what others hold.
+    pub wanted: Option<Wanted>,
+    /// Whether a job waits only for memory that other programs use: nobody will announce its return.
+    pub lacks_memory: bool,
 }

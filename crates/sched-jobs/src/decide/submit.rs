@@ -149,6 +149,7 @@ impl Core {
             stamp: 0,
             attempt,
             place: NONE,
+            held_at: NONE,
             state,
             paused_from: State::Queued,
             flags,

@@ -10,7 +10,8 @@
 //! back knows how all but the last begun have ended.
 //!
 //! Chains are for jobs that take about a microsecond. How long one may be follows from how long the last one took; and one that has become old, because a job in it
-//! turned out long, is taken back by the next who comes along, or by its own worker if anything else became ready meanwhile.
+//! turned out long, is taken back by the next who comes along, or by its own worker if anything else became ready meanwhile, or by the clock:
+//! else nobody would hear of what has ended in it until the long one ends.
 
 use std::sync::PoisonError;
 
@@ -21,6 +22,8 @@ use crate::job::Work;
 
 /// What a chain should take in all.
 pub(super) const CHAIN_NS: Time = 20_000;
+/// So often the clock looks for chains that became old.
+pub(super) const WATCH_NS: Time = 2_000_000;
 /// The longest chain.
 pub(super) const LONGEST: usize = 64;
 
@@ -51,6 +54,17 @@ impl Inner {
                 self.take_back_from(index, now);
             }
         }
+    }
+
+    /// When the clock has something to do next.
+    pub(super) fn next_alarm(&self) -> Option<Time> {
+        [self.core.next_alarm(), self.chain_alarm].into_iter().flatten().min()
+    }
+
+    /// Has the clock look again as long as there are chains.
+    pub(super) fn watch_chains(&mut self, now: Time) {
+        let any = self.chains.iter().any(|chain| chain.ids.len() > chain.current + 1);
+        self.chain_alarm = any.then(|| now.saturating_add(WATCH_NS));
     }
 
     #[cold]

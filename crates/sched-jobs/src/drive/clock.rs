@@ -1,9 +1,11 @@
-//! Wakes the scheduler when a back-off is over or a pause has taken too long. A thread that starts with the first alarm.
+//! Wakes the scheduler when a back-off is over, a pause has taken too long, or a worker has held what it claimed for too long. A thread that
+//! starts with the first alarm.
 
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 
 use super::Shared;
+use super::chain::WATCH_NS;
 
 impl Shared {
     pub(super) fn start_clock(&self) {
@@ -24,7 +26,7 @@ impl Shared {
                     return;
                 }
                 let now = self.now();
-                inner.clock_set_to = inner.core.next_alarm();
+                inner.clock_set_to = inner.next_alarm();
                 match inner.clock_set_to {
                     Some(at) if at <= now => break,
                     Some(at) => {
@@ -36,7 +38,10 @@ impl Shared {
                 }
             }
             drop(inner);
-            self.section(|inner, now| inner.core.tick(now));
+            self.section_with(WATCH_NS, |inner, now| {
+                inner.core.tick(now);
+                inner.watch_chains(now);
+            });
         }
     }
 }

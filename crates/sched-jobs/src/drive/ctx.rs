@@ -63,11 +63,12 @@ impl Ctx<'_> {
     #[cold]
     fn stand_still(&self) -> Result<(), Stopped> {
         let asked = |post: &Post| post.asked.load(Ordering::Relaxed);
-        if asked(self.post) & CANCEL == 0 && asked(self.post) & PAUSE != 0 {
+        // Once more if it was resumed and paused again before it woke: this may be its only checkpoint.
+        while asked(self.post) & CANCEL == 0 && asked(self.post) & PAUSE != 0 {
             let paused = self.shared.section(|inner, now| {
                 let paused = inner.core.paused(now, self.id);
+                self.post.asked.fetch_and(!PAUSE, Ordering::Relaxed);
                 if paused {
-                    self.post.asked.fetch_and(!PAUSE, Ordering::Relaxed);
                     self.post.go_on.store(false, Ordering::Relaxed);
                     inner.aside += 1;
                 }
@@ -78,7 +79,15 @@ impl Ctx<'_> {
                 while !self.post.go_on.load(Ordering::Relaxed) && asked(self.post) & CANCEL == 0 {
                     inner = self.post.wake.wait(inner).unwrap_or_else(PoisonError::into_inner);
                 }
-                inner.aside -= 1;
+                if inner.core.is_paused_from_running(self.id) {
+                    // Cancelled where it stood: nobody counts on this thread until the closure has ended.
+                    self.post.lingers.store(true, Ordering::Relaxed);
+                } else {
+                    inner.aside -= 1;
+                    if inner.is_surplus() {
+                        self.shared.work.notify_one(); // who took its place may go, if it is idle
+                    }
+                }
             }
         }
         if asked(self.post) & CANCEL != 0 { Err(Stopped) } else { Ok(()) }

@@ -68,6 +68,12 @@ impl Feed {
     }
 }
 
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl Events {
     /// The next event; waits for it. `None` when the scheduler is gone.
     pub fn recv(&mut self) -> Option<Event> {

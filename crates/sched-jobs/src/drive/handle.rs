@@ -34,11 +34,11 @@ use crate::why::Why;
 /// the drop returns when nothing runs any more.
 #[derive(Clone)]
 pub struct Jobs {
-    owner: Arc<Owner>,
+    pub(super) owner: Arc<Owner>,
 }
 
-struct Owner {
-    shared: Arc<Shared>,
+pub(super) struct Owner {
+    pub(super) shared: Arc<Shared>,
 }
 
 /// Settings of a scheduler that is not there yet.
@@ -278,9 +278,9 @@ impl Jobs {
             if let Some(Cause::PauseTimeout { waited }) = inner.core.cause(id) {
                 return Err(ControlError::PauseTimeout { job: inner.core.name(id).to_owned(), waited: *waited });
             }
-            let state = inner.core.state(id);
-            if state.is_terminal() && matches!(target, Target::Job(_)) {
-                return Err(ControlError::NotNow { job: inner.core.name(id).to_owned(), state, request: "pause" });
+            let is_over = inner.core.state(id).is_terminal() || inner.core.is_canceling(id);
+            if is_over && matches!(target, Target::Job(_)) {
+                return Err(inner.core.not_now(id, "pause"));
             }
         }
         Ok(())
@@ -484,6 +484,9 @@ impl Drop for Owner {
         });
         self.shared.work.notify_all();
         self.shared.alarm.notify_all();
+        if self.shared.is_my_worker() {
+            return; // a closure held the last handle: its thread cannot wait for itself
+        }
         let mut inner = self.shared.lock();
         inner.wait_curiously();
         while inner.core.open() > 0 || inner.threads > 0 {

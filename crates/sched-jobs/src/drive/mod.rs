@@ -19,6 +19,8 @@ mod handle;
 mod pool;
 mod remote;
 mod submit;
+#[cfg(test)]
+mod tests;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -98,20 +100,31 @@ pub(crate) struct Inner {
     is_curious: bool,
     has_clock: bool,
     clock_set_to: Option<Time>,
+    /// When the clock is to look for chains that became old.
+    chain_alarm: Option<Time>,
     is_closing: bool,
     /// The thread that is submitting a batch: others must wait until it is through.
     pen: Option<ThreadId>,
     effects: Vec<Effect>,
+    /// What executors are to be asked, in this order.
+    outbox: VecDeque<Message>,
+    /// Whether a thread is asking them.
+    is_carrying: bool,
 }
 
 /// What is to be done when the lock is free.
 enum Later {
+    Carry,
+    Thread(Arc<Post>),
+    Clock,
+}
+
+/// What an executor is to be asked.
+enum Message {
     Start(Arc<dyn Executor>, Order, Option<String>),
     Pause(Arc<dyn Executor>, Ticket),
     Resume(Arc<dyn Executor>, Ticket),
     Cancel(Arc<dyn Executor>, Ticket),
-    Thread(Arc<Post>),
-    Clock,
 }
 
 impl Shared {
@@ -141,9 +154,12 @@ impl Shared {
             is_curious: false,
             has_clock: false,
             clock_set_to: None,
+            chain_alarm: None,
             is_closing: false,
             pen: None,
             effects: Vec::new(),
+            outbox: VecDeque::new(),
+            is_carrying: false,
         };
         Arc::new_cyclic(|me| Self {
             inner: Mutex::new(inner),
@@ -162,7 +178,7 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Sections are short: looking for some microseconds is cheaper than a sleep and a wake.
-        for _ in 0..256 {
+        for _ in 0..1024 {
             match self.inner.try_lock() {
                 Ok(inner) => return inner,
                 Err(TryLockError::Poisoned(error)) => return error.into_inner(),
@@ -195,22 +211,25 @@ impl Shared {
 
     /// Picks what executors carry out, rings workers for the rest, hands out requests, and tells the news.
     fn settle(&self, inner: &mut Inner, now: Time, later: &mut Vec<Later>) {
-        if !inner.only_closures {
-            self.pump(inner, now, later);
+        if inner.only_closures {
+            inner.core.let_back(now); // nobody may come to pick
+        } else {
+            self.pump(inner, now);
         }
-        self.hand_out(inner, later);
+        self.hand_out(inner);
         self.ring(inner, later);
         self.publish(inner, later);
     }
 
     /// Picks until nothing more fits. Closures are assigned to workers, the rest is started.
-    fn pump(&self, inner: &mut Inner, now: Time, later: &mut Vec<Later>) {
-        let mut pick_all = |inner: &mut Inner| {
+    fn pump(&self, inner: &mut Inner, now: Time) {
+        let pick_all = |inner: &mut Inner| {
             while let Some(id) = inner.core.pick(now) {
                 if inner.core.is_local(id) {
                     inner.assigned.push_back(id);
                 } else {
-                    later.push(self.order(inner, id));
+                    let order = self.order(inner, id);
+                    inner.outbox.push_back(order);
                 }
             }
         };
@@ -229,17 +248,17 @@ impl Shared {
         }
     }
 
-    fn order(&self, inner: &mut Inner, id: u32) -> Later {
+    fn order(&self, inner: &mut Inner, id: u32) -> Message {
         let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
         let report = Reporter { shared: self.me.clone(), ticket };
         let name = inner.core.name(id).to_owned();
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
         let order = Order { ticket, name, work: remote.work.clone(), report };
-        Later::Start(remote.executor.clone(), order, remote.token.take())
+        Message::Start(remote.executor.clone(), order, remote.token.take())
     }
 
     /// Passes on what the decisions ask of running jobs.
-    fn hand_out(&self, inner: &mut Inner, later: &mut Vec<Later>) {
+    fn hand_out(&self, inner: &mut Inner) {
         let mut effects = core::mem::take(&mut inner.effects);
         inner.core.take_effects(&mut effects);
         for effect in effects.drain(..) {
@@ -254,10 +273,10 @@ impl Shared {
             let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
             let Work::Remote(remote) = &inner.works[id as usize] else { unreachable!("what is not local is remote") };
             let executor = remote.executor.clone();
-            later.push(match effect {
-                Effect::Pause(_) => Later::Pause(executor, ticket),
-                Effect::Resume(_) => Later::Resume(executor, ticket),
-                Effect::Cancel(_) => Later::Cancel(executor, ticket),
+            inner.outbox.push_back(match effect {
+                Effect::Pause(_) => Message::Pause(executor, ticket),
+                Effect::Resume(_) => Message::Resume(executor, ticket),
+                Effect::Cancel(_) => Message::Cancel(executor, ticket),
             });
         }
         inner.effects = effects;
@@ -278,11 +297,15 @@ impl Shared {
 
     fn publish(&self, inner: &mut Inner, later: &mut Vec<Later>) {
         inner.tell_news();
+        if !inner.outbox.is_empty() && !inner.is_carrying {
+            inner.is_carrying = true;
+            later.push(Later::Carry);
+        }
         if inner.waiting > 0 && (inner.is_curious || inner.core.open() == 0) {
             self.news.notify_all();
         }
         self.joined.store(inner.core.joined(), Ordering::Release);
-        let next = inner.core.next_alarm();
+        let next = inner.next_alarm();
         if next.is_some_and(|next| inner.clock_set_to.is_none_or(|set| next < set)) {
             inner.clock_set_to = next;
             if inner.has_clock {
@@ -294,14 +317,40 @@ impl Shared {
         }
     }
 
+    /// Asks executors what is to be asked, one thing after the other. One thread at a time does so: a job is started before it is
+    /// paused, and an executor that answers from within a call does not pile up calls.
+    fn carry(&self) {
+        struct Carrying<'a>(&'a Shared);
+        impl Drop for Carrying<'_> {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    self.0.lock().is_carrying = false;
+                }
+            }
+        }
+        let carrying = Carrying(self);
+        loop {
+            let mut inner = self.lock();
+            let Some(message) = inner.outbox.pop_front() else {
+                inner.is_carrying = false;
+                break;
+            };
+            drop(inner);
+            match message {
+                Message::Start(executor, order, None) => executor.start(order),
+                Message::Start(executor, order, Some(token)) => executor.find_again(order, &token),
+                Message::Pause(executor, ticket) => executor.pause(ticket),
+                Message::Resume(executor, ticket) => executor.resume(ticket),
+                Message::Cancel(executor, ticket) => executor.cancel(ticket),
+            }
+        }
+        drop(carrying);
+    }
+
     fn perform(&self, later: Vec<Later>) {
         for what in later {
             match what {
-                Later::Start(executor, order, None) => executor.start(order),
-                Later::Start(executor, order, Some(token)) => executor.find_again(order, &token),
-                Later::Pause(executor, ticket) => executor.pause(ticket),
-                Later::Resume(executor, ticket) => executor.resume(ticket),
-                Later::Cancel(executor, ticket) => executor.cancel(ticket),
+                Later::Carry => self.carry(),
                 Later::Thread(post) => self.start_worker(post),
                 Later::Clock => self.start_clock(),
             }

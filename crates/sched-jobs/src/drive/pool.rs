@@ -3,6 +3,7 @@
 //! A closure that is paused keeps its thread, which stands aside; another thread takes its place. So there are as many threads as
 //! workers, and one more for every paused closure.
 
+use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::panic::catch_unwind;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mech_sync::Agenda;
 
-use super::chain::{CHAIN_NS, Chain, LONGEST};
+use super::chain::{CHAIN_NS, Chain, LONGEST, WATCH_NS};
 use super::ctx::Ctx;
 use super::{Inner, Shared};
 use crate::aging::Time;
@@ -29,6 +30,11 @@ const GATHER: Duration = Duration::from_micros(3);
 pub(super) const PAUSE: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
 
+std::thread_local! {
+    /// The address of the scheduler whose worker this thread is.
+    static WORKS_FOR: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Where a running closure can be reached.
 pub(crate) struct Post {
     pub(super) index: u32,
@@ -40,6 +46,8 @@ pub(crate) struct Post {
     pub(super) wake: Condvar,
     /// Whether it may go on.
     pub(super) go_on: AtomicBool,
+    /// It was cancelled while it stood aside, and its closure has not ended yet.
+    pub(super) lingers: AtomicBool,
     /// How far its worker is with what it claimed.
     pub(super) agenda: Agenda,
     /// What is to be done for each of those.
@@ -86,6 +94,7 @@ impl Inner {
             progress: AtomicU32::new((-1.0_f32).to_bits()),
             wake: Condvar::new(),
             go_on: AtomicBool::new(false),
+            lingers: AtomicBool::new(false),
             agenda: Agenda::new(),
             works: Mutex::new(Vec::new()),
         });
@@ -114,12 +123,18 @@ impl Shared {
         }
     }
 
+    /// Whether this thread is one of our workers.
+    pub(super) fn is_my_worker(&self) -> bool {
+        WORKS_FOR.get() == core::ptr::from_ref(self).addr()
+    }
+
     fn work(&self, post: &Post) {
+        WORKS_FOR.set(core::ptr::from_ref(self).addr());
         let mut turn = Turn::default();
         let mut later = Vec::new();
         loop {
             let mut inner = self.lock();
-            let dropped = turn.last.take().and_then(|last| self.report(&mut inner, post, &turn, last));
+            let mut dropped = turn.last.take().and_then(|last| self.report(&mut inner, post, &turn, last));
             let mut searched = false;
             let found = loop {
                 if inner.is_surplus() {
@@ -132,9 +147,10 @@ impl Shared {
                 if self.next(&mut inner, post, &mut turn, &mut later) {
                     break true;
                 }
-                if !later.is_empty() {
+                if !later.is_empty() || dropped.is_some() {
                     drop(inner);
                     self.perform(core::mem::take(&mut later));
+                    discard(dropped.take()); // at once: somebody may wait for what it captured to go
                     inner = self.lock();
                 } else if !searched && inner.searching == 0 {
                     searched = true;
@@ -150,7 +166,7 @@ impl Shared {
             if !later.is_empty() {
                 self.perform(core::mem::take(&mut later));
             }
-            drop(dropped); // captures of a user, not under the lock
+            discard(dropped); // captures of a user, not under the lock
             if !found {
                 return;
             }
@@ -183,6 +199,9 @@ impl Shared {
     /// Tells what became of a chain: all but the last that was begun succeeded. Returns what is to be dropped.
     fn report(&self, inner: &mut Inner, post: &Post, turn: &Turn, last: (Work, Done)) -> Option<Work> {
         let (now, index) = (self.now(), post.index as usize);
+        if post.lingers.swap(false, Ordering::Relaxed) {
+            inner.aside -= 1;
+        }
         post.agenda.stop();
         inner.put_back(index, now, turn.begun);
         let chain = &mut inner.chains[index];
@@ -198,10 +217,10 @@ impl Shared {
             inner.take_back(now, CHAIN_NS);
             inner.core.pick(now)
         } else {
-            self.pump(inner, now, later);
+            self.pump(inner, now);
             inner.assigned.pop_front()
         };
-        self.hand_out(inner, later);
+        self.hand_out(inner);
         if let Some(id) = picked {
             turn.began = now;
             self.begin_chain(inner, post, turn, id);
@@ -227,6 +246,9 @@ impl Shared {
         let most = turn.length.min(fair_share);
         if inner.only_closures && most > 0 {
             inner.core.claim(turn.began, id, most, &mut chain.ids);
+            if chain.ids.len() > 1 && inner.chain_alarm.is_none() {
+                inner.chain_alarm = Some(turn.began.saturating_add(WATCH_NS));
+            }
         }
         turn.jobs.clear();
         let mut works = post.works.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,6 +276,7 @@ impl Shared {
                 turn.last = Some((work, done));
                 break;
             }
+            discard(Some(work));
             post.progress.store((-1.0_f32).to_bits(), Ordering::Relaxed);
         }
         // So many of these as fit into the time of a chain, but not at once many more than before.
@@ -284,7 +307,7 @@ struct Turn {
 
 impl Inner {
     /// Whether there is a thread too many: one that stood aside is back, or everything is over.
-    fn is_surplus(&self) -> bool {
+    pub(super) fn is_surplus(&self) -> bool {
         self.threads - self.aside > self.workers || (self.is_closing && self.core.open() == 0)
     }
 
@@ -295,11 +318,10 @@ impl Inner {
 
     /// A closure ended. Returns it if it will not be needed again.
     fn closure_ended(&mut self, now: Time, id: u32, work: Work, done: Done) -> Option<Work> {
+        let mut made = None;
         let how = match done {
             Ok(output) => {
-                if let Some(output) = output {
-                    self.outputs.insert(id, output);
-                }
+                made = output;
                 Ended::Well
             }
             Err(Failure::Stopped) => Ended::Stopped,
@@ -308,11 +330,19 @@ impl Inner {
         };
         self.core.ended(now, id, how);
         if self.core.state(id) == State::Succeeded {
+            if let Some(made) = made {
+                self.outputs.insert(id, made);
+            }
             return Some(work);
         }
         self.works[id as usize] = work; // it may be tried again
         None
     }
+}
+
+/// Drops what a user captured. If that panics, so be it: the job has ended.
+fn discard(work: Option<Work>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
 }
 
 /// Runs a closure. A panic is a failure of its job, and of nothing else.

@@ -22,6 +22,7 @@ impl Shared {
     }
 
     pub(crate) fn remote_progress(&self, ticket: Ticket, done: f32) {
+        let done = if done.is_finite() { done.clamp(0.0, 1.0) } else { 0.0 };
         self.section(|inner, now| {
             if Self::is_current(inner, ticket) {
                 inner.progress.insert(ticket.job.0, done);

@@ -69,6 +69,9 @@ impl Shared {
         let now = self.now();
         let added = inner.add(&mut draft, last);
         let sealed = added.and_then(|()| inner.core.seal(&draft));
+        if inner.pen.take().is_some() {
+            self.news.notify_all(); // the next may begin; also one that an executor submits from within what follows
+        }
         let Ok(range) = sealed else {
             let dropped = inner.undo(&draft);
             drop(inner);
@@ -117,9 +120,10 @@ struct Pen<'a> {
 
 impl Drop for Pen<'_> {
     fn drop(&mut self) {
+        let Some(draft) = self.draft.take() else { return };
         let mut inner = self.shared.lock();
         inner.pen = None;
-        let dropped = self.draft.take().map(|draft| inner.undo(&draft));
+        let dropped = inner.undo(&draft);
         drop(inner);
         self.shared.news.notify_all();
         drop(dropped);

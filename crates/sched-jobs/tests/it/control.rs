@@ -12,11 +12,10 @@ fn words<T: std::fmt::Debug>(result: Result<T, ControlError>) -> String {
 
 /// A scheduler with one job in each state, named after it, and the door that lets the running and the paused one end.
 fn one_of_each(jobs: &Jobs) -> Door {
-    let (door, open) = (Door::default(), Door::default());
-    open.open();
+    let door = Door::default();
     jobs.submit(Job::new("succeeded")).unwrap();
-    jobs.submit(Job::new("failed").run(|_| Err::<(), _>(JobError::msg("no")))).unwrap();
-    jobs.submit(Job::new("canceled").needs("failed")).unwrap();
+    let failed = Job::new("failed").run(|_| Err::<(), _>(JobError::msg("no")));
+    jobs.submit_all([failed, Job::new("canceled").needs("failed")]).unwrap();
     jobs.wait().unwrap_err();
     let (paused, runs) = works_until(&door, "paused");
     jobs.submit(paused).unwrap();

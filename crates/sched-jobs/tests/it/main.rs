@@ -117,3 +117,4 @@ fn until(jobs: &Jobs, name: &str, wanted: State) {
         assert!(events.recv_timeout(LONG).is_some(), "{name} is {} and never gets {wanted}", state(jobs, name));
     }
 }
+mod neighbours;

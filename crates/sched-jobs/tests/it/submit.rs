@@ -67,8 +67,8 @@ fn a_name_of_4096_bytes_is_taken_and_one_in_any_script() {
 #[test]
 fn a_job_below_one_that_failed_or_was_cancelled_is_refused_with_3002() {
     on_both(|jobs| {
-        jobs.submit(Job::new("bad").run(|_| Err::<(), _>(JobError::msg("no")))).unwrap();
-        jobs.submit(Job::new("gone").needs("bad")).unwrap();
+        let bad = Job::new("bad").run(|_| Err::<(), _>(JobError::msg("no")));
+        jobs.submit_all([bad, Job::new("gone").needs("bad")]).unwrap();
         jobs.wait().unwrap_err();
         let words = "[3002] job `b` needs `bad`, which failed already; retry that one first";
         assert_eq!(refused(&jobs, Job::new("b").needs("bad"), words).code(), Some(3002));

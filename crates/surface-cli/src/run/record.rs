@@ -279,11 +279,6 @@ impl Recorder {
         }
     }
 
-    /// The run as a whole stands still, or goes on.
-    pub(crate) fn run_paused(&self, paused: bool) {
-        self.book().writer.as_ref().map(|writer| writer.record(Entry::RunPaused(paused)));
-    }
-
     /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.
     pub(crate) fn finish(&self, outcome: Option<Outcome>) -> Result<(), JournalError> {
         let (writer, unsettled) = {

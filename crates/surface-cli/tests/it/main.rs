@@ -1,6 +1,7 @@
 //! The command as a person or a script meets it.
 
 mod arguments;
+mod bench;
 mod demo;
 mod run_command;
 mod run_file;

@@ -14,6 +14,8 @@ use crate::state::State;
 pub(super) enum Step {
     Submit(Vec<Spec>),
     Pick,
+    /// A worker picks a job and claims at most so many that follow it.
+    Chain(usize),
     /// A running or paused attempt ends: well, badly, or because it was asked to.
     End(u32, u8),
     /// A running job stands still.
@@ -31,6 +33,8 @@ pub(super) struct History {
     /// How many different priorities there are: few make few lanes, many make a tree of them.
     priorities: u64,
     with_others: bool,
+    /// Whether workers claim jobs ahead.
+    pub(super) with_chains: bool,
     pub(super) interval: Time,
     submitted: u32,
 }
@@ -47,7 +51,7 @@ impl History {
         rules.seed = seed;
         let priorities = dice.one_of(&[1, 3, 100]);
         let with_others = dice.chance(15);
-        (Self { dice, priorities, with_others, interval, submitted: 0 }, rules)
+        (Self { dice, priorities, with_others, with_chains: false, interval, submitted: 0 }, rules)
     }
 
     fn any(&mut self, stage: &Stage, wanted: impl Fn(State) -> bool) -> Option<u32> {
@@ -125,6 +129,7 @@ impl History {
                 }
                 Some(Step::Submit(batch))
             }
+            22..32 if self.with_chains => Some(Step::Chain(1 + self.dice.below(8) as usize)),
             22..42 => Some(Step::Pick),
             42..62 => {
                 let held = (0..stage.core.len() as u32)
@@ -156,9 +161,11 @@ impl History {
 
     /// What brings everything to its end: the rest of a history.
     pub(super) fn finish(&mut self, stage: &Stage) -> Vec<Step> {
-        let mut steps = vec![Step::Others(Others::default()), Step::Resume(Scope::Run), Step::Pick];
+        let mut steps =
+            vec![Step::Retry(u32::MAX), Step::Others(Others::default()), Step::Resume(Scope::Run), Step::Pick];
         for id in 0..stage.core.len() as u32 {
-            if stage.state(id) == State::Running {
+            let was_cancelled = stage.core.is_paused_from_running(id) && stage.core.is_canceling(id);
+            if stage.state(id) == State::Running || was_cancelled {
                 steps.push(Step::End(id, 0));
             }
         }
@@ -168,11 +175,36 @@ impl History {
 }
 
 impl Stage {
+    /// Some of what a worker claimed was run; what was not begun goes back in line.
+    fn take_back(&mut self) {
+        let chain = core::mem::take(&mut self.chain);
+        let begun = chain.len().min(1 + (self.log.len() + self.core.len()) % 9);
+        for pair in chain[..begun].windows(2) {
+            self.core.hand_over(self.now, pair[0], pair[1]);
+        }
+        for id in chain[begun..].iter().rev() {
+            self.core.unclaim(*id);
+        }
+    }
+
     /// Lets it happen. What was picked, and what was refused.
     pub(super) fn happen(&mut self, step: &Step) -> (Vec<u32>, Option<String>) {
         let now = self.now;
         let mut picked = Vec::new();
+        match step {
+            // Whatever else happens, a worker may be in the middle of what it claimed.
+            Step::Pick | Step::Submit(_) | Step::Time(_) | Step::Others(_) => {}
+            Step::End(id, _) if self.chain.first() != Some(id) => {}
+            _ => self.take_back(),
+        }
         let refused = match step {
+            Step::Chain(most) => {
+                if let Some(first) = self.core.pick(now) {
+                    self.chain.push(first);
+                    self.core.claim(now, first, *most, &mut self.chain);
+                }
+                None
+            }
             Step::Submit(batch) => self.try_submit(batch).err().map(|error| error.to_string()),
             Step::Pick => {
                 picked.extend(core::iter::from_fn(|| self.core.pick(now)));
@@ -200,6 +232,7 @@ impl Stage {
                 self.core.cancel(now, *scope);
                 None
             }
+            Step::Retry(u32::MAX) => None, // a request about nobody
             Step::Retry(id) => self.core.retry(now, *id).err().map(|error| error.to_string()),
             Step::Time(time) => {
                 self.now += time;

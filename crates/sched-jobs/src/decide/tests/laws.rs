@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::dice::Dice;
 use super::history::{History, Step};
 use super::{Event, Spec, Stage, What};
+use crate::decide::graph::CLAIMED;
 use crate::state::State;
 
 /// What each job was said to be, from its events alone.
@@ -76,7 +77,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
             vram += spec.demand.vram_mb;
             licence += spec.demand.named.iter().map(|(_, amount)| amount).sum::<u64>();
         }
-        if state == State::Ready {
+        if state == State::Ready && !core.nodes[id as usize].is(CLAIMED) {
             ready.push(id);
         }
         let unmet = core.needs_of(id).filter(|need| stage.state(*need) != State::Succeeded).count();
@@ -108,6 +109,15 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
     for (_, head) in core.lanes.heads() {
         assert!(alive(head.id, head.stamp), "{told}\na head is a husk");
     }
+    let claimed: Vec<u32> = stage.chain.iter().skip(1).copied().collect();
+    for id in &claimed {
+        assert!(
+            stage.state(*id) == State::Ready && core.need(*id) == core.need(stage.chain[0]),
+            "{told}\nclaimed: {claimed:?}"
+        );
+    }
+    assert!(claimed.iter().all(|id| !core.is_noted(*id)), "{told}\nroom is kept for a job that is not in line");
+    assert_eq!(core.in_line(), ready.len(), "{told}");
     let mut holding = core.holding.clone();
     holding.sort_unstable();
     let holds = |id: &u32| stage.state(*id) == State::Running || core.is_paused_from_running(*id);
@@ -130,6 +140,7 @@ fn live(seed: u64, steps: usize) {
     if rules.by_formula && seed % 2 == 0 {
         (rules.workers, rules.most_running) = (1, 1);
     }
+    history.with_chains = !rules.by_formula && seed % 2 == 0;
     let mut stage = Stage::new(rules);
     let (mut told_by_events, mut specs) = (Told::default(), BTreeMap::new());
     let mut go = |stage: &mut Stage, step: Step, number: usize| {

@@ -1,10 +1,12 @@
 //! The decisions, proved in virtual time: no thread and no clock takes part.
 
+mod batches;
 mod dice;
 mod history;
 mod laws;
 mod lives;
 mod order;
+mod size;
 mod starve;
 mod tree;
 
@@ -113,13 +115,15 @@ struct Stage {
     now: Time,
     log: Vec<Event>,
     effects: Vec<Effect>,
+    /// What a worker has claimed: a job that runs, and those that follow.
+    chain: Vec<u32>,
 }
 
 impl Stage {
     fn new(rules: Rules) -> Self {
         let mut core = Core::new(rules);
         core.watch(true);
-        Self { core, now: 0, log: Vec::new(), effects: Vec::new() }
+        Self { core, now: 0, log: Vec::new(), effects: Vec::new(), chain: Vec::new() }
     }
 
     fn hear(&mut self) {

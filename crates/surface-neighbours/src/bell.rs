@@ -1,0 +1,215 @@
+//! How a run that waits learns that something came back.
+//!
+//! # Invariant
+//! Whoever waits for what others hold is rung when one of them gives something back, or dies.
+//!
+//! # Why it holds
+//! Every run has a socket beside the ledger. Its record says *waits* before it lets go of the lock, and whoever gives something back rings, after
+//! that, everybody whose record says so. A ring that comes before the thread listens stays in the socket. A dead run rings nobody: so
+//! those who wait watch the processes of all others.
+//!
+//! Memory of other programs comes back unannounced. Only while somebody waits for it, the thread looks twice a second, and rings the
+//! other runs first, which then write how much their jobs really use. Who waits for others looks every five seconds, in case somebody removed
+//! the bells.
+
+use core::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+const RECHECK: Duration = Duration::from_millis(500);
+/// Somebody may have removed our bell or the whole file: who waits looks now and then whether it still waits.
+const HEAL: Duration = Duration::from_secs(5);
+/// Look again who may start.
+const COME: u8 = b'!';
+/// Only the list of those to be watched changed.
+const LOOK: u8 = b'?';
+
+/// What the thread should watch.
+#[derive(Debug, Default)]
+struct Watching {
+    /// Processes of other runs, while we wait for what they hold.
+    processes: Vec<(u64, Arc<OwnedFd>)>,
+    /// Whether what we wait for comes back unannounced; and who should say how much memory it uses.
+    recheck: Option<Vec<u64>>,
+    /// What the thread is watching already.
+    seen: (Vec<u64>, bool),
+    stop: bool,
+}
+
+/// What the ledger and the thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    folder: File,
+    id: u64,
+    socket: UnixDatagram,
+    watching: Mutex<Watching>,
+}
+
+fn path_in(folder: &File, id: u64) -> PathBuf {
+    // By the descriptor: paths of sockets may have 107 bytes only.
+    PathBuf::from(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), name_of(id)))
+}
+
+fn name_of(id: u64) -> String {
+    format!("bell-{id:016x}")
+}
+
+/// Whose bell a file of that name is.
+fn owner_of(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_prefix("bell-")?, 16).ok()
+}
+
+impl Shared {
+    pub(crate) fn new(folder: &File, id: u64) -> io::Result<Arc<Self>> {
+        let folder = folder.try_clone()?;
+        let socket = UnixDatagram::bind(path_in(&folder, id))?;
+        socket.set_nonblocking(true)?;
+        Ok(Arc::new(Self { folder, id, socket, watching: Mutex::default() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watching> {
+        self.watching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rings these runs. One whose socket is full has been rung.
+    pub(crate) fn ring(&self, runs: impl IntoIterator<Item = u64>) {
+        for id in runs {
+            self.send(id, COME);
+        }
+    }
+
+    fn send(&self, to: u64, what: u8) {
+        // Who is gone, or full, need not be told.
+        let _ = self.socket.send_to(&[what], path_in(&self.folder, to));
+    }
+
+    /// We wait, or no longer: these processes are to be watched, and the time, if `recheck` says so.
+    pub(crate) fn watch(&self, processes: Vec<(u64, Arc<OwnedFd>)>, recheck: Option<Vec<u64>>) {
+        let mut watching = self.lock();
+        let (seen, ticking) = &watching.seen;
+        // The thread is woken only for what it does not watch yet: to watch too much does no harm.
+        let news = processes.iter().any(|(id, _)| !seen.contains(id)) || (recheck.is_some() && !ticking);
+        (watching.processes, watching.recheck) = (processes, recheck);
+        drop(watching);
+        if news {
+            self.send(self.id, LOOK);
+        }
+    }
+
+    /// Removes the bell of a run that is gone.
+    pub(crate) fn remove(&self, id: u64) {
+        let _ = std::fs::remove_file(path_in(&self.folder, id));
+    }
+
+    /// Removes the bells of all but these.
+    pub(crate) fn remove_all_but(&self, known: &[u64]) {
+        let Ok(entries) = std::fs::read_dir(format!("/proc/self/fd/{}", self.folder.as_raw_fd())) else { return };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        for id in names.filter_map(|name| owner_of(&name)).filter(|id| !known.contains(id)) {
+            self.remove(id);
+        }
+    }
+
+    /// Takes all rings at once: whether there were some, or only a change of what is watched.
+    fn take_rings(&self) -> bool {
+        let mut what = [0];
+        let mut rung = false;
+        while self.socket.recv(&mut what).is_ok_and(|bytes| bytes > 0) {
+            rung |= what[0] == COME;
+        }
+        rung
+    }
+
+    fn listen(&self, mut come: impl FnMut()) {
+        // Of these we know that they ended. If that does not make them go away (the lock is stuck), the clock does.
+        let mut ended: Vec<u64> = Vec::new();
+        let mut last = Instant::now();
+        loop {
+            let (processes, recheck) = {
+                let mut watching = self.lock();
+                if watching.stop {
+                    return;
+                }
+                ended.retain(|id| watching.processes.iter().any(|(known, _)| known == id));
+                let processes: Vec<_> =
+                    watching.processes.iter().filter(|(id, _)| !ended.contains(id)).cloned().collect();
+                let recheck = watching.recheck.clone();
+                let ids = watching.processes.iter().map(|(id, _)| *id).collect();
+                watching.seen = (ids, recheck.is_some() || !ended.is_empty());
+                (processes, recheck)
+            };
+            let waits = !processes.is_empty() || !ended.is_empty();
+            let every = if recheck.is_some() || !ended.is_empty() { RECHECK } else { HEAL };
+            let ticking = recheck.is_some() || waits;
+            let left = ticking.then(|| every.saturating_sub(last.elapsed()));
+            let fds = core::iter::once(self.socket.as_fd()).chain(processes.iter().map(|(_, fd)| fd.as_fd()));
+            let mut polled: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+            let _ = poll(&mut polled, left.as_ref()); // interrupted or not, we look
+            let fired: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+            let died = processes.iter().zip(&fired[1..]).filter(|(_, fired)| **fired).map(|((id, _), _)| *id);
+            let before = ended.len();
+            ended.extend(died);
+            let mut rung = (fired[0] && self.take_rings()) || ended.len() > before;
+            if ticking && last.elapsed() >= every {
+                last = Instant::now();
+                self.ring(recheck.into_iter().flatten());
+                rung = true;
+            }
+            if rung {
+                come();
+            }
+        }
+    }
+}
+
+/// Rings when others gave something back. Nothing rings before [`listen`](Bell::listen).
+#[must_use = "without somebody who listens, jobs that wait for others wait until one of their own run ends"]
+#[derive(Debug)]
+pub struct Bell {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Bell {
+    /// Calls `come`, from a thread of its own, whenever it is worth to look again who may start.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn listen(self, come: impl FnMut() + Send + 'static) -> io::Result<Listening> {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name("bursar-bell".to_owned()).spawn(move || shared.listen(come))?;
+        Ok(Listening { shared: self.shared, thread: Some(thread) })
+    }
+}
+
+/// Somebody listens. Dropped, nobody does, and what the callback held is let go.
+pub struct Listening {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.send(self.shared.id, LOOK);
+        // If the bell's file is gone, nothing reaches the thread by name.
+        let _ = self.shared.socket.shutdown(std::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").finish_non_exhaustive()
+    }
+}

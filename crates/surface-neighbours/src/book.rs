@@ -1,0 +1,144 @@
+//! The file of records, and its lock.
+//!
+//! # Invariant
+//! Whoever reads or writes records holds the lock of the file that new runs open.
+//!
+//! # Why it holds
+//! The lock is the kernel's (`flock`): it goes with the process that held it. After taking it we look whether the file still has a name; if somebody removed it, new
+//! runs would open another one, and so do we.
+//!
+//! A file without records is as good as none: every run writes its own again when it does not find it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::RUNS_MAX;
+use crate::error::JoinError;
+use crate::place;
+use crate::record::{BYTES, Record};
+
+const NAME: &str = "runs-1";
+
+/// How long to try for the lock. Others hold it for microseconds, unless they are stopped.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The file of records.
+#[derive(Debug)]
+pub(crate) struct Book {
+    path: PathBuf,
+    folder: File,
+    file: File,
+    bytes: Vec<u8>,
+}
+
+impl Book {
+    pub(crate) fn open(path: &Path) -> Result<Self, JoinError> {
+        let folder = place::open(path)?;
+        let file = open_in(&folder).map_err(|error| JoinError::File { path: path.join(NAME), error })?;
+        Ok(Self { path: path.to_owned(), folder, file, bytes: Vec::new() })
+    }
+
+    pub(crate) fn folder(&self) -> &File {
+        &self.folder
+    }
+
+    /// Takes the lock. `Err` if that takes too long, or cannot be.
+    pub(crate) fn lock(&mut self) -> io::Result<Page<'_>> {
+        let began = Instant::now();
+        loop {
+            self.try_lock(began)?;
+            if self.file.metadata()?.nlink() > 0 {
+                break;
+            }
+            let again = Self::open(&self.path).map_err(io::Error::other)?;
+            (self.folder, self.file) = (again.folder, again.file);
+        }
+        Ok(Page { file: &self.file, bytes: &mut self.bytes })
+    }
+
+    fn try_lock(&self, began: Instant) -> io::Result<()> {
+        let mut pause = Duration::from_micros(10);
+        loop {
+            match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(()),
+                Err(error) if error == rustix::io::Errno::INTR => {}
+                Err(error) if error != rustix::io::Errno::WOULDBLOCK || began.elapsed() > PATIENCE => {
+                    return Err(error.into());
+                }
+                Err(_) => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(1));
+                }
+            }
+        }
+    }
+}
+
+fn open_in(folder: &File) -> io::Result<File> {
+    use std::os::fd::AsRawFd;
+    // By the descriptor of the folder that was checked.
+    let path = format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd());
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// The records, while the lock is held.
+pub(crate) struct Page<'a> {
+    file: &'a File,
+    bytes: &'a mut Vec<u8>,
+}
+
+impl Page<'_> {
+    /// Every record, with its place. What is no record is passed over.
+    pub(crate) fn read(&mut self) -> io::Result<Vec<(usize, Record)>> {
+        let mut filled = 0;
+        loop {
+            // One place more than there was last time: if that stays empty, this was all.
+            if self.bytes.len() < filled + BYTES {
+                self.bytes.resize(filled + BYTES, 0);
+            }
+            match self.file.read_at(&mut self.bytes[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if filled < self.bytes.len() {
+                break;
+            }
+            if filled >= RUNS_MAX * BYTES {
+                self.file.set_len((RUNS_MAX * BYTES) as u64)?; // whatever follows is not ours
+                filled = RUNS_MAX * BYTES;
+                break;
+            }
+        }
+        let places = self.bytes[..filled].chunks(BYTES).enumerate();
+        Ok(places.filter_map(|(slot, bytes)| Some((slot, Record::decode(bytes)?))).collect())
+    }
+
+    pub(crate) fn write(&self, slot: usize, record: &Record) -> io::Result<()> {
+        self.file.write_all_at(&record.encode(), (slot * BYTES) as u64)
+    }
+
+    pub(crate) fn clear(&self, slot: usize) -> io::Result<()> {
+        self.file.write_all_at(&[0; BYTES], (slot * BYTES) as u64)
+    }
+
+    /// Gives back the places behind the last record.
+    pub(crate) fn trim(&mut self, used: usize) -> io::Result<()> {
+        self.bytes.truncate((used + 1) * BYTES);
+        self.file.set_len((used * BYTES) as u64)
+    }
+}
+
+impl Drop for Page<'_> {
+    fn drop(&mut self) {
+        // Not left to closing: a process that is being started may hold a copy of the descriptor for a moment.
+        let _ = flock(self.file, FlockOperation::Unlock);
+    }
+}

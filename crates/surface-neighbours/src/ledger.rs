@@ -1,0 +1,312 @@
+//! A run among others: reads what they use, lets the scheduler choose, writes what it uses.
+//!
+//! # Invariant
+//! What our record says is at least what our jobs use.
+//!
+//! # Why it holds
+//! The scheduler chooses while we hold the lock, and starts nothing before we have written. If we cannot have the lock, or a place in the file, or
+//! cannot write, others seem to hold everything: then nothing starts, and the record, which says more than we use, stays.
+
+use core::fmt;
+use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sched_jobs::{Aging, Config, JobId, Limits, Neighbours, Others, Usage};
+
+use crate::alive::{Watches, is_stopped, state_and_start};
+use crate::bell::{Bell, Shared};
+use crate::book::Book;
+use crate::error::JoinError;
+use crate::fair::{Mine, closed, count, elder};
+use crate::memory::{Memory, Sources, machine_available_mb, usual_reserve_mb};
+use crate::record::{CPU, Named, RAM, Record, VRAM, Want, number_of};
+use crate::{NAMED_MAX, RUNS_MAX, place};
+
+/// How a run shares.
+#[must_use]
+pub struct Settings {
+    folder: PathBuf,
+    limits: Limits,
+    patience: Duration,
+    reserve_mb: u64,
+    sources: Sources,
+}
+
+impl Settings {
+    /// The usual ones: the user's folder, memory as the system tells it, and no video memory known.
+    pub fn new(config: &Config) -> Self {
+        let interval = Some(config.aging.interval).filter(|interval| !interval.is_zero());
+        Self {
+            folder: place::usual(),
+            limits: config.limits.clone(),
+            patience: interval.unwrap_or(Aging::default().interval).saturating_mul(3),
+            reserve_mb: usual_reserve_mb(),
+            sources: Sources {
+                available_mb: Box::new(machine_available_mb),
+                resident_mb: Box::new(|| 0),
+                vram_mb: Box::new(|| None),
+            },
+        }
+    }
+
+    /// Another folder. Runs share with those that have the same.
+    pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
+        self.folder = path.into();
+        self
+    }
+
+    /// Memory that is left to the system whatever jobs want, in MB.
+    pub fn reserve_mb(mut self, mb: u64) -> Self {
+        self.reserve_mb = mb;
+        self
+    }
+
+    /// How much memory the system could give now, in MB; `None` if it does not tell. Asked at most ten times a second, under the
+    /// scheduler's lock: must not call back.
+    pub fn available_mb(mut self, ask: impl FnMut() -> Option<u64> + Send + 'static) -> Self {
+        self.sources.available_mb = Box::new(ask);
+        self
+    }
+
+    /// How much of the memory that running jobs were promised they really use, in MB: of each job at most its promise. Asked as
+    /// `available_mb` is.
+    pub fn resident_mb(mut self, ask: impl FnMut() -> u64 + Send + 'static) -> Self {
+        self.sources.resident_mb = Box::new(ask);
+        self
+    }
+
+    /// Video memory: how much there is and how much is used, in MB; `None` if nobody knows. Asked as `available_mb` is.
+    pub fn vram_mb(mut self, ask: impl FnMut() -> Option<(u64, u64)> + Send + 'static) -> Self {
+        self.sources.vram_mb = Box::new(ask);
+        self
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("folder", &self.folder).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// A run among others. Give it to [`Builder::neighbours`](sched_jobs::Builder::neighbours). Dropped, it gives back what it held.
+#[derive(Debug)]
+pub struct Ledger {
+    book: Book,
+    bell: Arc<Shared>,
+    watches: Watches,
+    memory: Memory,
+    patience_ns: u64,
+    /// Our record, as it should stand in the file.
+    record: Record,
+    named: Vec<(String, u64, u64)>,
+    /// The job that waits for others, and since when.
+    waiting: Option<(JobId, u64)>,
+}
+
+/// Joins the other runs of this user.
+///
+/// # Errors
+/// If the folder is not ours or cannot be used, or there are too many named resources.
+pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
+    let Settings { folder, limits, patience, reserve_mb, sources } = settings;
+    if limits.named.len() > NAMED_MAX {
+        return Err(JoinError::TooManyNames { names: limits.named.len() });
+    }
+    let mut book = Book::open(&folder)?;
+    let failed = |error| JoinError::File { path: folder.clone(), error };
+    let pid = std::process::id();
+    let (_, start) =
+        state_and_start(pid).ok_or_else(|| failed(std::io::Error::other("/proc tells nothing about us")))?;
+    let id = new_id(pid, start);
+    let named: Vec<_> = limits.named.iter().map(|(name, limit)| (name.clone(), number_of(name), *limit)).collect();
+    let entries = named.iter().map(|&(_, name, limit)| Named { name, held: 0, wanted: 0, limit });
+    let record = Record {
+        id,
+        pid,
+        start,
+        running: 0,
+        held: [0; 3],
+        limit: [u64::from(limits.cpu_slots), limits.ram_mb, limits.vram_mb],
+        resident_mb: 0,
+        waits: false,
+        want: None,
+        named: entries.collect(),
+    };
+    let bell = Shared::new(book.folder(), id).map_err(failed)?;
+    // Bells of runs that died unseen. Under the lock, and with our record written: nobody takes ours for one.
+    if let Ok(mut page) = book.lock()
+        && let Ok(runs) = page.read()
+        && let Some(slot) = free_slot(&runs)
+        && page.write(slot, &record).is_ok()
+    {
+        let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
+        bell.remove_all_but(&known);
+    }
+    let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+    let memory = Memory::new(sources, reserve_mb);
+    let ledger = Ledger {
+        book,
+        bell: bell.clone(),
+        watches: Watches::default(),
+        memory,
+        patience_ns,
+        record,
+        named,
+        waiting: None,
+    };
+    Ok((ledger, Bell { shared: bell }))
+}
+
+/// A number that no other run has, in this process or another.
+fn new_id(pid: u32, start: u64) -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    [u64::from(pid), start, count, crate::now()].into_iter().fold(0x9E37_79B9_7F4A_7C15, |id: u64, part| {
+        let mixed = (id ^ part).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed ^ (mixed >> 31)
+    })
+}
+
+/// The first place without a record.
+fn free_slot(runs: &[(usize, Record)]) -> Option<usize> {
+    // In the order of the file, so the first that does not stand at its own index comes after a gap.
+    let gap = runs.iter().enumerate().find(|(at, (slot, _))| at != slot).map_or(runs.len(), |(at, _)| at);
+    Some(gap).filter(|slot| *slot < RUNS_MAX)
+}
+
+impl Neighbours for Ledger {
+    fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) {
+        let mut chosen = false;
+        let mut once = |others: &Others| {
+            chosen = true;
+            choose(others)
+        };
+        if self.share_locked(&mut once).is_err() {
+            if !chosen {
+                choose(&closed(&self.mine()));
+            }
+            self.bell.watch(self.watches.descriptors(), Some(Vec::new()));
+        }
+    }
+}
+
+impl Ledger {
+    fn mine(&self) -> Mine<'_> {
+        let since = self.waiting.map(|(_, since)| since);
+        Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named }
+    }
+
+    fn share_locked(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) -> std::io::Result<()> {
+        let now = crate::now();
+        self.memory.look(now);
+        let mut page = self.book.lock()?;
+        let mut runs = page.read()?;
+        let all = runs.len();
+        let own = runs.iter().position(|(_, run)| run.id == self.record.id).map(|at| runs.remove(at));
+        let dead = self.watches.dead(&runs);
+        for slot in &dead {
+            page.clear(*slot)?;
+        }
+        let (gone, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|(slot, _)| dead.contains(slot));
+        let slot = match &own {
+            Some((slot, _)) => *slot,
+            // Ours was lost, or never fitted in. The place of a dead run will do.
+            None => match gone.first() {
+                Some((slot, _)) => *slot,
+                None => free_slot(&others).ok_or_else(|| std::io::Error::other("as many runs as fit"))?,
+            },
+        };
+        if own.is_none() {
+            // Before anything is chosen: what we hold must not be added to by somebody who does not see it.
+            page.write(slot, &self.record)?;
+        }
+
+        let since = self.waiting.map(|(_, since)| since);
+        let mine = Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named };
+        let elder = elder(&mine, &others, now, self.patience_ns, is_stopped);
+        let mut counted = count(&mine, &others, elder);
+        counted.ram_free_mb = self.memory.free_mb(self.record.held[RAM], &others);
+        counted.vram_free_mb = self.memory.vram_free_mb(self.record.held[VRAM], &others);
+        let usage = choose(&counted);
+
+        self.waiting = usage.wanted.as_ref().map(|wanted| match self.waiting {
+            Some((job, since)) if job == wanted.job => (job, since),
+            _ => (wanted.job, now),
+        });
+        let next = self.record.after(&usage, self.waiting.map(|(_, since)| since), self.memory.resident_mb());
+        let before = core::mem::replace(&mut self.record, next);
+        if own.as_ref().is_none_or(|(_, written)| *written != self.record) {
+            page.write(slot, &self.record)?;
+        }
+        let last = others.iter().map(|(slot, _)| *slot).chain([slot]).max().unwrap_or(slot);
+        if all > others.len() + 1 || !dead.is_empty() {
+            page.trim(last + 1)?;
+        }
+        drop(page);
+
+        for (_, run) in &gone {
+            self.bell.remove(run.id);
+        }
+        if self.record.gives_back(&before) || !gone.is_empty() {
+            self.bell.ring(others.iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id));
+        }
+        let lacks_memory = usage
+            .lacks_memory
+            .then(|| others.iter().filter(|(_, run)| run.running > 0).map(|(_, run)| run.id).collect());
+        // An elder that is stopped, or resumed, tells nobody.
+        let recheck = lacks_memory.or_else(|| elder.is_some().then(Vec::new));
+        let processes = if self.record.waits { self.watches.descriptors() } else { Vec::new() };
+        self.bell.watch(processes, recheck.filter(|_| self.record.waits));
+        Ok(())
+    }
+}
+
+impl Record {
+    /// The record of the same run when it uses and wants this.
+    fn after(&self, usage: &Usage, since: Option<u64>, resident_mb: u64) -> Self {
+        let amount = |all: &[(String, u64)], number: u64| {
+            all.iter().find(|(name, _)| number_of(name) == number).map_or(0, |(_, amount)| *amount)
+        };
+        let wanted = usage.wanted.as_ref();
+        let named = self.named.iter().map(|&entry| Named {
+            held: amount(&usage.named, entry.name),
+            wanted: wanted.map_or(0, |wanted| amount(&wanted.named, entry.name)),
+            ..entry
+        });
+        let mut held = self.held;
+        (held[CPU], held[RAM], held[VRAM]) = (usage.cpu_slots, usage.ram_mb, usage.vram_mb);
+        Self {
+            running: usage.running as u64,
+            held,
+            resident_mb: if usage.ram_mb == 0 { 0 } else { resident_mb },
+            waits: wanted.is_some() || usage.lacks_memory,
+            want: since.zip(wanted).map(|(since, wanted)| Want {
+                since,
+                amounts: [wanted.cpu_slots, wanted.ram_mb, wanted.vram_mb],
+                alone: wanted.alone,
+            }),
+            named: named.collect(),
+            ..*self
+        }
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        let mut waiting = Vec::new();
+        if let Ok(mut page) = self.book.lock()
+            && let Ok(mut runs) = page.read()
+        {
+            if let Some(at) = runs.iter().position(|(_, run)| run.id == self.record.id) {
+                // Should it fail: whoever reads it later finds our process gone.
+                let _ = page.clear(runs.remove(at).0);
+            }
+            let _ = page.trim(runs.last().map_or(0, |(slot, _)| slot + 1));
+            waiting = runs.into_iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id).collect();
+        }
+        self.bell.remove(self.record.id);
+        self.bell.ring(waiting);
+    }
+}

@@ -1,0 +1,41 @@
+//! Where the ledger lies: a folder that belongs to the user, and that nobody else can enter.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::JoinError;
+
+/// `$XDG_RUNTIME_DIR/bursar`, or `/tmp/bursar-<uid>` where there is no such folder.
+pub(crate) fn usual() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match runtime.filter(|path| path.is_absolute() && path.is_dir()) {
+        Some(path) => path.join("bursar"),
+        None => PathBuf::from(format!("/tmp/bursar-{}", user())),
+    }
+}
+
+fn user() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// Opens the folder, made if it is not there, as ours alone.
+pub(crate) fn open(path: &Path) -> Result<File, JoinError> {
+    let failed = |error| JoinError::Folder { path: path.to_owned(), error };
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
+    }
+    // The descriptor, not the path, is what is checked and used: somebody could change what the path means in between.
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::DIRECTORY).bits();
+    let folder = OpenOptions::new().read(true).custom_flags(flags as i32).open(path).map_err(failed)?;
+    let about = folder.metadata().map_err(failed)?;
+    if about.uid() != user() {
+        return Err(JoinError::NotOurs { path: path.to_owned(), owner: about.uid(), user: user() });
+    }
+    if about.mode() & 0o077 != 0 {
+        folder.set_permissions(std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    Ok(folder)
+}
