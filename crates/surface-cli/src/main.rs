@@ -172,7 +172,11 @@ mod tests {
                     .unwrap_or_else(|error| panic!("`bursar {example}`: {error}"));
                 own += 1;
             }
-            assert!(own > 0 || matches!(command.get_name(), "demo" | "bench"), "`{}` teaches by no example", command.get_name());
+            assert!(
+                own > 0 || matches!(command.get_name(), "demo" | "bench"),
+                "`{}` teaches by no example",
+                command.get_name()
+            );
             count += own;
         }
         assert!(count > 40, "only {count} examples were found: were they indented otherwise?");

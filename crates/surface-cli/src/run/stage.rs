@@ -11,13 +11,13 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::Processes;
-use sched_jobs::{Builder, Config, Demand, Jobs, State, Summary, Waits};
+use sched_jobs::{Config, Demand, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Journal, JournalError, Moved, Outcome, RunLock};
 
@@ -25,7 +25,7 @@ use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{Code, Failure, follow, submit};
+use super::{Code, Failure, follow, share, submit};
 use crate::view::{Ended, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
@@ -75,11 +75,6 @@ pub(crate) struct Stage {
     pub(crate) mode: Mode,
 }
 
-/// The one place where others on this machine come in: whoever shares what there is with other runs is given to the scheduler here.
-fn share(builder: Builder) -> Builder {
-    builder
-}
-
 /// Runs it, and gives the code for the shell.
 pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let recovered = std::mem::take(&mut stage.recovered);
@@ -101,7 +96,9 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     take_over(&processes, recovered, &stage.left);
     let observer = Arc::clone(&recorder);
     let builder = Jobs::builder().config(config.clone()).observe(move |event, _| observer.see(event));
-    let jobs = share(builder).build();
+    let (builder, bell) = share::join(builder, config, &stage.demands, &processes);
+    let jobs = builder.build();
+    let listening = share::listen(bell, &jobs);
 
     // One command has the terminal for itself.
     let mut front = Front::open(&jobs, (!stage.is_single).then(|| scene(&stage, &folder)));
@@ -131,6 +128,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         Err(_) => None,
     };
 
+    drop(listening);
     following.into_iter().for_each(follow::Following::finish);
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
