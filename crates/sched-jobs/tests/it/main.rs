@@ -6,6 +6,7 @@ mod ends;
 mod events;
 mod executor;
 mod graph;
+mod neighbours;
 mod room;
 mod stress;
 mod submit;
@@ -117,4 +118,3 @@ fn until(jobs: &Jobs, name: &str, wanted: State) {
         assert!(events.recv_timeout(LONG).is_some(), "{name} is {} and never gets {wanted}", state(jobs, name));
     }
 }
-mod neighbours;

@@ -185,7 +185,9 @@ fn competing(config: &Config, count: usize, into: &mut Measured) -> Outcome {
     };
     let watch = Arc::new(Mutex::new(watch));
     let seen = watch.clone();
-    let observer = move |event: &Event, _: &str| seen.lock().unwrap_or_else(PoisonError::into_inner).see(event);
+    let observer = move |event: &Event, _: sched_jobs::JobNames<'_>| {
+        seen.lock().unwrap_or_else(PoisonError::into_inner).see(event)
+    };
     let jobs = Jobs::builder().config(config.clone()).observe(observer).build();
     let (end, ends) = mpsc::channel();
     for number in 0..count {

@@ -65,7 +65,8 @@ impl Scene {
 
     fn frame(&mut self, now: f64, width: usize, height: usize, lacks: &[(usize, &str)]) -> Vec<String> {
         let lacks: HashMap<usize, String> = lacks.iter().map(|(group, lack)| (*group, (*lack).to_owned())).collect();
-        let usage = Usage { running: 2, cpu_slots: 2, ram_mb: 3_100, vram_mb: 12_000, named: Vec::new() };
+        let usage =
+            Usage { running: 2, cpu_slots: 2, ram_mb: 3_100, vram_mb: 12_000, named: Vec::new(), ..Usage::default() };
         let around = Around {
             run: "r-7f3a",
             limits: &limits(),
