@@ -119,18 +119,19 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Runs(options) => list::runs(options),
         Command::Show(options) => list::show(options),
         Command::Completions(options) => completions(options, Cli::command()),
-        Command::Bench(options) => match bench::run(options) {
-            Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
-            Ok(()) => Ok(Exit::Well),
-            Err(error) => Err(Failure::broken(error.to_string())),
-        },
-        Command::Demo(options) => match demo::run(options) {
-            Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
-            Ok(()) => Ok(Exit::Well),
-            Err(error) => Err(Failure::broken(error.to_string())),
-        },
+        Command::Demo(options) => unless_stopped(demo::run(options)),
+        Command::Bench(options) => unless_stopped(bench::run(options)),
     };
     exit.map(ExitCode::from)
+}
+
+/// For what Ctrl-C ends early but in order.
+fn unless_stopped(result: Result<(), impl std::fmt::Display>) -> Result<Exit, Failure> {
+    match result {
+        Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
+        Ok(()) => Ok(Exit::Well),
+        Err(error) => Err(Failure::broken(error.to_string())),
+    }
 }
 
 /// Its code may be that of a command, so it is any number.
