@@ -120,3 +120,16 @@ Examples:
   bursar completions bash          put it into ~/.local/share/bash-completion/completions/bursar
   bursar completions zsh           put it into a file _bursar in a folder of $fpath
   bursar completions fish          put it into ~/.config/fish/completions/bursar.fish";
+
+pub(crate) const DEMO: &str = "\
+Examples:
+  bursar demo                      watch tasks spread, park, fail and hurry
+  bursar demo --seconds 20         the same, slower
+  bursar demo --workers 1          without anybody to steal from
+  bursar demo --json | jq .total   for scripts: one object, nothing else";
+
+pub(crate) const BENCH: &str = "\
+Examples:
+  bursar bench jobs                latency, throughput, queue wait and budget hits
+  bursar bench jobs --scheduler simple --jobs 1000
+  bursar bench jobs --runs 10 --out bench.json";

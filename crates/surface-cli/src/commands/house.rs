@@ -40,6 +40,9 @@ pub(crate) struct Found {
     pub(crate) jobs: Vec<String>,
 }
 
+/// The jobs of a run that a word names, and a connection to the run; `None` if there are none.
+type Matched = Option<(Option<Client>, Vec<String>)>;
+
 /// Whether a word is the name of a run, or the beginning of one.
 pub(crate) fn is_run(word: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
@@ -127,7 +130,7 @@ impl House {
         }
     }
 
-    fn jobs_of(&self, run: &RunRow, job: &str) -> Result<Option<(Option<Client>, Vec<String>)>, Failure> {
+    fn jobs_of(&self, run: &RunRow, job: &str) -> Result<Matched, Failure> {
         let mut client = self.client(&run.id)?;
         if let Some(live) = &mut client {
             match live.ask(Request::Status { job: job.to_owned() }) {

@@ -118,13 +118,13 @@ fn going_on(run: &RunRow, line: Option<&RunLine>) -> String {
         return format!("{}  {name}  {}, but process {} does not answer\n", run.id, run.status, run.pid);
     };
     let count = |state: &str| line.counts.get(state).copied().unwrap_or(0);
-    let ended = count("succeeded") + count("failed") + count("canceled");
     let total: usize = line.counts.values().sum();
     let mut text = format!(
-        "{}  {name}  {} for {}  {ended}/{total} done{}  cpu {} · ram {}{}\n",
+        "{}  {name}  {} for {}  {}/{total} done{}  cpu {} · ram {}{}\n",
         run.id,
         run.status,
         time(Duration::from_millis(line.age_ms)),
+        count("succeeded"),
         if count("failed") > 0 { format!(", {} failed", count("failed")) } else { String::new() },
         line.cpu_slots,
         megabytes(line.ram_mb),

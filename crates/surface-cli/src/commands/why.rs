@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 /// The answer for a run that does not go on.
 fn remembered(run: &RunRow, row: &JobRow) -> String {
     let name = &row.name;
-    let resume = format!("`bursar run --resume {}`", run.id);
+    let resume = format!("bursar run --resume {}", run.id);
     let error = row.detail.error.as_ref().or(row.detail.how.as_ref());
     let error = error.map(|error| format!(": {error}")).unwrap_or_default();
     match row.state {
@@ -89,12 +89,12 @@ fn remembered(run: &RunRow, row: &JobRow) -> String {
             parts.extend(row.detail.peak_rss_kb.map(|kb| format!("with {}", megabytes(kb.div_ceil(1000)))));
             format!("{name} does not wait: it succeeded {}", parts.join(" ")).trim_end().to_owned()
         }
-        State::Failed => format!("{name} does not wait: it failed{error}. Try it again with {resume} --retry-failed"),
+        State::Failed => format!("{name} does not wait: it failed{error}. Try it again with `{resume} --retry-failed`"),
         State::Canceled => {
-            format!("{name} does not wait: it was canceled{error}. Try it again with {resume} --retry-failed")
+            format!("{name} does not wait: it was canceled{error}. Try it again with `{resume} --retry-failed`")
         }
         state if run.status == Status::Interrupted => {
-            format!("{name} waits for the run, which was interrupted when the job was {state}. Go on with {resume}")
+            format!("{name} waits for the run, which was interrupted when the job was {state}. Go on with `{resume}`")
         }
         state => format!("{name} is {state}, and run {} is {} but does not answer", run.id, run.status),
     }

@@ -10,7 +10,8 @@
 //! At most [`CLIENTS`] are served, each by a thread of its own that reads lines of bounded length and gives up on a client which sends or reads
 //! nothing for a while. What makes the scheduler look at many jobs goes over one [`Desk`]: it is open to one at a time, and after a look
 //! that took *t* it stays closed for four times *t*. A subscriber has a queue of bounded length, and there are at most [`SUBSCRIBERS`].
-//! Dropping `Served` shuts down the listener, which wakes its thread, and every stream, which wakes theirs, and waits for all that are still
+//! Dropping `Served` shuts down the listener, which wakes its thread, and every stream, which wakes theirs (first for reading only, so that
+//! the last answers are sent; `a_client_gets_the_answer_to_the_request_that_ended_the_run`), and waits for all that are still
 //! counted; a thread that is no longer counted has let go of everything before.
 
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub(crate) const SUBSCRIBERS: usize = 8;
 const SILENCE: Duration = Duration::from_secs(60);
 /// A client that takes nothing for so long is hung up on.
 const STUCK: Duration = Duration::from_secs(5);
+/// At the end, clients have so long to take their answers.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// The desk is closed for at most so long.
 const REST_MAX: Duration = Duration::from_millis(500);
 
@@ -89,11 +92,7 @@ impl Drop for Served {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let clients = std::mem::take(&mut *self.desk.clients.lock());
-        for client in clients.values() {
-            let _ = client.stream.shutdown(Shutdown::Both);
-        }
-        for client in clients.into_values() {
+        for client in self.desk.clients.part().into_values() {
             let _ = client.thread.map(JoinHandle::join);
         }
     }
@@ -113,11 +112,34 @@ struct Desk {
 
 /// Apart from the desk, so that a thread can let go of the desk before it is no longer counted.
 #[derive(Default)]
-struct Clients(Mutex<HashMap<u64, Client>>);
+struct Clients {
+    all: Mutex<HashMap<u64, Client>>,
+    left: Condvar,
+}
 
 impl Clients {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, number: u64) {
+        self.lock().remove(&number);
+        self.left.notify_all();
+    }
+
+    /// Takes no more requests and lets everybody have the answer to the last one: what was asked for may be what ended the run.
+    /// Gives those who did not take it in time; they are hung up on.
+    fn part(&self) -> HashMap<u64, Client> {
+        let all = self.lock();
+        for client in all.values() {
+            let _ = client.stream.shutdown(Shutdown::Read);
+        }
+        let waited = self.left.wait_timeout_while(all, FAREWELL, |all| !all.is_empty());
+        let mut all = waited.unwrap_or_else(PoisonError::into_inner).0;
+        for client in all.values() {
+            let _ = client.stream.shutdown(Shutdown::Both);
+        }
+        std::mem::take(&mut *all)
     }
 }
 
@@ -165,7 +187,7 @@ fn welcome(desk: &Arc<Desk>, number: u64, mut stream: UnixStream) -> io::Result<
         let _ = stream.shutdown(Shutdown::Both);
         let clients = ours.clients.clone();
         drop(ours);
-        clients.lock().remove(&number);
+        clients.remove(number);
     });
     match spawned {
         Ok(thread) => clients.get_mut(&number).map(|client| client.thread = Some(thread)),
@@ -200,9 +222,10 @@ impl Desk {
                     let reply = self.answer(request);
                     say(&mut writer, &reply)?;
                 }
-                Err(reply) => {
-                    say(&mut writer, &reply)?;
-                    if reply.error.is_some_and(|error| error.kind == "wrong_version") {
+                Err(refusal) => {
+                    let is_stranger = refusal.kind == "wrong_version";
+                    say(&mut writer, &Reply::error(&refusal.kind, refusal.message, refusal.code))?;
+                    if is_stranger {
                         return Ok(());
                     }
                 }
@@ -319,9 +342,15 @@ impl Desk {
         let mut events = self.jobs.events();
         say(writer, &Reply::ok(Answer::default()))?;
         let mut names: Vec<Box<str>> = Vec::new();
-        while !self.closing.load(SeqCst) {
-            // Wakes up now and then to see whether the run is over.
-            let Some(event) = events.recv_timeout(Duration::from_millis(200)) else { continue };
+        loop {
+            // Seen before the queue is found empty, so what happened before the end is passed on.
+            let closing = self.closing.load(SeqCst);
+            let pause = if closing { Duration::ZERO } else { Duration::from_millis(100) };
+            let event = match events.recv_timeout(pause) {
+                Some(event) => event,
+                None if closing => return Ok(()),
+                None => continue,
+            };
             let job = event.job.index();
             if job >= names.len() {
                 names = self.jobs.statuses().into_iter().map(|status| status.name.into()).collect();
@@ -331,7 +360,6 @@ impl Desk {
                 say(writer, &Reply::event(event))?;
             }
         }
-        Ok(())
     }
 }
 

@@ -169,14 +169,19 @@ pub(crate) struct Happened {
     pub(crate) missed: Option<u64>,
 }
 
+impl Refusal {
+    fn new(kind: &str, message: impl Into<String>, code: Option<u32>) -> Refusal {
+        Refusal { kind: kind.to_owned(), message: message.into(), code }
+    }
+}
+
 impl Reply {
     pub(crate) fn ok(answer: Answer) -> Reply {
         Reply { v: VERSION, ok: Some(answer), ..Reply::default() }
     }
 
     pub(crate) fn error(kind: &str, message: impl Into<String>, code: Option<u32>) -> Reply {
-        let refusal = Refusal { kind: kind.to_owned(), message: message.into(), code };
-        Reply { v: VERSION, error: Some(refusal), ..Reply::default() }
+        Reply { v: VERSION, error: Some(Refusal::new(kind, message, code)), ..Reply::default() }
     }
 
     pub(crate) fn event(event: Happened) -> Reply {
@@ -219,14 +224,14 @@ pub(crate) fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, limit: usiz
 }
 
 /// A request, or what is wrong with it.
-pub(crate) fn parse(line: &[u8]) -> Result<Request, Reply> {
+pub(crate) fn parse(line: &[u8]) -> Result<Request, Refusal> {
     #[derive(Deserialize)]
     struct Version {
         v: Option<u32>,
     }
     let bad = |error: serde_json::Error| {
         let way_out = "a request is a line such as {\"v\":1,\"do\":\"ps\"}";
-        Reply::error("bad_request", format!("that is no request: {error}; {way_out}"), None)
+        Refusal::new("bad_request", format!("that is no request: {error}; {way_out}"), None)
     };
     // The version first: a request of another one may be anything.
     let Version { v } = serde_json::from_slice(line).map_err(bad)?;
@@ -234,7 +239,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, Reply> {
         let said = v.map_or_else(|| "none".to_owned(), |v| v.to_string());
         let message =
             format!("this run speaks version {VERSION} and was asked in {said}; use the bursar that started it");
-        return Err(Reply::error("wrong_version", message, None));
+        return Err(Refusal::new("wrong_version", message, None));
     }
     serde_json::from_slice::<Asked>(line).map(|asked| asked.request).map_err(bad)
 }
@@ -273,7 +278,7 @@ mod tests {
             (r#"{"v":1,"do":"fly"}"#, "bad_request"),
             (r#"{"v":1,"do":"why"}"#, "bad_request"),
         ] {
-            let refusal = parse(line.as_bytes()).unwrap_err().error.unwrap();
+            let refusal = parse(line.as_bytes()).unwrap_err();
             assert_eq!(refusal.kind, kind, "{line}: {}", refusal.message);
         }
     }

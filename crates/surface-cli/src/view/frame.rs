@@ -31,6 +31,8 @@ pub(crate) struct Around<'a> {
     pub(crate) usage: &'a Usage,
     /// What the ready jobs of a group lack, by group: `vram`.
     pub(crate) lacks: &'a HashMap<usize, String>,
+    /// Whether a job wants video memory: only then it is of interest.
+    pub(crate) has_vram: bool,
     pub(crate) now: Duration,
     pub(crate) width: usize,
     pub(crate) height: usize,
@@ -56,7 +58,6 @@ pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>)
     for line in &mut lines {
         *line = console::truncate_str(line, around.width.max(1), "…").into_owned();
     }
-    lines.truncate(around.height.max(1));
     lines
 }
 
@@ -105,7 +106,7 @@ fn folded(board: &Board, shown: &[usize]) -> String {
             () => busy += 1,
         }
     }
-    let parts = [(failed, "not well"), (busy, "under way"), (waiting, "waiting"), (done, "done")];
+    let parts = [(failed, "failed or canceled"), (busy, "under way"), (waiting, "waiting"), (done, "done")];
     let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
     format!(" … and {} more: {}", board.groups().len() - shown.len(), parts.collect::<Vec<_>>().join(", "))
 }
@@ -156,7 +157,6 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
     let filled = (done * BAR as f64) as usize;
     let bar = format!("{}{}", "█".repeat(filled.min(BAR)), "░".repeat(BAR - filled.min(BAR)));
     let bar = if failed > 0 { paint.red(&bar) } else { paint.green(&bar) };
-    let ended = succeeded + failed + canceled;
     let mut says: Vec<String> = Vec::new();
     if failed > 0 {
         says.push(paint.red(&if group.total == 1 { "failed".into() } else { format!("{failed} failed") }));
@@ -174,12 +174,13 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
         let why = around.lacks.get(&index).map(|lack| format!(" ({lack})")).unwrap_or_default();
         says.push(if group.total == 1 { format!("waiting{why}") } else { format!("waiting {ready}{why}") });
     } else if queued > 0 && running + paused == 0 {
-        says.extend(waits_for(board, group).map(|names| format!("waiting for {names}")));
+        let needs = waits_for(board, group).map(|names| format!("waiting for {names}"));
+        says.extend(needs.or_else(|| group.began.map(|_| "about to be tried again".to_owned())));
     }
     let count = match (group.open(), failed + canceled) {
         (0, 0) => "done".to_owned(),
         _ if group.total == 1 => String::new(),
-        _ => format!("{ended}/{}", group.total),
+        _ => format!("{succeeded}/{}", group.total),
     };
     if group.open() == 0 && failed + canceled == 0 {
         says.push(match (group.began, group.ended) {
@@ -221,22 +222,35 @@ fn status(board: &Board, left: Option<Duration>, around: &Around<'_>) -> String 
     let Around { limits, usage, run, paint, .. } = around;
     let mut parts = vec![format!("cpu {}/{}", usage.cpu_slots, limits.cpu_slots)];
     parts.push(format!("ram {}", used(usage.ram_mb, limits.ram_mb)));
-    if usage.vram_mb > 0 || board.total() == 0 || limits.vram_mb > 0 && around.width >= 100 {
+    if around.has_vram {
         parts.push(format!("vram {}", used(usage.vram_mb, limits.vram_mb)));
     }
     for (name, limit) in &limits.named {
         let held = usage.named.iter().find(|(known, _)| known == name).map_or(0, |(_, held)| *held);
         parts.push(format!("{name} {held}/{limit}"));
     }
-    let ended = board.total() - board.open() as usize;
-    parts.push(format!("{ended}/{} done", board.total()));
+    parts.push(format!("{}/{} done", board.count(State::Succeeded), board.total()));
+    if board.count(State::Failed) > 0 {
+        parts.push(format!("{} failed", board.count(State::Failed)));
+    }
     if let Some(left) = left.filter(|_| board.open() > 0) {
         parts.push(format!("eta {}", about(left)));
     }
-    parts.push(format!("run {run}"));
-    if board.open() > 0 {
-        let paused = board.count(State::Paused) > 0 && board.count(State::Running) + board.count(State::Ready) == 0;
-        parts.push(if paused { format!("go on: bursar resume {run}") } else { format!("pause: bursar pause {run}") });
+    let paused = board.count(State::Paused) > 0 && board.count(State::Running) + board.count(State::Ready) == 0;
+    let name = format!("run {run}");
+    let hint = match (board.open(), paused) {
+        (0, _) => None,
+        (_, true) => Some(format!("go on: bursar resume {run}")),
+        (_, false) => Some(format!("pause: bursar pause {run}")),
+    };
+    // The name of the run is what a person needs most; where there is room, what to do with it, too.
+    let taken: usize = parts.iter().map(|part| console::measure_text_width(part) + 3).sum();
+    let fits = |text: &str| taken + text.len() < around.width;
+    match hint {
+        Some(hint) if fits(&format!("{name} · {hint}")) => parts.extend([name, hint]),
+        Some(hint) if fits(&hint) => parts.push(hint),
+        _ if fits(&name) => parts.push(name),
+        _ => parts.insert(0, name),
     }
     paint.dim(&format!(" {}", parts.join(" · ")))
 }

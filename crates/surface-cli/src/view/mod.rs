@@ -198,6 +198,7 @@ struct Watcher {
     lacks_at: Duration,
     told_waiting: Vec<bool>,
     logs_shown: u32,
+    has_vram: bool,
     is_gone: bool,
 }
 
@@ -215,6 +216,7 @@ impl Watcher {
             lacks: HashMap::new(),
             lacks_at: Duration::ZERO,
             logs_shown: 0,
+            has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0),
             is_gone: false,
             jobs,
             scene,
@@ -399,6 +401,7 @@ impl Watcher {
             limits: &self.scene.limits,
             usage: &self.jobs.usage(),
             lacks: &self.lacks,
+            has_vram: self.has_vram,
             now,
             width: usize::from(width).saturating_sub(1).max(20),
             height: usize::from(height).saturating_sub(1).clamp(2, 60),

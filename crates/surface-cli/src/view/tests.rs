@@ -72,6 +72,7 @@ impl Scene {
             limits: &limits(),
             usage: &usage,
             lacks: &lacks,
+            has_vram: true,
             now: seconds(now),
             width,
             height,
@@ -116,7 +117,7 @@ fn a_frame_says_what_failed_and_how_to_go_on() {
     scene.take(18.5, 7, What::Paused);
     scene.take(18.5, 8, What::Paused);
     let lines = scene.frame(20.0, 120, 24, &[]);
-    assert_eq!(lines[1], " image[1..8] ██████░░░░ 6/8    1 failed, paused 2");
+    assert_eq!(lines[1], " image[1..8] ██████░░░░ 5/8    1 failed, paused 2");
     assert_eq!(lines[2], " compose     ░░░░░░░░░░ canceled");
     assert!(lines[3].ends_with("go on: bursar resume r-7f3a"), "{}", lines[3]);
 }
@@ -150,7 +151,7 @@ fn a_long_plan_is_folded_and_what_matters_stays() {
             " step-62 ░░░░░░░░░░ waiting",
             " step-63 ░░░░░░░░░░",
             " … and 96 more: 36 waiting, 60 done",
-            " cpu 2/4 · ram 3.1/8.0 GB · vram 12.0/16.0 GB · 61/100 done · eta ~10…",
+            " run r-7f3a · cpu 2/4 · ram 3.1/8.0 GB · vram 12.0/16.0 GB · 60/100 d…",
         ]
     );
 }

@@ -8,7 +8,15 @@ fn help_teaches_by_example_and_names_the_exit_codes() {
         let output = run(args);
         let help = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{args:?}");
-        for part in ["Usage: bursar <COMMAND>", "demo", "bursar demo --json", "Exit codes:", "130"] {
+        for part in [
+            "Usage: bursar",
+            "<COMMAND>",
+            "demo",
+            "bursar run render.toml",
+            "bursar why image[8]",
+            "Exit codes:",
+            "130",
+        ] {
             assert!(help.contains(part), "`{part}` is missing from the help:\n{help}");
         }
     }

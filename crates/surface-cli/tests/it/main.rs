@@ -3,11 +3,14 @@
 mod arguments;
 mod bench;
 mod demo;
+mod files;
+mod listing;
 mod run_command;
 mod run_file;
 mod run_resume;
 mod run_site;
 mod run_stop;
+mod steer;
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,0 +1,178 @@
+//! Runs that have ended: listed, shown, asked about. And the lines of a run that nobody watches.
+
+use crate::run_site::{Site, assert_code};
+use crate::{run, text};
+
+const ONE_FAILS: &str = r#"
+[resources]
+cpu = 1
+[job.good]
+priority = 3
+run = "echo fine"
+[job.bad]
+priority = 2
+run = "echo first line; echo the reason >&2; exit 3"
+[job.lost]
+needs = ["bad"]
+run = "true"
+[job.many]
+foreach = { n = "1..2" }
+run = "true {n}"
+"#;
+
+/// Digits of times, and of the run's name, are not what a test is about.
+fn without_times(text: &str, run: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.replace(run, "RUN").lines() {
+        let line = match line.split_once("  ").filter(|(at, _)| at.trim().is_empty()) {
+            Some(_) => line.trim_start().split_once("  ").map_or(line, |(_, rest)| rest),
+            None => line,
+        };
+        let mut out = String::new();
+        for word in line.split(' ') {
+            let is_time = word.chars().all(|c| c.is_ascii_digit() || c == '.') && !word.is_empty();
+            out.push_str(if is_time { "N" } else { word });
+            out.push(' ');
+        }
+        lines.push(out.trim_end().replace("N ms", "TIME").replace("N s", "TIME"));
+    }
+    lines
+}
+
+#[test]
+fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
+    let site = Site::new(ONE_FAILS);
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    let id = site.newest().id;
+    let log = site.journal().folder(&id).join("logs/1.1.log");
+    assert_eq!(
+        without_times(&text(&output.stdout), id.as_str()),
+        [
+            "run RUN: jobs, N jobs".to_owned(),
+            "started   good".to_owned(),
+            "done      good: TIME".to_owned(),
+            "started   bad".to_owned(),
+            format!("failed    bad: exited with N; TIME; log {}", log.display())
+                .replace(id.as_str(), "RUN")
+                .replace("with 3", "with N")
+                .replace("with N;", "with 3;"),
+            "  │ first line".to_owned(),
+            "  │ the reason".to_owned(),
+            "canceled  lost: [3004] `bad`, which it needs, failed".to_owned(),
+            "started   many[1]".to_owned(),
+            "done      many[1]: TIME".to_owned(),
+            "started   many[2]".to_owned(),
+            "done      many[2]: TIME".to_owned(),
+            "N failed, N canceled, N done in TIME · run RUN · try again: bursar run --resume RUN --retry-failed"
+                .to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_run_tells_programs_every_event_as_json() {
+    let site = Site::new(ONE_FAILS);
+    let output = site.bursar("run jobs.toml --json");
+    assert_code(&output, 1);
+    let events: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events[0]["event"], "run_started");
+    assert_eq!(events[0]["jobs"], 5);
+    let failed = events.iter().find(|event| event["event"] == "failed").unwrap();
+    assert_eq!((failed["job"].as_str(), failed["error"].as_str()), (Some("bad"), Some("exited with 3")));
+    assert!(std::path::Path::new(failed["log"].as_str().unwrap()).exists());
+    let last = events.last().unwrap();
+    assert_eq!((last["event"].as_str(), last["outcome"].as_str()), (Some("run_ended"), Some("failed")));
+    assert_eq!((&last["succeeded"], &last["failed"], &last["canceled"]), (&3.into(), &1.into(), &1.into()));
+    assert!(events.iter().all(|event| event["v"] == 1 && event["at_ms"].is_u64()));
+}
+
+#[test]
+fn a_quiet_run_says_only_what_failed() {
+    let site = Site::new(ONE_FAILS);
+    let output = site.bursar("run jobs.toml --quiet");
+    assert_code(&output, 1);
+    assert_eq!(text(&output.stdout), "");
+    let error = text(&output.stderr);
+    assert!(error.contains("✗ bad failed after") && error.contains("│ the reason"), "{error}");
+    assert!(!error.contains("good"), "{error}");
+}
+
+#[test]
+fn a_run_that_has_ended_is_listed_shown_and_explained() {
+    let site = Site::new(ONE_FAILS);
+    assert_code(&site.bursar("run jobs.toml"), 1);
+    let id = site.newest().id;
+    let runs = site.bursar("runs");
+    assert_code(&runs, 0);
+    let list = text(&runs.stdout);
+    let cells: Vec<&str> = list.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(cells[..4], [id.as_str(), "jobs", "failed", "3/5"], "{list}");
+    assert!(text(&site.bursar("runs --status succeeded").stderr).contains("there are no such runs"));
+    let json: serde_json::Value = serde_json::from_slice(&site.bursar("runs --json").stdout).unwrap();
+    assert_eq!((json[0]["id"].as_str(), json[0]["status"].as_str()), (Some(id.as_str()), Some("failed")));
+
+    let shown = text(&site.bursar("show --failed").stdout);
+    for part in ["5 jobs: 3 succeeded, 1 failed, 1 canceled", "exited with 3", "lost", "--retry-failed"] {
+        assert!(shown.contains(part), "`{part}` is missing from:\n{shown}");
+    }
+    assert!(!shown.contains("good"), "{shown}");
+    let json: serde_json::Value = serde_json::from_slice(&site.bursar("show latest --json").stdout).unwrap();
+    assert_eq!(json["list"][1]["state"], "failed");
+
+    let why = text(&site.bursar("why bad").stdout);
+    assert!(why.starts_with("bad does not wait: it failed: exited with 3."), "{why}");
+    assert!(text(&site.bursar("why good").stdout).starts_with("good does not wait: it succeeded in "));
+    assert_eq!(text(&site.bursar("why many").stdout).lines().count(), 2, "a group is all its jobs");
+    assert_eq!(text(&site.bursar("logs bad").stdout), "first line\nthe reason\n");
+    assert_eq!(text(&site.bursar("logs bad -n 1").stdout), "the reason\n");
+    let path = text(&site.bursar("logs bad --path").stdout);
+    assert!(path.ends_with("logs/1.1.log\n"), "{path}");
+    let retry = site.bursar(&format!("retry {id}"));
+    assert_code(&retry, 1);
+    let error = text(&retry.stderr);
+    assert!(error.contains(&format!("`bursar run --resume {id} --retry-failed`")), "{error}");
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_code_4_and_a_way_out() {
+    let site = Site::new(ONE_FAILS);
+    for (words, parts) in [
+        ("show r-zzzz", ["no run is called `r-zzzz`", "latest"]),
+        ("show latest", ["no run is called `latest`", "id"]),
+        ("why nobody", ["has a job `nobody`", "bursar show RUN"]),
+        ("pause", ["no run is going on", "bursar run FILE"]),
+        ("cancel nobody", ["has a job `nobody`", "bursar ps"]),
+        ("report", ["no run is called `latest`", "id"]),
+    ] {
+        let output = site.bursar(words);
+        assert_code(&output, 4);
+        let error = text(&output.stderr);
+        assert!(error.starts_with("bursar: ") && parts.iter().all(|part| error.contains(part)), "`{words}`: {error}");
+    }
+    assert_code(&site.bursar("run jobs.toml"), 1);
+    let near = site.bursar("why goo --run latest");
+    assert_code(&near, 4);
+    assert!(text(&near.stderr).contains("did you mean `good`?"), "{}", text(&near.stderr));
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_answered_with_code_2() {
+    let site = Site::new(ONE_FAILS);
+    for words in
+        ["pause a b c", "cancel", "retry x --subtree", "logs", "graph", "completions tcsh", "runs --status odd"]
+    {
+        let code = site.bursar(words).status.code();
+        // Without a run there is nothing to cancel, which is another thing.
+        assert_eq!(code, Some(if words == "cancel" { 4 } else { 2 }), "`{words}`");
+    }
+}
+
+#[test]
+fn shells_get_their_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = text(&run(&["completions", shell]).stdout);
+        assert!(script.contains("bursar") && script.contains("pause"), "{shell}: {script}");
+    }
+}
