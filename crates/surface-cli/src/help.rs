@@ -130,6 +130,6 @@ Examples:
 
 pub(crate) const BENCH: &str = "\
 Examples:
-  bursar bench jobs                latency, throughput, queue wait and budget hits
-  bursar bench jobs --scheduler simple --jobs 1000
-  bursar bench jobs --runs 10 --out bench.json";
+  bursar bench jobs                                      latency, throughput, waits of the scheduler of jobs
+  bursar bench jobs --scheduler simple --runs 5          the other driver, five times
+  bursar bench jobs --jobs 100000 --out figures.json     for scripts: all figures, with machine and settings";
