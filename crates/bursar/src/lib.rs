@@ -23,6 +23,7 @@
 //! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
 //! | limit what a tenant may spend | [`NurseryOptions::budget`], [`budgeted`], [`charge`], [`BudgetedAlloc`] |
 //! | limit what a tenant may do | [`Ledger`], [`Cap`], [`NurseryOptions::capability`], [`Profile`] |
+//! | run a graph of heavy jobs within CPU, RAM and VRAM | [`jobs`] |
 //! | keep things running that fail | [`actor::Supervisor`] |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
 //! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`] |
@@ -484,6 +485,7 @@ pub use sched_tasks::{FiberLocal, fiber_local};
 pub use sched_tasks::actor;
 
 pub mod fs;
+pub mod jobs;
 pub mod net;
 pub mod prelude;
 pub mod sync;

@@ -50,8 +50,9 @@ impl Core {
     }
 
     pub(crate) fn not_now(&self, id: u32, request: &'static str) -> ControlError {
-        // One that was asked to end has ended as far as requests go.
-        let state = if self.is_canceling(id) { State::Canceled } else { self.state(id) };
+        // One that was asked to end cannot be paused any more; but it cannot be tried again before it has ended.
+        let is_over = self.is_canceling(id) && request != "retry";
+        let state = if is_over { State::Canceled } else { self.state(id) };
         ControlError::NotNow { job: self.name(id).to_owned(), state, request }
     }
 
@@ -120,12 +121,10 @@ impl Core {
         for id in members {
             let node = &mut self.nodes[id as usize];
             match (node.state, node.paused_from) {
-                (State::Paused, State::Running) if node.is(CANCELING) => {}
+                (State::Paused, State::Running) if node.is(CANCELING) || node.is(RESUMING) => {}
                 (State::Paused, State::Running) => {
-                    if !node.is(RESUMING) {
-                        node.set(RESUMING, true);
-                        self.resuming.push_back(id);
-                    }
+                    node.set(RESUMING, true);
+                    self.resuming.push_back(id);
                 }
                 (State::Paused, from) => {
                     self.step(id, Move::Resumed(from));

@@ -142,6 +142,12 @@ impl Lanes {
         self.head_changed(lane);
     }
 
+    /// Whether there are so many lanes that a tree is kept.
+    #[cfg(test)]
+    pub(super) fn has_tree(&self) -> bool {
+        self.phases.is_some()
+    }
+
     /// How many jobs stand in line.
     pub(super) fn len(&self) -> usize {
         self.live

@@ -175,13 +175,13 @@ impl Room {
             return false;
         }
         let deserted = self.is_deserted();
-        for i in 0..PLAIN {
+        for (i, soft) in SOFT.into_iter().enumerate() {
             let wanted = need.plain[i];
-            if wanted == 0 || (SOFT[i] && deserted && reserved.is_none()) {
+            if wanted == 0 || (soft && deserted && reserved.is_none()) {
                 continue;
             }
             let kept = reserved.map_or(0, |kept| kept.plain[i]);
-            if !(SOFT[i] && self.limit[i] == 0) {
+            if !(soft && self.limit[i] == 0) {
                 let sum = self.used[i].saturating_add(self.elsewhere[i]).saturating_add(kept).saturating_add(wanted);
                 if sum > self.limit[i] {
                     return false;
@@ -204,9 +204,9 @@ impl Room {
     /// A job starts.
     pub(super) fn take(&mut self, need: &Need) {
         self.running += 1;
-        for i in 0..PLAIN {
+        for (i, soft) in SOFT.into_iter().enumerate() {
             self.used[i] += need.plain[i];
-            assert!(SOFT[i] || self.used[i] <= self.limit[i], "{} over a hard limit", self.resource(i));
+            assert!(soft || self.used[i] <= self.limit[i], "{} over a hard limit", self.resource(i));
             if let Some(free) = &mut self.really_free[i] {
                 *free = free.saturating_sub(need.plain[i]);
             }
@@ -298,14 +298,14 @@ impl Room {
     pub(super) fn shortages(&self, need: &Need, reserved: Option<&Need>) -> Vec<Short> {
         let mut shortages = Vec::new();
         let deserted = self.is_deserted() && reserved.is_none();
-        for i in 0..PLAIN {
+        for (i, soft) in SOFT.into_iter().enumerate() {
             let needs = need.plain[i];
-            if needs == 0 || (SOFT[i] && deserted) {
+            if needs == 0 || (soft && deserted) {
                 continue;
             }
             let kept = reserved.map_or(0, |kept| kept.plain[i]);
             let limit = self.limit[i];
-            if !(SOFT[i] && limit == 0) {
+            if !(soft && limit == 0) {
                 let free = limit.saturating_sub(self.used[i]).saturating_sub(self.elsewhere[i]).saturating_sub(kept);
                 if needs > free {
                     let (elsewhere, machine) = (self.elsewhere[i], false);

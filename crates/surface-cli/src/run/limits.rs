@@ -20,10 +20,14 @@ pub(crate) struct Machine {
     pub(crate) vram_mb: Option<u64>,
 }
 
+/// Mechanisms count in MiB, people and job files in MB.
+pub(crate) fn decimal(mib: u64) -> u64 {
+    mib.saturating_mul(1_048_576) / 1_000_000
+}
+
 impl Machine {
     /// This one. Its graphics cards are asked only if somebody wants them: loading the driver's library takes a while.
     pub(crate) fn here(wants_vram: bool) -> Self {
-        let decimal = |mib: u64| mib.saturating_mul(1_048_576) / 1_000_000;
         let cards = if wants_vram { machine::gpus() } else { Vec::new() };
         Self {
             cpus: machine::cpus(),

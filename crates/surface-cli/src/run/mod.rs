@@ -5,11 +5,13 @@
 //! - `options.rs`: what can be said; `limits.rs`: what it comes to; `plan.rs`: the jobs.
 //! - `learn.rs`: what earlier runs teach; `left.rs`: what an earlier life of this run left.
 //! - `begin.rs`: a new run; `resume.rs`: one that goes on; `stage.rs`: what both do.
+//! - `front.rs`: what is shown, and the socket that others steer it by; `share.rs`: one budget with other runs.
 //! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
 
 mod begin;
 mod dry;
 mod follow;
+mod front;
 mod learn;
 mod left;
 mod limits;
@@ -17,6 +19,7 @@ mod options;
 mod plan;
 mod record;
 mod resume;
+mod share;
 mod stage;
 mod steward;
 mod submit;

@@ -112,6 +112,13 @@ impl Recorder {
         self.interrupted.store(true, Ordering::SeqCst);
     }
 
+    /// The whole run was paused, or goes on.
+    pub(crate) fn run_paused(&self, paused: bool) {
+        if let Some(writer) = &self.book().writer {
+            writer.record(Entry::RunPaused(paused));
+        }
+    }
+
     /// The code of the last command that ended, as a shell would give it; and what to say of it, if it did not just exit.
     pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
         self.book().last.clone()
@@ -270,11 +277,6 @@ impl Recorder {
             Some(&need) => format!("[3004] `{}`, which it needs, was cancelled", self.names[need]),
             None => "cancelled on request".to_owned(),
         }
-    }
-
-    /// The run as a whole stands still, or goes on.
-    pub(crate) fn run_paused(&self, paused: bool) {
-        self.book().writer.as_ref().map(|writer| writer.record(Entry::RunPaused(paused)));
     }
 
     /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.

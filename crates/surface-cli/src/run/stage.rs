@@ -11,22 +11,22 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc;
-use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::Processes;
-use sched_jobs::{Builder, Config, Demand, Jobs, State, Summary, Waits};
+use sched_jobs::{Config, Demand, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Journal, JournalError, Moved, Outcome, RunLock};
 
+use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{Code, Failure, follow, submit};
-use crate::control::{self, Runner, Served};
-use crate::view::{self, Ended, Live, Mode, Scene, log_path};
+use super::{Code, Failure, follow, share, submit};
+use crate::view::{Ended, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
 pub(crate) enum Place {
@@ -75,29 +75,6 @@ pub(crate) struct Stage {
     pub(crate) mode: Mode,
 }
 
-/// What whoever steers the run from outside asks of us, besides the scheduler.
-struct Hands {
-    processes: Weak<Processes>,
-    recorder: Arc<Recorder>,
-}
-
-impl Runner for Hands {
-    fn hurry(&self) {
-        if let Some(processes) = self.processes.upgrade() {
-            processes.hurry_canceled();
-        }
-    }
-
-    fn run_paused(&self, paused: bool) {
-        self.recorder.run_paused(paused);
-    }
-}
-
-/// The one place where others on this machine come in: whoever shares what there is with other runs is given to the scheduler here.
-fn share(builder: Builder) -> Builder {
-    builder
-}
-
 /// Runs it, and gives the code for the shell.
 pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let recovered = std::mem::take(&mut stage.recovered);
@@ -119,11 +96,15 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     take_over(&processes, recovered, &stage.left);
     let observer = Arc::clone(&recorder);
     let builder = Jobs::builder().config(config.clone()).observe(move |event, _| observer.see(event));
-    let jobs = share(builder).build();
+    let (builder, bell) = share::join(builder, config, &stage.demands, &processes);
+    let jobs = builder.build();
+    let listening = share::listen(bell, &jobs);
 
     // One command has the terminal for itself.
-    let live = (!stage.is_single).then(|| view::start(&jobs, scene(&stage, &folder)));
-    let served = serve(&stage, &jobs, &processes, &recorder);
+    let mut front = Front::open(&jobs, (!stage.is_single).then(|| scene(&stage, &folder)));
+    if let Place::Journal { lock, .. } = place {
+        front.serve(lock.folder(), lock.id().as_str(), &jobs, &processes, &recorder);
+    }
     let verdict = Arc::new(Verdict::default());
     let signals = steward::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
     let charge = Charge {
@@ -132,10 +113,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         recorder: Arc::clone(&recorder),
         verdict: Arc::clone(&verdict),
         fail_fast: stage.fail_fast,
-        say: match live.as_ref().map(Live::voice) {
-            Some(voice) => Box::new(move |text| voice.say(text)),
-            None => Box::new(|text| eprintln!("bursar: {text}")),
-        },
+        say: front.voice(),
     };
     let steward = steward::start(charge, inbox).map_err(cannot("start a thread"))?;
     let following = if stage.is_single && !stage.left[0].is_over() {
@@ -150,26 +128,24 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         Err(_) => None,
     };
 
-    drop(served);
+    drop(listening);
     following.into_iter().for_each(follow::Following::finish);
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
     signals.close();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
     let signal = verdict.signal().filter(|_| !is_all_well);
+    front.close(match (signal, is_all_well) {
+        (Some(_), _) => Ended::Interrupted,
+        (None, true) => Ended::Well,
+        (None, false) => Ended::Badly,
+    });
     let outcome = match summary {
         _ if signal.is_some() => None, // to be resumed
         Some(summary) => Some(outcome(summary)),
         None => Some(Outcome::Failed),
     };
     let broken = verdict.take_broken().or(recorder.finish(outcome).err());
-    if let Some(live) = live {
-        live.finish(match (signal, is_all_well) {
-            (Some(_), _) => Ended::Interrupted,
-            (None, true) => Ended::Well,
-            (None, false) => Ended::Badly,
-        });
-    }
     for warning in recorder.take_warnings() {
         eprintln!("bursar: {warning}");
     }
@@ -211,14 +187,6 @@ fn scene(stage: &Stage, folder: &Path) -> Scene {
         logs: Some(folder.join("logs")),
         mode: stage.mode,
     }
-}
-
-/// Opens the door for `ps`, `why`, `pause` and the others. A run that has none is still a run.
-fn serve(stage: &Stage, jobs: &Jobs, processes: &Arc<Processes>, recorder: &Arc<Recorder>) -> Option<Served> {
-    let Place::Journal { lock, .. } = &stage.place else { return None };
-    let hands = Arc::new(Hands { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) });
-    let served = control::serve(lock.folder(), lock.id().as_str(), jobs.clone(), hands);
-    served.inspect_err(|error| eprintln!("bursar: this run cannot be steered from outside: {error}")).ok()
 }
 
 fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {

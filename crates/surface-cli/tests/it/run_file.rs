@@ -201,3 +201,29 @@ fn a_thousand_jobs_of_one_failed_ancestor_end_at_once() {
     assert_eq!((site.newest().counts.canceled, site.newest().counts.failed), (1000, 1));
     assert!(!site.path("ran").exists());
 }
+
+#[test]
+fn two_runs_share_what_both_name() {
+    // `mkdir` fails if a job of the other run is between its two lines.
+    let site = Site::new(
+        "[resources]\ncpu = 4\nlicence = 1\n\
+         [job.one]\nforeach = { n = '1..10' }\nlicence = 1\nrun = 'mkdir lock && sleep 0.02 && rmdir lock'\n",
+    );
+    let both = [(), ()].map(|()| site.command(["run", "jobs.toml", "--quiet"]).spawn().unwrap());
+    for run in both {
+        assert_code(&run.wait_with_output().unwrap(), 0);
+    }
+}
+
+#[test]
+fn how_many_jobs_one_run_starts_at_once_does_not_hold_up_another() {
+    let site = Site::new("[job.one]\nrun = 'echo up > bell; cat bell2'\n");
+    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let run = site.start("run jobs.toml --jobs 1 --cpu 4");
+    bell.wait();
+    let mut other = site.command(["run", "other.toml", "--jobs", "1", "--cpu", "4"]);
+    fs::write(site.path("other.toml"), "[job.two]\nrun = 'true'\n").unwrap();
+    assert_code(&other.output().unwrap(), 0);
+    answer.answer();
+    assert_eq!(run.wait().0, Some(0));
+}

@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use surface_journal::{Filter, JobRow, Journal, RunRow, State};
@@ -104,13 +107,25 @@ impl Bell {
     /// Waits until a job has rung, and gives what it said.
     pub(crate) fn wait(&self) -> String {
         // Opening waits for somebody who writes.
-        fs::read_to_string(&self.0).unwrap().trim().to_owned()
+        let path = self.0.clone();
+        in_time("a job to ring", move || fs::read_to_string(path)).unwrap().trim().to_owned()
     }
 
     /// Lets a job go on that reads from the pipe. Waits until it does.
     pub(crate) fn answer(&self) {
-        fs::write(&self.0, "go\n").unwrap();
+        let path = self.0.clone();
+        in_time("a job to listen", move || fs::write(path, "go\n")).unwrap();
     }
+}
+
+/// Far longer than anything takes that happens at all.
+const LONG_ENOUGH: Duration = Duration::from_secs(120);
+
+/// Does what may wait for ever, but not for ever.
+fn in_time<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(act()));
+    told.recv_timeout(LONG_ENOUGH).unwrap_or_else(|_| panic!("waited {LONG_ENOUGH:?} for {what}"))
 }
 
 /// A `bursar` that runs.
@@ -127,8 +142,17 @@ impl Started {
 
     /// Waits for its end; gives its code and everything it said.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().unwrap();
-        (status.code(), self.said())
+        let until = Instant::now() + LONG_ENOUGH;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code(), self.said());
+            }
+            if Instant::now() > until {
+                let _ = self.child.kill();
+                panic!("it does not end; it said:\n{}", self.said());
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     pub(crate) fn said(&self) -> String {

@@ -79,6 +79,7 @@ fn a_hangup_ends_a_run_unless_somebody_had_it_ignored() {
     shell.args(["-c", "trap '' HUP; exec \"$0\" run jobs.toml", bursar]).current_dir(site.path(""));
     shell
         .env("BURSAR_STATE_DIR", site.state_dir())
+        .env("XDG_RUNTIME_DIR", site.path(""))
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
     let mut child = shell.spawn().unwrap();

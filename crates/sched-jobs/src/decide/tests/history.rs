@@ -33,6 +33,8 @@ pub(super) struct History {
     /// How many different priorities there are: few make few lanes, many make a tree of them.
     priorities: u64,
     with_others: bool,
+    /// Whether many jobs stand in line most of the time.
+    crowded: bool,
     /// Whether workers claim jobs ahead.
     pub(super) with_chains: bool,
     pub(super) interval: Time,
@@ -49,9 +51,10 @@ impl History {
         let interval = dice.one_of(&[0, 1, 7, 10 * MS, 500 * MS]);
         rules.aging.interval = Duration::from_nanos(interval);
         rules.seed = seed;
-        let priorities = dice.one_of(&[1, 3, 100]);
+        let crowded = dice.chance(35);
+        let priorities = if crowded { 100 } else { dice.one_of(&[1, 3, 100]) };
         let with_others = dice.chance(15);
-        (Self { dice, priorities, with_others, with_chains: false, interval, submitted: 0 }, rules)
+        (Self { dice, priorities, with_others, crowded, with_chains: false, interval, submitted: 0 }, rules)
     }
 
     fn any(&mut self, stage: &Stage, wanted: impl Fn(State) -> bool) -> Option<u32> {
@@ -87,7 +90,8 @@ impl History {
         }
         spec.done = dice.chance(2);
         let known = stage.core.len() as u64;
-        for _ in 0..dice.below(4) {
+        let needs = if self.crowded { dice.below(8) / 7 } else { dice.below(4) };
+        for _ in 0..needs {
             if known > 0 && dice.chance(60) {
                 let recent = known.saturating_sub(1 + dice.below(known.min(15)));
                 spec = spec.needs(stage.core.name(recent as u32));
@@ -118,7 +122,9 @@ impl History {
         let holds = |state| matches!(state, State::Running | State::Paused);
         let step = match self.dice.below(100) {
             0..22 => {
-                let count = if self.dice.chance(10) { 8 } else { self.dice.below(3) };
+                let is_line_long = stage.core.in_line() > 60;
+                let many = if self.crowded && !is_line_long { 90 } else { 10 };
+                let count = if self.dice.chance(many) { 8 } else { self.dice.below(3) };
                 let mut batch = Vec::new();
                 for _ in 0..count {
                     let spec = self.spec(stage, &batch);

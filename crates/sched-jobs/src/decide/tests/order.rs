@@ -1,13 +1,15 @@
 //! The quick pick, the pick by the formula, and the pick as a reader of the rules would make it.
 
+use super::dice::Dice;
 use super::history::{History, Step};
-use super::{Rules, Stage};
+use super::{Ended, MS, Rules, Stage, job, rules};
 use crate::aging::Time;
 use crate::decide::Others;
 use crate::state::State;
 
 /// Plays the same history on both; says what it was if they part.
-fn play(seed: u64, steps: usize) {
+fn play(seed: u64, steps: usize) -> usize {
+    let mut from_a_tree = 0;
     let (mut history, rules) = History::new(seed);
     let told_rules = format!("{rules:?}");
     let mut quick = Stage::new(rules.clone());
@@ -29,6 +31,7 @@ fn play(seed: u64, steps: usize) {
                 }
                 reader.picked = quick.now;
                 let Some(id) = one else { break };
+                from_a_tree += usize::from(quick.core.lanes.has_tree());
                 // What it will use is not free any more, although nobody has looked again.
                 if let Some(free) = &mut reader.others.ram_free_mb {
                     *free = free.saturating_sub(quick.core.need(id).plain[1]);
@@ -45,6 +48,7 @@ fn play(seed: u64, steps: usize) {
         assert_eq!(quick.log.len(), slow.log.len(), "{}", told());
         assert_eq!(quick.effects, slow.effects, "{}", told());
     }
+    from_a_tree
 }
 
 /// Somebody who knows the rules by heart, and nothing of lanes, trees and rooms.
@@ -154,9 +158,8 @@ impl Expected {
 
 #[test]
 fn the_quick_pick_is_the_pick_of_the_formula() {
-    for seed in 0..600 {
-        play(seed, 300);
-    }
+    let from_a_tree: usize = (0..400).map(|seed| play(seed, 300)).sum();
+    assert!(from_a_tree > 2_000, "only {from_a_tree} picks were made from a tree of lanes");
 }
 
 #[test]
@@ -165,4 +168,44 @@ fn the_quick_pick_is_the_pick_of_the_formula_in_long_histories() {
     for seed in 10_000..14_000 {
         play(seed, 900);
     }
+}
+
+/// What runs when one worker has all the room, and each job is over at once: picked one by one, or claimed in chains.
+fn run_all(seed: u64, chains: bool) -> Vec<u32> {
+    let mut dice = Dice::new(seed);
+    let mut rules = rules(1 + dice.below(3) as u32);
+    rules.workers = 1;
+    let mut stage = Stage::new(rules);
+    for i in 0..200 {
+        let slots = 1 + dice.below(u64::from(stage.core.rules.limits.cpu_slots));
+        stage.now += dice.below(900 * MS);
+        stage.submit(
+            job(format!("{i}")).priority(dice.below(4) as i32).cpu(slots as u32).ram(dice.one_of(&[0, 256, 4_000])),
+        );
+    }
+    let mut order = Vec::new();
+    while let Some(first) = stage.core.pick(stage.now) {
+        let mut chain = vec![first];
+        if chains {
+            stage.core.claim(stage.now, first, 1 + dice.below(20) as usize, &mut chain);
+        }
+        for pair in chain.windows(2) {
+            stage.core.hand_over(stage.now, pair[0], pair[1]);
+        }
+        stage.core.ended(stage.now, chain[chain.len() - 1], Ended::Well);
+        order.extend(chain);
+    }
+    assert_eq!(stage.core.open(), 0, "seed {seed}");
+    order
+}
+
+#[test]
+fn claimed_jobs_are_those_that_would_be_picked() {
+    let mut claimed = 0;
+    for seed in 0..200 {
+        let (one_by_one, chained) = (run_all(seed, false), run_all(seed, true));
+        assert_eq!(one_by_one, chained, "seed {seed}");
+        claimed += usize::from(one_by_one.len() == 200);
+    }
+    assert_eq!(claimed, 200);
 }

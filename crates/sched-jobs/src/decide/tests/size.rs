@@ -6,7 +6,7 @@ use super::{MS, Scope, Spec, Stage, job, rules};
 use crate::state::State;
 
 /// More than anything here takes; a quadratic step among 100,000 jobs takes much longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(45);
 
 fn in_time(what: &str, act: impl FnOnce()) {
     let start = Instant::now();

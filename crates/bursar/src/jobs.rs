@@ -1,0 +1,44 @@
+//! Jobs: a graph of heavy work within CPU slots, memory, video memory and resources of your own.
+//!
+//! A [task](crate#tasks-and-nurseries) is cheap and belongs to the code that started it. A *job* is dear: it may take minutes and gigabytes, waits for other jobs, waits
+//! for room, can be paused, retried and asked [why it waits](Jobs::why).
+//!
+//! ```
+//! use bursar::jobs::{Job, Jobs};
+//!
+//! let jobs = Jobs::builder().cpu_slots(4).ram_mb(8_000).vram_mb(16_000).build();
+//! let board = jobs.submit(Job::new("storyboard").priority(100).run(|ctx| ctx.progress(1.0)))?;
+//! let render = |i: u64| Job::new(format!("image-{i}")).needs(&board).vram_mb(6_000).run(move |ctx| {
+//!     ctx.progress(0.5)?; // a checkpoint: here it stands still while it is paused, and ends if it is cancelled
+//!     Ok::<u64, bursar::jobs::Stopped>(i * i)
+//! });
+//! let images = jobs.submit_all((0..8).map(render))?;
+//! jobs.submit(Job::new("compose").needs_all(&images).ram_mb(2_000).run(|ctx| {
+//!     let last = ctx.input::<u64>("image-7")?; // what a job returns, those that need it can read
+//!     assert_eq!(*last, 49);
+//!     Ok::<(), bursar::jobs::InputError>(())
+//! }))?;
+//! println!("{}", jobs.why("compose")?); // compose waits for image-0 (queued), image-1 (queued)… and 3 more
+//! assert_eq!(jobs.wait()?.succeeded, 10);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Who runs next
+//!
+//! Of the ready jobs that fit, the one with the highest *effective priority*: its own, and one more for every half second it has waited ([`Aging`]). Then who was ready earlier,
+//! then who was submitted earlier. CPU slots and named resources are never exceeded. Memory is a soft limit: a job larger than all of it runs when nothing else does.
+//! A job that does not fit while others pass it by is owed its turn after a while: room is kept for it, and none waits for ever.
+//!
+//! # Closures and everything else
+//!
+//! Closures run on threads of the scheduler, one for each CPU slot, and may open a [`nursery`](crate::nursery) for the small things inside. Whatever is not a closure stands behind
+//! [`Executor`]; [`process`] is one: commands as whole trees of processes, that are frozen, measured and ended as one, and found again after this program was killed.
+//!
+//! The command `bursar run` is made of these parts, a file format, and a journal.
+#[doc(inline)]
+pub use sched_jobs::{
+    Aging, BadSetting, Builder, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor, Holder, IllegalMove,
+    InputError, Job, JobError, JobId, JobNames, JobStatus, Jobs, Limits, Move, Needed, Neighbours, Observer, Order,
+    Others, Outcome, Reporter, Resource, Retry, Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError,
+    Summary, Target, Ticket, Usage, Waits, Wanted, What, Why, process,
+};

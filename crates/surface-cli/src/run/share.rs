@@ -1,0 +1,55 @@
+//! One budget with the other runs of this user: the one place where they come in.
+//!
+//! # Invariant
+//! A run that cannot share still runs, and says that it does not share.
+
+use std::sync::Arc;
+
+use mech_process::machine;
+use sched_jobs::process::Processes;
+use sched_jobs::{Builder, Config, Demand, Jobs};
+use surface_neighbours::{Bell, Listening, Settings};
+
+use super::limits::{AT_ONCE, decimal};
+
+/// Lets the scheduler see what others use, and them what we do. The bell rings when they give something back.
+pub(crate) fn join(
+    builder: Builder,
+    config: &Config,
+    demands: &[Demand],
+    processes: &Arc<Processes>,
+) -> (Builder, Option<Bell>) {
+    let mut shared = config.clone();
+    // How many jobs one run starts at once is nobody else's business.
+    shared.limits.named.retain(|(name, _)| name != AT_ONCE);
+    let promised: Vec<u64> = demands.iter().map(|demand| demand.ram_mb).collect();
+    let processes = Arc::downgrade(processes);
+    let resident_mb = move || {
+        let used = processes.upgrade().map(|processes| processes.usage_mb()).unwrap_or_default();
+        used.into_iter().map(|(job, mib)| decimal(mib).min(promised[job.index()])).sum()
+    };
+    let mut settings = Settings::new(&shared).resident_mb(resident_mb);
+    if demands.iter().any(|demand| demand.vram_mb > 0) {
+        settings = settings.vram_mb(|| {
+            let cards = machine::gpus();
+            let sum = |of: fn(&machine::Gpu) -> u64| decimal(cards.iter().map(of).sum());
+            (!cards.is_empty()).then(|| (sum(|card| card.total_mb), sum(|card| card.used_mb)))
+        });
+    }
+    match surface_neighbours::join(settings) {
+        Ok((ledger, bell)) => (builder.neighbours(ledger), Some(bell)),
+        Err(error) => {
+            eprintln!("bursar: this run does not share its limits with others: {error}");
+            (builder, None)
+        }
+    }
+}
+
+/// Looks again who may start whenever the bell rings. To be dropped before the jobs, which it holds.
+pub(crate) fn listen(bell: Option<Bell>, jobs: &Jobs) -> Option<Listening> {
+    let jobs = jobs.clone();
+    let listening = bell?.listen(move || jobs.poke());
+    listening
+        .inspect_err(|error| eprintln!("bursar: this run does not hear when others give something back: {error}"))
+        .ok()
+}
