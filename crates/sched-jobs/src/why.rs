@@ -155,6 +155,7 @@ impl fmt::Display for Why {
                     write!(f, ". Room is kept for {other}, which has waited longest")?;
                 }
                 match ahead {
+                    0 if reserved_for.is_some() => {}
                     0 => f.write_str(". First in line")?,
                     1 => f.write_str(". 1 job ranks before it")?,
                     n => write!(f, ". {n} jobs rank before it")?,

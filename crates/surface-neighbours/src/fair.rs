@@ -35,6 +35,7 @@ pub(crate) fn closed(mine: &Mine<'_>) -> Others {
         ram_mb: TOO_MUCH,
         vram_mb: TOO_MUCH,
         named: mine.named.iter().map(|(name, ..)| (name.clone(), TOO_MUCH)).collect(),
+        kept: Some([TOO_MUCH; 3]),
         ..Others::default()
     }
 }
@@ -93,6 +94,7 @@ pub(crate) fn count(mine: &Mine<'_>, others: &[(usize, Record)], elder: Option<(
         ram_mb: plain(RAM),
         vram_mb: plain(VRAM),
         named: named.collect(),
+        kept: elder.map(|_| [CPU, RAM, VRAM].map(|part| plain(part).saturating_sub(sum(part)))),
         ..Others::default()
     }
 }
@@ -126,7 +128,8 @@ mod tests {
     fn what_is_wanted_counts_only_after_three_intervals() {
         let others = [run(1, [0, 0, 0], Some((1000, [3, 0, 0])))];
         assert_eq!(counted(&mine(None), &others, 2499).cpu_slots, 0);
-        assert_eq!(counted(&mine(None), &others, 2500).cpu_slots, 3);
+        let overdue = counted(&mine(None), &others, 2500);
+        assert_eq!((overdue.cpu_slots, overdue.kept), (3, Some([3, 0, 0])));
     }
 
     #[test]

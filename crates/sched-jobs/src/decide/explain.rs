@@ -108,6 +108,7 @@ impl Core {
             (freed >= missing).then_some(holder.left).flatten()
         });
         let starts_in = starts_in.filter(|_| ahead == 0 && short.len() == 1);
+        let reserved_for = reserved_for.or_else(|| self.room.gives_way().then(|| "another run".to_owned()));
         Waits::Room { short, holders, ahead, reserved_for, starts_in }
     }
 

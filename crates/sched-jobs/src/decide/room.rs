@@ -47,6 +47,9 @@ pub struct Others {
     pub vram_free_mb: Option<u64>,
     /// Named resources they hold.
     pub named: Vec<(String, u64)>,
+    /// How much of the CPU slots, memory and video memory above nobody holds, because it is kept for a run that has waited longer than
+    /// this one. `None` if none has.
+    pub kept: Option<[u64; 3]>,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,8 @@ pub(crate) struct Room {
     named_limit: Vec<u64>,
     named_used: Vec<u64>,
     named_elsewhere: Vec<u64>,
+    /// What of that nobody holds, because it is kept for another run.
+    kept_elsewhere: Option<[u64; 3]>,
     pub(super) running: usize,
     running_elsewhere: usize,
     /// Whether others have ever been counted: then what they hold is true only while they are.
@@ -85,6 +90,7 @@ impl Room {
             named_limit: limits.named.iter().map(|(_, amount)| *amount).collect(),
             named_used: vec![0; n],
             named_elsewhere: vec![0; n],
+            kept_elsewhere: None,
             running: 0,
             running_elsewhere: 0,
             is_shared: false,
@@ -120,10 +126,22 @@ impl Room {
         self.elsewhere = [others.cpu_slots, others.ram_mb, others.vram_mb, 0];
         self.really_free = [None, others.ram_free_mb, others.vram_free_mb, None];
         self.running_elsewhere = others.running;
+        self.kept_elsewhere = others.kept;
         self.is_shared = true;
         for (name, held) in self.names.iter().zip(&mut self.named_elsewhere) {
             *held = others.named.iter().find(|(other, _)| **other == **name).map_or(0, |(_, amount)| *amount);
         }
+    }
+
+    /// Whether room is kept for a run that has waited longer than this one.
+    pub(super) fn gives_way(&self) -> bool {
+        self.kept_elsewhere.is_some()
+    }
+
+    /// What others really hold.
+    fn held_elsewhere(&self, i: usize) -> u64 {
+        let kept = self.kept_elsewhere.and_then(|kept| kept.get(i).copied()).unwrap_or(0);
+        self.elsewhere[i].saturating_sub(kept)
     }
 
     /// Whether nothing runs, here or elsewhere: then one job may exceed the soft limits.
@@ -313,13 +331,13 @@ impl Room {
             if !(soft && limit == 0) {
                 let free = limit.saturating_sub(self.used[i]).saturating_sub(self.elsewhere[i]).saturating_sub(kept);
                 if needs > free {
-                    let (elsewhere, machine) = (self.elsewhere[i], false);
+                    let (elsewhere, machine) = (self.held_elsewhere(i), false);
                     shortages.push(Short { resource: self.resource(i), needs, free, limit, elsewhere, kept, machine });
                     continue;
                 }
             }
             if let Some(free) = self.really_free[i].map(|free| free.saturating_sub(kept)).filter(|free| needs > *free) {
-                let (elsewhere, machine) = (self.elsewhere[i], true);
+                let (elsewhere, machine) = (self.held_elsewhere(i), true);
                 shortages.push(Short { resource: self.resource(i), needs, free, limit, elsewhere, kept, machine });
             }
         }

@@ -114,6 +114,7 @@ impl History {
             ram_free_mb: self.dice.one_of(&[None, Some(150), Some(5000)]),
             vram_free_mb: None,
             named: vec![("licence".to_owned(), self.dice.below(3))],
+            kept: None,
         }
     }
 
