@@ -12,13 +12,14 @@ Examples:
   bursar ps                        what is running now
   bursar why image[8]              what a job waits for, who holds it, when it may start
   bursar logs -f compose           what a job prints, as it prints it
-  bursar pause r-7f3a              freeze a run and give back its CPUs; `bursar resume r-7f3a` goes on
+  bursar pause r-7f3a              freeze a run and give back its CPUs
+  bursar resume r-7f3a             let it go on
   bursar report latest             the newest run as one HTML file
   bursar demo                      watch tasks spread, park, fail and hurry
 
-A run is named by its id (r-7f3a), the beginning of its id, or `latest`. A job is named as in the file (compose, image[8]);
-without a run, it is one of a run that goes on. Runs are kept in $BURSAR_STATE_DIR, else $XDG_STATE_HOME/bursar, else
-~/.local/state/bursar.
+A run is named by its id (r-7f3a), the beginning of its id, or `latest`. A job is named as in the file \
+(compose, image[8]; zsh wants quotes round it: 'image[8]'); without a run, it is one of a run that goes on. \
+Runs are kept in $BURSAR_STATE_DIR, else $XDG_STATE_HOME/bursar, else ~/.local/state/bursar.
 
 Exit codes:
   0    everything went as it should
@@ -40,8 +41,8 @@ Examples:
   bursar why image                 of every job of the group
   bursar why image[8] --run r-7f3a
 
-While the run goes on it answers itself, from what it decides by: what is short, who holds it and for how long, who comes first. Of a
-run that has ended, the journal tells how the job ended.";
+While the run goes on it answers itself, from what it decides by: what is short, who holds it and for how long, \
+who comes first. Of a run that has ended, the journal tells how the job ended.";
 
 pub(crate) const PAUSE: &str = "\
 Examples:

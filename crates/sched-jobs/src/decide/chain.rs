@@ -30,7 +30,7 @@ impl Core {
         for _ in 0..most {
             // What needs the same fits, since the first did.
             let fits = |other| other == demand || self.room.fits(&self.needs[other as usize], None);
-            let best = self.lanes.best(now, fits);
+            let best = self.lanes.best(now, fits, |least| self.room.has(least, None));
             let Some(lane) = best.filter(|lane| self.lanes.get(*lane).demand == demand) else { break };
             if self.is_noted(self.lanes.head(lane).id) {
                 break; // it may be owed room before its turn comes: then it must stand in line

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::phases::Phases;
+use super::phases::{Least, Phases};
 use crate::aging::{Aging, Rank, Time};
 
 /// Above this many lanes in use, the tree is built.
@@ -37,6 +37,7 @@ pub(super) struct Entry {
 pub(super) struct Lane {
     pub(super) priority: i32,
     pub(super) demand: u32,
+    needs: Least,
     queue: VecDeque<Entry>,
     husks: usize,
     /// Where it stands in `active`, if it has jobs.
@@ -72,7 +73,7 @@ impl Lanes {
     }
 
     /// The lane of jobs with this base priority and demand.
-    pub(super) fn lane(&mut self, priority: i32, demand: u32) -> u32 {
+    pub(super) fn lane(&mut self, priority: i32, demand: u32, needs: Least) -> u32 {
         let recent = &mut self.recent[priority.unsigned_abs() as usize % RECENT];
         if let Some((like, lane)) = *recent
             && like == (priority, demand)
@@ -80,7 +81,7 @@ impl Lanes {
             return lane;
         }
         let lane = *self.by_key.entry((priority, demand)).or_insert_with(|| {
-            let lane = Lane { priority, demand, queue: VecDeque::new(), husks: 0, place: None };
+            let lane = Lane { priority, demand, needs, queue: VecDeque::new(), husks: 0, place: None };
             self.lanes.push(lane);
             u32::try_from(self.lanes.len() - 1).expect("fewer lanes than jobs")
         });
@@ -238,13 +239,13 @@ impl Lanes {
         match &mut self.phases {
             Some(phases) => {
                 let this = &self.lanes[lane as usize];
-                phases.set(lane, this.queue.front().map(|head| (this.priority, *head)));
+                phases.set(lane, this.queue.front().map(|head| (this.priority, *head, this.needs)));
             }
             None => {
                 let mut phases = Phases::new(self.aging);
                 for &lane in &self.active {
                     let this = &self.lanes[lane as usize];
-                    phases.set(lane, Some((this.priority, this.queue[0])));
+                    phases.set(lane, Some((this.priority, this.queue[0], this.needs)));
                 }
                 self.phases = Some(phases);
             }
@@ -256,11 +257,17 @@ impl Lanes {
         Rank { effective, ready_since: entry.ready_since, id: entry.id }
     }
 
-    /// The lane whose head ranks first among those whose demand `fits`.
+    /// The lane whose head ranks first among those whose demand `fits`; none does of those that need at least what there `is_room` for
+    /// not.
     #[inline]
-    pub(super) fn best(&self, now: Time, mut fits: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(super) fn best(
+        &self,
+        now: Time,
+        mut fits: impl FnMut(u32) -> bool,
+        is_room: impl FnMut(&Least) -> bool,
+    ) -> Option<u32> {
         if let Some(phases) = &self.phases {
-            return phases.best(now, |lane| fits(self.lanes[lane as usize].demand));
+            return phases.best(now, |lane| fits(self.lanes[lane as usize].demand), is_room);
         }
         if let [only] = self.active[..] {
             return fits(self.lanes[only as usize].demand).then_some(only);

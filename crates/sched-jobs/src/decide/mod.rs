@@ -359,7 +359,8 @@ impl Core {
         }
         let owed = self.owed(now).map(|owed| (owed, self.need(owed)));
         let kept = owed.map(|(_, need)| need).filter(|need| !self.room.fits(need, None));
-        let mut lane = self.lanes.best(now, |demand| self.room.fits(&self.needs[demand as usize], kept))?;
+        let fits = |demand| self.room.fits(&self.needs[demand as usize], kept);
+        let mut lane = self.lanes.best(now, fits, |least| self.room.has(least, kept))?;
         if let Some((owed, need)) = owed
             && kept.is_none()
             && self.room.passes_over(&self.needs[self.lanes.get(lane).demand as usize], need)

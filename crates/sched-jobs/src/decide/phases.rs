@@ -9,14 +9,15 @@
 //! with time, the effective priority is `still + q * boost`, less one `boost` for those whose *phase* `b` lies ahead of `p`.
 //! A search tree by phase, each node knowing the best `still` below it, therefore answers for any `now`: whatever lies
 //! in the first part competes as it is, whatever lies in the second with one boost less. Subtrees that cannot win are
-//! skipped. If the best do not fit, the search goes on to the next best, so it is exact, and as quick as the number
-//! of lanes that outrank the answer without fitting allows.
+//! skipped. If the best do not fit, the search goes on to the next best, so it is exact. Each node also knows the least that is needed
+//! below it: where not even that is free, nothing fits, and nothing is looked at. So a full house is seen at the root.
 //!
 //! The tree is a treap: its shape follows from the lanes' numbers, so equal histories give equal trees.
 
 use core::cmp::Reverse;
 
 use super::lanes::Entry;
+use super::room::PLAIN;
 use crate::aging::{Aging, Time};
 
 const NONE: u32 = u32::MAX;
@@ -24,12 +25,18 @@ const NONE: u32 = u32::MAX;
 /// What does not change with time: greater ranks first.
 type Still = (i128, Reverse<Time>, Reverse<u32>);
 
+/// What is needed of each plain resource.
+pub(super) type Least = [u64; PLAIN];
+
 #[derive(Debug, Clone, Copy)]
 struct Node {
     phase: Time,
     still: Still,
     /// The best of this subtree.
     best: Still,
+    needs: Least,
+    /// The least that anybody in this subtree needs, of each resource.
+    least: Least,
     left: u32,
     right: u32,
     present: bool,
@@ -47,7 +54,16 @@ pub(super) struct Phases {
 }
 
 const LOWEST: Still = (i128::MIN, Reverse(Time::MAX), Reverse(u32::MAX));
-const ABSENT: Node = Node { phase: 0, still: LOWEST, best: LOWEST, left: NONE, right: NONE, present: false };
+const ABSENT: Node = Node {
+    phase: 0,
+    still: LOWEST,
+    best: LOWEST,
+    needs: [0; PLAIN],
+    least: [0; PLAIN],
+    left: NONE,
+    right: NONE,
+    present: false,
+};
 
 /// How near to the root a lane wants to be.
 fn weight(lane: u32) -> u64 {
@@ -69,7 +85,7 @@ impl Phases {
     }
 
     /// The head of `lane` is now this one, or it has none.
-    pub(super) fn set(&mut self, lane: u32, head: Option<(i32, Entry)>) {
+    pub(super) fn set(&mut self, lane: u32, head: Option<(i32, Entry, Least)>) {
         if self.nodes.len() <= lane as usize {
             self.nodes.resize(lane as usize + 1, ABSENT);
         }
@@ -78,7 +94,7 @@ impl Phases {
             self.root = self.without(self.root, key);
             self.nodes[lane as usize] = ABSENT;
         }
-        let Some((priority, entry)) = head else { return };
+        let Some((priority, entry, needs)) = head else { return };
         let interval = self.aging.interval_ns();
         let (age, phase) = match interval {
             0 => (0, 0),
@@ -86,7 +102,8 @@ impl Phases {
         };
         let still = i128::from(priority) - i128::from(age) * i128::from(self.aging.boost);
         let still = (still, Reverse(entry.ready_since), Reverse(entry.id));
-        self.nodes[lane as usize] = Node { phase, still, best: still, left: NONE, right: NONE, present: true };
+        let (best, least, present) = (still, needs, true);
+        self.nodes[lane as usize] = Node { phase, still, best, needs, least, left: NONE, right: NONE, present };
         let (left, right) = self.split(self.root, (phase, lane));
         let left = self.merge(left, lane);
         self.root = self.merge(left, right);
@@ -99,7 +116,15 @@ impl Phases {
     fn refresh(&mut self, node: u32) -> u32 {
         let this = self.nodes[node as usize];
         let best = this.still.max(self.best_of(this.left)).max(self.best_of(this.right));
-        self.nodes[node as usize].best = best;
+        let mut least = this.needs;
+        for below in [this.left, this.right] {
+            if below != NONE {
+                let below = self.nodes[below as usize].least;
+                least.iter_mut().zip(below).for_each(|(least, below)| *least = below.min(*least));
+            }
+        }
+        let this = &mut self.nodes[node as usize];
+        (this.best, this.least) = (best, least);
         node
     }
 
@@ -154,24 +179,31 @@ impl Phases {
         self.refresh(node)
     }
 
-    /// The lane whose head ranks first at `now` among those that `may_start`.
-    pub(super) fn best(&self, now: Time, mut may_start: impl FnMut(u32) -> bool) -> Option<u32> {
+    /// The lane whose head ranks first at `now` among those that `may_start`; none of which does where there `is_room` for nobody.
+    pub(super) fn best(
+        &self,
+        now: Time,
+        mut may_start: impl FnMut(u32) -> bool,
+        mut is_room: impl FnMut(&Least) -> bool,
+    ) -> Option<u32> {
         let phase_now = now.checked_rem(self.aging.interval_ns()).unwrap_or(0);
-        let mut search = Search { tree: self, phase_now, found: None, may_start: &mut may_start };
+        let mut search =
+            Search { tree: self, phase_now, found: None, may_start: &mut may_start, is_room: &mut is_room };
         search.visit(self.root, false);
         search.found.map(|(_, lane)| lane)
     }
 }
 
 /// One question to the tree.
-struct Search<'a, F> {
+struct Search<'a, F, G> {
     tree: &'a Phases,
     phase_now: Time,
     found: Option<(Still, u32)>,
     may_start: &'a mut F,
+    is_room: &'a mut G,
 }
 
-impl<F: FnMut(u32) -> bool> Search<'_, F> {
+impl<F: FnMut(u32) -> bool, G: FnMut(&Least) -> bool> Search<'_, F, G> {
     /// `still` as it counts now, if its phase lies ahead.
     fn counted(&self, still: Still, ahead: bool) -> Still {
         let late = if ahead { i128::from(self.tree.aging.boost) } else { 0 };
@@ -186,6 +218,9 @@ impl<F: FnMut(u32) -> bool> Search<'_, F> {
         #[cfg(test)]
         self.tree.looked_at.update(|count| count + 1);
         let this = self.tree.nodes[node as usize];
+        if !(self.is_room)(&this.least) {
+            return;
+        }
         let itself_ahead = this.phase > self.phase_now;
         let own = self.counted(this.still, itself_ahead);
         // What promises most first: what it finds lets us skip the rest.

@@ -16,7 +16,7 @@ pub(super) const CPU: usize = 0;
 pub(super) const RAM: usize = 1;
 pub(super) const VRAM: usize = 2;
 pub(super) const WORKER: usize = 3;
-const PLAIN: usize = 4;
+pub(super) const PLAIN: usize = 4;
 /// More memory than any machine has, in MB. Sums of it do not overflow.
 const MOST_MB: u64 = 1 << 40;
 /// Limits that a job may exceed when nothing else runs, and that 0 lifts.
@@ -199,6 +199,11 @@ impl Room {
             let sum = self.named_used[i].saturating_add(self.named_elsewhere[i]).saturating_add(kept);
             sum.saturating_add(wanted) <= self.named_limit[i]
         })
+    }
+
+    /// Whether any job could start now that needs at least so much.
+    pub(super) fn has(&self, least: &[u64; PLAIN], reserved: Option<&Need>) -> bool {
+        self.fits(&Need { plain: *least, named: Box::default() }, reserved)
     }
 
     /// A job starts.

@@ -217,7 +217,7 @@ impl Core {
         if is_plain {
             self.last_demand = Some((like, demand));
         }
-        Ok(self.lanes.lane(job.priority, demand))
+        Ok(self.lanes.lane(job.priority, demand, self.needs[demand as usize].plain))
     }
 
     fn demand_of(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {

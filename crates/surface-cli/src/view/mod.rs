@@ -15,7 +15,8 @@
 //! The scheduler publishes an event before `wait` can see its effect. The thread reads `closing` first and empties its queue after, so what
 //! was published before `closing` was set is read in that round at the latest.
 //!
-//! [`board`] is the state, [`forecast`] the ETA, [`frame`] the live area, [`tell`] the lines for everything else: all pure, all fed by this file.
+//! [`board`] is the state, [`forecast`] the ETA, [`frame`] the live area, [`tell`] the lines for everything else: all pure. [`watch`] feeds
+//! them.
 
 mod board;
 mod forecast;
@@ -26,33 +27,19 @@ mod tell;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
+mod watch;
 
-use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sched_jobs::{Event, Events, Jobs, Limits, Resource, State, Waits, What};
+use sched_jobs::{Jobs, Limits};
 use surface_jobfile::Plan;
 
-use self::board::Board;
-use self::forecast::Forecast;
-use self::frame::{Around, frame};
-use self::paint::{Paint, Screen};
-use self::tell::Told;
-use self::text::{jobs as count_jobs, time};
-
-/// Frames are drawn at most so often.
-const FRAME: Duration = Duration::from_millis(100);
-/// A job that waits for room longer than this is told of, once for its group.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Lines of a log that are shown when its job fails.
-const LOG_LINES: usize = 10;
-/// Failures whose logs are shown at once; of further ones only the line. Who lets a thousand jobs fail has seen enough.
-const LOGS_SHOWN: u32 = 20;
+use self::watch::Watcher;
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +121,7 @@ pub(crate) fn start(jobs: &Jobs, scene: Scene) -> Live {
     let shared = Arc::<Shared>::default();
     let mut watcher = Watcher::new(jobs.clone(), scene, shared.clone());
     for status in jobs.statuses() {
-        watcher.board.know(status.id.index(), status.state, status.attempts);
+        watcher.know(&status);
     }
     let thread = std::thread::Builder::new().name("view".into()).spawn(move || watcher.watch(events)).ok();
     Live { shared, thread, mode }
@@ -179,330 +166,5 @@ impl Drop for Live {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // its panic has been printed
         }
-    }
-}
-
-struct Watcher {
-    jobs: Jobs,
-    scene: Scene,
-    shared: Arc<Shared>,
-    board: Board,
-    forecast: Forecast,
-    paint: Paint,
-    screen: Screen<std::io::Stdout>,
-    /// Lines that are to be printed above the frame.
-    above: Vec<String>,
-    changed: bool,
-    drawn: Option<Instant>,
-    lacks: HashMap<usize, String>,
-    lacks_at: Duration,
-    told_waiting: Vec<bool>,
-    logs_shown: u32,
-    has_vram: bool,
-    is_gone: bool,
-}
-
-impl Watcher {
-    fn new(jobs: Jobs, scene: Scene, shared: Arc<Shared>) -> Watcher {
-        let board = Board::new(&scene.plan);
-        Watcher {
-            forecast: Forecast::new(scene.plan.clone(), scene.expected.clone(), &scene.limits),
-            told_waiting: vec![false; board.groups().len()],
-            paint: Paint(console::colors_enabled()),
-            screen: Screen::new(std::io::stdout()),
-            above: Vec::new(),
-            changed: true,
-            drawn: None,
-            lacks: HashMap::new(),
-            lacks_at: Duration::ZERO,
-            logs_shown: 0,
-            has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0),
-            is_gone: false,
-            jobs,
-            scene,
-            shared,
-            board,
-        }
-    }
-
-    fn watch(mut self, mut events: Events) {
-        self.open();
-        loop {
-            let closing = self.shared.closing.load(SeqCst);
-            let pause = match (closing, self.board.open(), self.scene.mode) {
-                (true, ..) => Duration::ZERO,
-                (_, 0, _) => Duration::from_millis(10), // the end is near
-                (_, _, Mode::Live) => FRAME,
-                _ => PATIENCE / 2,
-            };
-            let mut next = events.recv_timeout(pause);
-            while let Some(event) = next {
-                self.take(&event);
-                next = events.try_recv();
-            }
-            self.tell_waiting();
-            if closing {
-                break;
-            }
-            if self.scene.mode == Mode::Live {
-                self.draw(false);
-            }
-        }
-        self.close();
-    }
-
-    fn open(&mut self) {
-        let Scene { run, plan, .. } = &self.scene;
-        let jobs = plan.jobs.len();
-        match self.scene.mode {
-            Mode::Json => {
-                let mut told = Told::new(self.jobs.now(), "run_started");
-                (told.run, told.name, told.jobs) = (Some(run.clone()), Some(plan.name.clone()), Some(jobs));
-                self.print(&told.json());
-            }
-            Mode::Plain => self.print(&format!("run {run}: {}, {}", text::clean(&plan.name), count_jobs(jobs))),
-            Mode::Live | Mode::Quiet => {}
-        }
-    }
-
-    fn take(&mut self, event: &Event) {
-        let (at, job) = (event.at(), event.job.index());
-        let change = self.board.take(at, job, event.what);
-        if let Some(change) = change {
-            self.forecast.moved(job, change.from, change.to);
-        }
-        self.changed = true;
-        let is_bad = matches!(event.what, What::Failed | What::Retrying { .. });
-        let speaks = match self.scene.mode {
-            Mode::Plain | Mode::Json => true,
-            Mode::Live => is_bad,
-            Mode::Quiet => event.what == What::Failed,
-        };
-        if !speaks {
-            return;
-        }
-        // Programs get the name as it is; people get one that cannot command their terminal.
-        let real = self.scene.plan.jobs.get(job).map(|job| job.name.as_str()).filter(|_| self.scene.mode == Mode::Json);
-        let name = real.unwrap_or(self.board.name(job)).to_owned();
-        let Some(mut told) = Told::of(at, &name, event.what, change) else { return };
-        if is_bad || event.what == What::Canceled {
-            let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
-            told.error = cause.map(|cause| cause.to_string());
-            let log = self.scene.logs.as_ref().map(|logs| log_path(logs, job, told.attempt.max(1)));
-            told.log = log.filter(|log| log.exists());
-        }
-        match self.scene.mode {
-            Mode::Json => self.print(&told.json()),
-            Mode::Plain => {
-                if let Some(line) = told.plain() {
-                    self.print(&line);
-                }
-                if event.what == What::Failed {
-                    self.log_lines(&told).iter().for_each(|line| self.print(line));
-                }
-            }
-            Mode::Live | Mode::Quiet => self.tell_failure(&told),
-        }
-    }
-
-    /// A failure, above the frame.
-    fn tell_failure(&mut self, told: &Told) {
-        let (job, error) =
-            (told.job.as_deref().unwrap_or_default(), told.error.as_deref().unwrap_or("no reason given"));
-        let ran = told.ran_ms.map(|ran| format!(" after {}", time(Duration::from_millis(ran)))).unwrap_or_default();
-        let mut lines = vec![match told.after_ms {
-            Some(after) => {
-                let after = time(Duration::from_millis(after.into()));
-                let mark = self.paint.yellow("↻");
-                format!("{mark} {job} failed{ran}: {error}; attempt {} in {after}", told.attempt + 1)
-            }
-            None => format!("{} {job} failed{ran}: {error}", self.paint.red("✗")),
-        }];
-        if told.after_ms.is_none() {
-            lines.extend(self.log_lines(told));
-        }
-        if self.scene.mode == Mode::Quiet {
-            lines.iter().for_each(|line| {
-                let _ = writeln!(std::io::stderr(), "{line}"); // nobody may be there to read it
-            });
-        } else {
-            self.above.extend(lines);
-        }
-    }
-
-    fn log_lines(&mut self, told: &Told) -> Vec<String> {
-        let Some(log) = &told.log else { return Vec::new() };
-        self.logs_shown += 1;
-        if self.logs_shown > LOGS_SHOWN {
-            return Vec::new();
-        }
-        let tail = tail::tail(log, LOG_LINES);
-        let mut lines: Vec<String> = tail.iter().map(|line| self.paint.dim(&format!("  │ {line}"))).collect();
-        if self.scene.mode != Mode::Plain {
-            lines.push(self.paint.dim(&format!("  └ {}", log.display())));
-        }
-        lines
-    }
-
-    /// Tells, once for each group, why a job that could run does not.
-    fn tell_waiting(&mut self) {
-        if !matches!(self.scene.mode, Mode::Plain | Mode::Json) {
-            return;
-        }
-        let now = self.jobs.now();
-        let groups = self.board.groups().iter().enumerate();
-        let open: Vec<(usize, u32)> = groups
-            .filter(|(index, group)| !self.told_waiting[*index] && !group.ready.is_empty())
-            .filter_map(|(index, group)| {
-                let patient = group.ready.iter().take(8).find(|job| self.board.since(**job, now) >= PATIENCE);
-                patient.map(|job| (index, *job))
-            })
-            .take(8)
-            .collect();
-        for (group, job) in open {
-            self.told_waiting[group] = true;
-            let Ok(why) = self.jobs.why(self.id(job)) else { continue };
-            let mut told = Told::new(now, "waiting");
-            let mut text = text::clean(&why.to_string());
-            let others = self.board.groups()[group].ready.len().saturating_sub(1);
-            if others > 0 {
-                let (label, verb) = (&self.board.groups()[group].label, if others == 1 { "waits" } else { "wait" });
-                text.push_str(&format!(". {others} more of {label} {verb}, too"));
-            }
-            let name = self.board.name(job as usize).to_owned();
-            // The answer begins with the name, which a plain line has already.
-            let rest = text.strip_prefix(&format!("{name} ")).map(str::to_owned).unwrap_or(text);
-            (told.job, told.why) = (Some(name), Some(rest));
-            match self.scene.mode {
-                Mode::Json => self.print(&told.json()),
-                _ => told.plain().iter().for_each(|line| self.print(line)),
-            }
-        }
-    }
-
-    fn id(&self, job: u32) -> sched_jobs::Needed {
-        self.scene.plan.jobs[job as usize].name.as_str().into()
-    }
-
-    fn draw(&mut self, last: bool) {
-        let said = std::mem::take(&mut *self.shared.said.lock().unwrap_or_else(PoisonError::into_inner));
-        self.above.extend(said);
-        let due = |age: Duration| self.drawn.is_none_or(|drawn| drawn.elapsed() >= age);
-        // Times on the frame move by themselves, but not faster than a person reads.
-        let is_due = (self.changed || !self.above.is_empty()) && due(FRAME) || due(Duration::from_secs(1));
-        if !is_due && !last {
-            return;
-        }
-        let now = self.jobs.now();
-        self.ask_lacks(now);
-        let (height, width) = console::Term::stdout().size();
-        let around = Around {
-            run: &self.scene.run,
-            limits: &self.scene.limits,
-            usage: &self.jobs.usage(),
-            lacks: &self.lacks,
-            has_vram: self.has_vram,
-            now,
-            width: usize::from(width).saturating_sub(1).max(20),
-            height: usize::from(height).saturating_sub(1).clamp(2, 60),
-            paint: self.paint,
-        };
-        let lines = frame(&self.board, &mut self.forecast, &around);
-        self.screen.draw(&self.above, lines, usize::from(width));
-        self.above.clear();
-        self.changed = false;
-        self.drawn = Some(Instant::now());
-    }
-
-    /// Asks the scheduler what ready groups lack: once a second and of a few, since the answer looks at every ready job.
-    fn ask_lacks(&mut self, now: Duration) {
-        if now < self.lacks_at + Duration::from_secs(1) && !self.lacks.is_empty() {
-            return;
-        }
-        self.lacks_at = now;
-        self.lacks.clear();
-        let groups = self.board.groups().iter().enumerate();
-        let ready = groups.filter_map(|(index, group)| group.ready.first().map(|job| (index, *job))).take(6);
-        for (group, job) in ready.collect::<Vec<(usize, u32)>>() {
-            if let Some(lack) = self.jobs.why(self.id(job)).ok().and_then(|why| lack(&why.waits)) {
-                self.lacks.insert(group, text::clean(&lack));
-            }
-        }
-    }
-
-    fn close(&mut self) {
-        let ended = *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.scene.mode == Mode::Live {
-            self.draw(true);
-        }
-        let Some(ended) = ended else { return };
-        let ran = self.jobs.now();
-        let [succeeded, failed, canceled] =
-            [State::Succeeded, State::Failed, State::Canceled].map(|state| self.board.count(state));
-        if self.scene.mode == Mode::Json {
-            let mut told = Told::new(ran, "run_ended");
-            told.run = Some(self.scene.run.clone());
-            told.outcome = Some(match ended {
-                Ended::Well => "succeeded",
-                Ended::Badly => "failed",
-                Ended::Interrupted => "interrupted",
-            });
-            (told.succeeded, told.failed, told.canceled) = (Some(succeeded), Some(failed), Some(canceled));
-            told.ran_ms = Some(ran.as_millis() as u64);
-            self.print(&told.json());
-        } else if self.scene.mode != Mode::Quiet {
-            let line = last_line(ended, &self.scene.run, self.board.total(), [succeeded, failed, canceled], ran);
-            let line = match ended {
-                Ended::Well => self.paint.green(&line),
-                Ended::Badly => self.paint.red(&line),
-                Ended::Interrupted => self.paint.yellow(&line),
-            };
-            self.print(&line);
-        }
-    }
-
-    fn print(&mut self, line: &str) {
-        if self.is_gone {
-            return;
-        }
-        // Whoever read it may have had enough; the run goes on.
-        self.is_gone = writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush()).is_err();
-    }
-}
-
-/// What a ready job lacks, in a word.
-fn lack(waits: &Waits) -> Option<String> {
-    let Waits::Room { short, reserved_for, .. } = waits else { return None };
-    let first = short.first()?;
-    let word = match &first.resource {
-        Resource::Cpu => "cpu".to_owned(),
-        Resource::Ram => "ram".to_owned(),
-        Resource::Vram => "vram".to_owned(),
-        Resource::Worker => "a worker".to_owned(),
-        Resource::Named(name) => name.to_string(),
-    };
-    Some(match reserved_for {
-        _ if first.machine => format!("{word} of the machine"),
-        Some(other) if first.kept > 0 => format!("{word}, kept for {other}"),
-        _ => word,
-    })
-}
-
-/// The last line of a run, which says what to do next.
-fn last_line(ended: Ended, run: &str, total: usize, counts: [u32; 3], ran: Duration) -> String {
-    let [succeeded, failed, canceled] = counts;
-    let ran = time(ran);
-    match ended {
-        Ended::Well => format!("{} done in {ran} · run {run} · details: bursar report {run}", count_jobs(total)),
-        Ended::Badly => {
-            let canceled = if canceled > 0 { format!(", {canceled} canceled") } else { String::new() };
-            format!(
-                "{failed} failed{canceled}, {succeeded} done in {ran} · run {run} · try again: bursar run --resume {run} --retry-failed"
-            )
-        }
-        Ended::Interrupted => format!(
-            "interrupted after {ran}: {succeeded} of {} done · run {run} · go on: bursar run --resume {run}",
-            count_jobs(total)
-        ),
     }
 }

@@ -8,12 +8,13 @@ use proptest::prelude::*;
 use sched_jobs::{Limits, State, Usage, What};
 use surface_jobfile::Plan;
 
+use super::Ended;
 use super::board::{Board, Group};
 use super::forecast::Forecast;
 use super::frame::{Around, frame};
 use super::paint::Paint;
 use super::tell::Told;
-use super::{Ended, last_line};
+use super::watch::last_line;
 
 const RENDER: &str = r#"
 [job.storyboard]

@@ -11,6 +11,7 @@ mod run_resume;
 mod run_site;
 mod run_stop;
 mod steer;
+mod terminal;
 
 use std::process::{Command, Output, Stdio};
 

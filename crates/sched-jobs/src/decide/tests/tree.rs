@@ -12,6 +12,11 @@ fn aging(interval_ns: u64, boost: u32) -> Aging {
     Aging { interval: Duration::from_nanos(interval_ns), boost }
 }
 
+/// What jobs of a lane need.
+fn needs_of(lane: u32) -> [u64; 4] {
+    [u64::from(lane % 5), u64::from(lane * 37 % 400), u64::from(lane % 3), 1]
+}
+
 #[test]
 fn the_tree_finds_what_a_scan_finds() {
     for seed in 0..300 {
@@ -33,7 +38,7 @@ fn the_tree_finds_what_a_scan_finds() {
                 let ready_since = now - dice.below(5 * interval + 2).min(now);
                 let entry = Entry { ready_since, id: step, stamp: 0 };
                 heads.insert(lane, (priority, entry));
-                tree.set(lane, Some((priority, entry)));
+                tree.set(lane, Some((priority, entry, needs_of(lane))));
             }
             let closed: Vec<u32> = (0..dice.below(lanes)).map(|_| dice.below(lanes) as u32).collect();
             let rank = |priority, entry: &Entry| {
@@ -42,8 +47,15 @@ fn the_tree_finds_what_a_scan_finds() {
             };
             let open = heads.iter().filter(|(lane, _)| !closed.contains(lane));
             let scanned = open.max_by_key(|(_, (priority, entry))| rank(*priority, entry)).map(|(lane, _)| *lane);
-            let found = tree.best(now, |lane| !closed.contains(&lane));
+            let found = tree.best(now, |lane| !closed.contains(&lane), |_| true);
             assert_eq!(found, scanned, "seed {seed}, step {step}, at {now}: {heads:?}");
+            // And among those that find room.
+            let free = [dice.below(5), dice.below(400), 9, 9];
+            let fits = |needs: &[u64; 4]| needs.iter().zip(free).all(|(needs, free)| *needs <= free);
+            let open = heads.iter().filter(|(lane, _)| fits(&needs_of(**lane)));
+            let scanned = open.max_by_key(|(_, (priority, entry))| rank(*priority, entry)).map(|(lane, _)| *lane);
+            let found = tree.best(now, |lane| fits(&needs_of(lane)), fits);
+            assert_eq!(found, scanned, "seed {seed}, step {step}, at {now}, free {free:?}: {heads:?}");
         }
     }
 }
@@ -55,14 +67,25 @@ fn ten_thousand_lanes_that_fit_are_not_all_looked_at() {
     let mut tree = Phases::new(aging(1_000, 1));
     for lane in 0..LANES {
         let entry = Entry { ready_since: dice.below(1_000_000), id: lane, stamp: 0 };
-        tree.set(lane, Some((dice.below(500) as i32, entry)));
+        tree.set(lane, Some((dice.below(500) as i32, entry, needs_of(lane))));
     }
     let mut most = 0;
     for now in (1_000_000..1_002_000).step_by(7) {
         tree.looked_at.set(0);
-        assert!(tree.best(now, |_| true).is_some());
+        assert!(tree.best(now, |_| true, |_| true).is_some());
         most = most.max(tree.looked_at.get());
     }
     // A path of such a tree has some 2 ln 10,000 = 18 nodes, the longest about twice as many; a question takes two of them.
     assert!(most <= 100, "{most} of {LANES} nodes were looked at");
+}
+
+#[test]
+fn a_full_house_is_seen_at_the_root() {
+    let mut tree = Phases::new(aging(1_000, 1));
+    for lane in 0..10_000 {
+        let entry = Entry { ready_since: 0, id: lane, stamp: 0 };
+        tree.set(lane, Some((lane as i32, entry, [1 + u64::from(lane % 7), 0, 0, 1])));
+    }
+    assert_eq!(tree.best(5, |_| false, |least| least[0] == 0), None);
+    assert_eq!(tree.looked_at.get(), 1);
 }
