@@ -5,13 +5,13 @@
 //! # Invariants
 //! - An attempt that was started is reported ended exactly once, whatever order requests arrive in.
 //! - A request for an attempt that is only about to start is not lost.
-//! - However many attempts end within `start`, the stack does not grow.
 //!
 //! # Why they hold
-//! Requests come from any thread, after the scheduler has let go of its lock, so a cancel may overtake the start it is about. Each attempt has
+//! Requests and ends come from different threads, so a request may find that there is no process yet. Each attempt has
 //! a *desk*, made by whoever comes first; what is asked before there is a process lies there until there is one.
 //! A keeper's listener is told one end, and takes the desk away with it. Ends that are known within `start` (no keeper to be had, an end that
-//! was recorded earlier) go into a line that one thread at a time empties.
+//! was recorded earlier) are reported from there; the scheduler does not start the next from within that report, so the stack does not grow
+//! (`any_number_of_ends_within_start_does_not_grow_the_stack`).
 
 mod command;
 #[cfg(test)]
@@ -19,7 +19,6 @@ mod tests;
 mod words;
 
 use core::fmt;
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -65,7 +64,6 @@ pub struct Processes {
     listen: Listen,
     desks: Mutex<HashMap<u32, Desk>>,
     found: Mutex<HashMap<String, Found>>,
-    line: Mutex<Line>,
     hurried: AtomicBool,
     refused: OnceLock<String>,
     me: Weak<Processes>,
@@ -87,11 +85,8 @@ enum Found {
     Told(Outcome),
 }
 
-/// Ends that nobody was told of yet.
-#[derive(Default)]
-struct Line {
-    ends: VecDeque<(Reporter, Outcome)>,
-    is_being_emptied: bool,
+fn fail(report: &Reporter, message: String) {
+    report.ended(Outcome::Failed(Cause::Error(message)));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -112,7 +107,6 @@ impl Processes {
             listen,
             desks: Mutex::default(),
             found: Mutex::default(),
-            line: Mutex::default(),
             hurried: AtomicBool::new(false),
             refused: OnceLock::new(),
             me: me.clone(),
@@ -183,26 +177,6 @@ impl Processes {
         if let Ok(handle) = self.keepers.adopt(survivor, Box::new(|_| ())) {
             handle.cancel(Duration::ZERO);
         }
-    }
-
-    /// Reports an end from within `start`. The report may start others whose ends are known at once: those come into the same line.
-    fn say(&self, report: Reporter, outcome: Outcome) {
-        let mut line = lock(&self.line);
-        line.ends.push_back((report, outcome));
-        if line.is_being_emptied {
-            return;
-        }
-        line.is_being_emptied = true;
-        while let Some((report, outcome)) = line.ends.pop_front() {
-            drop(line);
-            report.ended(outcome);
-            line = lock(&self.line);
-        }
-        line.is_being_emptied = false;
-    }
-
-    fn fail(&self, report: Reporter, message: String) {
-        self.say(report, Outcome::Failed(Cause::Error(message)));
     }
 
     /// The desk of an attempt, and whether it was cancelled before it began. Anything about an earlier attempt goes.
@@ -286,13 +260,13 @@ impl Processes {
     fn launch(&self, order: Order) {
         let Order { ticket, name, work, report } = order;
         let Some(command) = work.downcast_ref::<Command>() else {
-            return self.fail(report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
+            return fail(&report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
         };
         if let Some(why) = self.refused.get() {
-            return self.fail(report, why.clone());
+            return fail(&report, why.clone());
         }
         if !self.sit_down(ticket, command.grace) {
-            return self.say(report, Outcome::Stopped);
+            return report.ended(Outcome::Stopped);
         }
         let launch = Launch {
             token: self.token(ticket),
@@ -308,7 +282,7 @@ impl Processes {
             Ok(handle) => self.seat(ticket, handle),
             Err(error) => {
                 self.stand_up(ticket);
-                self.fail(report, error.to_string());
+                fail(&report, error.to_string());
             }
         }
     }
@@ -317,7 +291,7 @@ impl Processes {
         let (ticket, report) = (order.ticket, order.report.clone());
         if !self.sit_down(ticket, grace) {
             self.end_survivor(survivor);
-            return self.say(report, Outcome::Stopped);
+            return report.ended(Outcome::Stopped);
         }
         let is_paused = survivor.is_paused();
         let mut hear = self.listener(ticket, report.clone());
@@ -341,7 +315,7 @@ impl Processes {
             }
             Err(error) => {
                 self.stand_up(ticket);
-                self.fail(report, format!("its processes were found, but not their keeper: {error}"));
+                fail(&report, format!("its processes were found, but not their keeper: {error}"));
             }
         }
     }
@@ -372,7 +346,7 @@ impl Processes {
         match order.work.downcast_ref::<Command>().map(|command| command.on_crash) {
             Some(OnCrash::Fail) => {
                 let message = "it was running when the run was interrupted, and `on_crash` is `fail`";
-                self.fail(order.report, message.to_owned());
+                fail(&order.report, message.to_owned());
             }
             _ => self.launch(order),
         }
@@ -397,7 +371,7 @@ impl Executor for Processes {
             None => (OnCrash::Adopt, Duration::ZERO),
         };
         let found = match found {
-            Some(Found::Told(outcome)) => return self.say(order.report, outcome),
+            Some(Found::Told(outcome)) => return order.report.ended(outcome),
             Some(Found::Kept(found)) => Some(found),
             None => None,
         };
@@ -408,7 +382,7 @@ impl Executor for Processes {
             Some(Recovered::Ended(End { how: How::Canceled | How::KeeperLost, .. })) | None => self.lost(order),
             Some(Recovered::Ended(end)) => {
                 (self.listen)(order.ticket, News::Ended(&end));
-                self.say(order.report, words::outcome(&end.how));
+                order.report.ended(words::outcome(&end.how));
             }
         }
     }

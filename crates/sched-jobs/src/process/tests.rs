@@ -54,6 +54,7 @@ fn a_token_names_its_attempt_whatever_life_it_is_from() {
 fn any_number_of_ends_within_start_does_not_grow_the_stack() {
     let home = tempfile::tempdir().unwrap();
     let processes = without_keepers(home.path());
+    processes.refuse("none of them starts");
     let failed = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&failed);
     let observer = move |event: &crate::Event, _: crate::JobNames<'_>| {
@@ -67,6 +68,16 @@ fn any_number_of_ends_within_start_does_not_grow_the_stack() {
     .unwrap();
     let ended = jobs.wait().unwrap_err();
     assert_eq!((ended.summary.failed, failed.load(SeqCst)), (many, many));
+    assert_eq!(ended.first[0].1.to_string(), "none of them starts");
+}
+
+#[test]
+fn a_keeper_that_cannot_be_had_fails_the_job_and_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let jobs = Jobs::builder().build();
+    let job = Job::new("a").execute(without_keepers(home.path()), Arc::new(Command::new(["true"])));
+    jobs.submit(job).unwrap();
+    let ended = jobs.wait().unwrap_err();
     assert!(matches!(&ended.first[0].1, Cause::Error(message) if message.contains("/no/such/keeper")), "{ended}");
 }
 
