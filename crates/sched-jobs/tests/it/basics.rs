@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use sched_jobs::{Job, JobError, Jobs, Scheduler, State};
 
-use crate::{Door, LONG, logs, on_both, on_both_with, stands_at, state};
+use crate::{Door, LONG, in_time, logs, on_both, on_both_with, stands_at, state};
 
 #[test]
 fn a_job_runs_after_what_it_needs() {
@@ -109,5 +109,29 @@ fn a_job_without_work_succeeds_at_once() {
     on_both(|jobs| {
         jobs.submit(Job::new("bundle")).unwrap();
         assert_eq!(jobs.wait().unwrap().succeeded, 1);
+    });
+}
+
+#[test]
+fn what_becomes_ready_together_runs_together() {
+    in_time("three workers".to_owned(), || {
+        let jobs = Jobs::builder().cpu_slots(3).build();
+        for round in ["cold", "warm"] {
+            let (door, (entered, entries)) = (Door::default(), mpsc::channel());
+            let root = Job::new(round);
+            let below = (0..3).map(|i| {
+                let (door, entered) = (door.clone(), entered.clone());
+                Job::new(format!("{round}-{i}")).needs(round).run(move |_| {
+                    let _ = entered.send(());
+                    door.pass();
+                })
+            });
+            jobs.submit_all(std::iter::once(root).chain(below)).unwrap();
+            for _ in 0..3 {
+                entries.recv_timeout(LONG).expect("a worker comes for each of them");
+            }
+            door.open();
+            jobs.wait().unwrap();
+        }
     });
 }
