@@ -38,7 +38,7 @@
 #[doc(inline)]
 pub use sched_jobs::{
     Aging, BadSetting, Builder, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor, Holder, IllegalMove,
-    InputError, Job, JobError, JobId, JobNames, JobStatus, Jobs, Limits, Move, Needed, Neighbours, Observer, Order,
+    InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits, Move, Needed, Neighbours, Observer, Order,
     Others, Outcome, Reporter, Resource, Retry, Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError,
     Summary, Target, Ticket, Usage, Waits, Wanted, What, Why, process,
 };

@@ -19,7 +19,7 @@ mod why;
 
 pub use aging::Aging;
 pub use config::{BadSetting, Config, Scheduler};
-pub use decide::{JobNames, Others, Retry, Usage, Wanted};
+pub use decide::{JobFacts, Others, Retry, Usage, Wanted};
 pub use demand::{Demand, Limits, Resource};
 pub use drive::{Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, RunFailed, Summary, Target};
 pub use error::{Cause, ControlError, SubmitError};

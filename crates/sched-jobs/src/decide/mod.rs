@@ -47,14 +47,19 @@ use crate::error::Cause;
 use crate::event::{Event, What};
 use crate::state::{Move, State};
 
-/// The names of all jobs.
+/// What an observer of events may look up about a job.
 #[derive(Debug, Clone, Copy)]
-pub struct JobNames<'a>(&'a Names);
+pub struct JobFacts<'a>(&'a Core);
 
-impl<'a> JobNames<'a> {
-    /// The name of a job.
+impl<'a> JobFacts<'a> {
+    /// Its name.
     pub fn name(self, job: JobId) -> &'a str {
-        self.0.get(job.0)
+        self.0.names.get(job.0)
+    }
+
+    /// Why it ended, if not well; or what its last attempt died of.
+    pub fn cause(self, job: JobId) -> Option<&'a Cause> {
+        self.0.cause(job.0)
     }
 }
 
@@ -284,9 +289,9 @@ impl Core {
         self.events.as_mut().filter(|events| !events.is_empty())
     }
 
-    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobNames<'_>)) {
+    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobFacts<'_>)) {
         for event in self.events.iter().flatten() {
-            tell(event, JobNames(&self.names));
+            tell(event, JobFacts(self));
         }
     }
 

@@ -109,7 +109,7 @@ impl Builder {
     }
 
     /// Is told every event, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
-    pub fn observe(mut self, observer: impl FnMut(&crate::Event, crate::JobNames<'_>) + Send + 'static) -> Self {
+    pub fn observe(mut self, observer: impl FnMut(&crate::Event, crate::JobFacts<'_>) + Send + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }

@@ -40,7 +40,7 @@ use self::feed::Feed;
 use self::pool::Post;
 use crate::JobId;
 use crate::aging::Time;
-use crate::decide::{Core, Effect, JobNames, Others, Rules, Usage};
+use crate::decide::{Core, Effect, JobFacts, Others, Rules, Usage};
 use crate::event::Event;
 use crate::executor::{Executor, Order, Reporter, Ticket};
 use crate::job::Work;
@@ -53,7 +53,7 @@ pub trait Neighbours: Send {
 }
 
 /// Is told every event, in order, under the scheduler's lock: quick, and without calling back.
-pub type Observer = Box<dyn FnMut(&Event, JobNames<'_>) + Send>;
+pub type Observer = Box<dyn FnMut(&Event, JobFacts<'_>) + Send>;
 
 /// The scheduler, as its threads share it.
 pub(crate) struct Shared {

@@ -185,7 +185,7 @@ fn competing(config: &Config, count: usize, into: &mut Measured) -> Outcome {
     };
     let watch = Arc::new(Mutex::new(watch));
     let seen = watch.clone();
-    let observer = move |event: &Event, _: sched_jobs::JobNames<'_>| {
+    let observer = move |event: &Event, _: sched_jobs::JobFacts<'_>| {
         seen.lock().unwrap_or_else(PoisonError::into_inner).see(event)
     };
     let jobs = Jobs::builder().config(config.clone()).observe(observer).build();

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mech_process::How;
 use sched_jobs::process::{News, Processes, exit_code, words};
-use sched_jobs::{Event, State, Ticket, What};
+use sched_jobs::{Event, JobFacts, State, Ticket, What};
 use surface_journal::{Detail, Event as Entry, JournalError, Moved, Outcome, Writer};
 
 use super::steward::Notice;
@@ -28,8 +28,6 @@ pub(crate) struct Recorder {
     processes: OnceLock<Weak<Processes>>,
     notices: Sender<Notice>,
     interrupted: AtomicBool,
-    /// What each job needs, to name the one that took it along.
-    needs: Vec<Vec<usize>>,
     names: Vec<String>,
 }
 
@@ -93,7 +91,6 @@ impl Recorder {
             processes: OnceLock::new(),
             notices,
             interrupted: AtomicBool::new(false),
-            needs: plan.jobs.iter().map(|job| job.needs.clone()).collect(),
             names: plan.jobs.iter().map(|job| job.name.clone()).collect(),
         }
     }
@@ -182,7 +179,7 @@ impl Recorder {
     }
 
     /// Sees an event of the scheduler, under its lock.
-    pub(crate) fn see(&self, event: &Event) {
+    pub(crate) fn see(&self, event: &Event, facts: JobFacts<'_>) {
         let job = event.job.index();
         let mut book = self.book();
         let track = &mut book.tracks[job];
@@ -228,19 +225,23 @@ impl Recorder {
                 let next = track.attempt + 1;
                 book.write(job, Moved::new(job as u32, next, State::Queued));
             }
-            What::Succeeded => self.ended(&mut book, job, State::Succeeded),
+            What::Succeeded => self.ended(&mut book, job, State::Succeeded, None),
             What::Failed => {
-                self.ended(&mut book, job, State::Failed);
+                self.ended(&mut book, job, State::Failed, None);
                 if !book.tracks[job].is_told {
                     let _ = self.notices.send(Notice::Failed); // gone only when the run is over
                 }
             }
-            What::Canceled => self.ended(&mut book, job, State::Canceled),
+            What::Canceled => {
+                let cause = facts.cause(event.job).map(ToString::to_string);
+                self.ended(&mut book, job, State::Canceled, cause);
+            }
             _ => {}
         }
     }
 
-    fn ended(&self, book: &mut Book, job: usize, state: State) {
+    /// A life is over; `cause` says why it was cancelled.
+    fn ended(&self, book: &mut Book, job: usize, state: State, cause: Option<String>) {
         let track = &mut book.tracks[job];
         let was = std::mem::replace(&mut track.state, state);
         let attempt = track.attempt;
@@ -258,7 +259,7 @@ impl Recorder {
             return;
         }
         let error = match (state, &ended) {
-            (State::Canceled, _) => Some(self.why_canceled(book, job)),
+            (State::Canceled, _) => cause,
             (State::Succeeded, None) if attempt == 0 => {
                 let how = Detail { how: Some("up to date".to_owned()), ..Detail::default() };
                 return book.write(job, Moved::new(job as u32, 0, state).with(how));
@@ -266,17 +267,6 @@ impl Recorder {
             _ => None,
         };
         book.end(job, attempt, state, ended, error);
-    }
-
-    fn why_canceled(&self, book: &Book, job: usize) -> String {
-        let ended_badly = |need: &&usize| matches!(book.tracks[**need].state, State::Failed | State::Canceled);
-        match self.needs[job].iter().find(ended_badly) {
-            Some(&need) if book.tracks[need].state == State::Failed => {
-                format!("[3004] `{}`, which it needs, failed", self.names[need])
-            }
-            Some(&need) => format!("[3004] `{}`, which it needs, was cancelled", self.names[need]),
-            None => "cancelled on request".to_owned(),
-        }
     }
 
     /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.
