@@ -5,7 +5,7 @@
 //! them begins, it takes over the room of the one before.
 //!
 //! # Invariant
-//! Claimed jobs need exactly what the job needs whose room they take over, so no limit is touched.
+//! What a chain holds covers every job in it, so no limit is touched when one takes over from another.
 
 use super::graph::{CANCELING, CLAIMED, EXTRA, NONE, PAUSING, RESUMING};
 use super::lanes::Entry;
@@ -20,27 +20,63 @@ impl Core {
         self.lanes.len()
     }
 
-    /// Claims up to `most` jobs that would be picked next if `first`, which was just picked, gave back its room.
+    /// Claims up to `most` jobs that would be picked next if `first`, which was just picked, gave back its room. The chain holds what the largest of them
+    /// needs, until [`exact`](Self::exact) says who is running.
     pub(crate) fn claim(&mut self, now: Time, first: u32, most: usize, into: &mut Vec<u32>) {
         if self.rules.by_formula || self.is_somebody_coming_back() || self.owed(now).is_some() {
             return;
         }
-        let demand = self.lanes.get(self.nodes[first as usize].lane).demand;
-        self.room.give_back(&self.needs[demand as usize]);
+        let at = self.nodes[first as usize].held_at as usize;
+        let mut held = self.held[at];
+        self.room.give_back(&self.needs[held as usize]);
         for _ in 0..most {
-            // What needs the same fits, since the first did.
-            let fits = |other| other == demand || self.room.fits(&self.needs[other as usize], None);
-            let best = self.lanes.best(now, fits, |least| self.room.has(least, None));
-            let Some(lane) = best.filter(|lane| self.lanes.get(*lane).demand == demand) else { break };
+            // What is held fits, since it did before.
+            let fits = |other| other == held || self.room.fits(&self.needs[other as usize], None);
+            let Some(lane) = self.lanes.best(now, fits, |least| self.room.has(least, None)) else { break };
             if self.is_noted(self.lanes.head(lane).id) {
                 break; // it may be owed room before its turn comes: then it must stand in line
+            }
+            let demand = self.lanes.get(lane).demand;
+            if demand != held {
+                let both = self.larger_of(held, demand);
+                if both != held && !self.room.fits(&self.needs[both as usize], None) {
+                    break;
+                }
+                held = both;
             }
             let nodes = &self.nodes;
             let id = self.lanes.pop(lane, |id| nodes[id as usize].stamp);
             self.nodes[id as usize].set(CLAIMED, true);
             into.push(id);
         }
-        self.room.take(&self.needs[demand as usize]);
+        self.held[at] = held;
+        self.room.take(&self.needs[held as usize]);
+    }
+
+    /// A demand that covers both.
+    fn larger_of(&mut self, one: u32, other: u32) -> u32 {
+        if let Some(&known) = self.larger.get(&(one, other)) {
+            return known;
+        }
+        let both = self.needs[one as usize].with(&self.needs[other as usize]);
+        let id = *self.need_ids.entry(both.clone()).or_insert_with(|| {
+            self.needs.push(both);
+            self.needs.len() as u32 - 1
+        });
+        self.larger.insert((one, other), id);
+        id
+    }
+
+    /// Of a chain, this job is running and nothing else is left: it holds what it needs, and no more.
+    #[inline]
+    pub(crate) fn exact(&mut self, id: u32) {
+        let node = &self.nodes[id as usize];
+        let (at, own) = (node.held_at as usize, self.lanes.get(node.lane).demand);
+        let held = core::mem::replace(&mut self.held[at], own);
+        if held != own {
+            self.room.give_back(&self.needs[held as usize]);
+            self.room.take(&self.needs[own as usize]);
+        }
     }
 
     /// `before` succeeded, and `next`, which was claimed, began in its room.

@@ -103,6 +103,7 @@ impl Core {
         node.stamp = node.stamp.wrapping_add(1); // its timeout is void
         node.paused_from = State::Running;
         self.step(id, Move::Paused);
+        self.exact(id);
         let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
         self.room.step_aside(need);
         self.tell(now, id, What::Paused);

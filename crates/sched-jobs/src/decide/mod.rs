@@ -146,6 +146,10 @@ pub(crate) struct Core {
     alarms: BinaryHeap<Reverse<(Time, u32, u32, Alarm)>>,
     /// Running jobs, and paused ones that keep memory.
     holding: Vec<u32>,
+    /// The demand that each of these holds: its own, or that of the largest job in its chain.
+    held: Vec<u32>,
+    /// Which demand covers two others.
+    larger: HashMap<(u32, u32), u32>,
     counts: [usize; 7],
     effects: Vec<Effect>,
     events: Option<Vec<Event>>,
@@ -174,6 +178,8 @@ impl Core {
             resuming: VecDeque::new(),
             alarms: BinaryHeap::new(),
             holding: Vec::new(),
+            held: Vec::new(),
+            larger: HashMap::new(),
             counts: [0; 7],
             effects: Vec::new(),
             events: None,
@@ -381,10 +387,11 @@ impl Core {
     #[inline]
     fn start(&mut self, now: Time, id: u32) {
         self.begin(now, id);
-        let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
-        self.room.take(need);
+        let demand = self.lanes.get(self.nodes[id as usize].lane).demand;
+        self.room.take(&self.needs[demand as usize]);
         self.nodes[id as usize].held_at = self.holding.len() as u32;
         self.holding.push(id);
+        self.held.push(demand);
     }
 
     #[inline]
@@ -407,14 +414,14 @@ impl Core {
 
     /// What a running or paused job holds is free again.
     fn release(&mut self, id: u32) {
-        let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
+        let at = core::mem::replace(&mut self.nodes[id as usize].held_at, NONE);
+        assert_eq!(self.holding.swap_remove(at as usize), id, "who runs holds");
+        let need = &self.needs[self.held.swap_remove(at as usize) as usize];
         match self.nodes[id as usize].state {
             State::Running => self.room.give_back(need),
             State::Paused => self.room.give_back_kept(need),
             state => panic!("job {id} ended while {state}"),
         }
-        let at = core::mem::replace(&mut self.nodes[id as usize].held_at, NONE);
-        assert_eq!(self.holding.swap_remove(at as usize), id, "who runs holds");
         if let Some(&moved) = self.holding.get(at as usize) {
             self.nodes[moved as usize].held_at = at;
         }

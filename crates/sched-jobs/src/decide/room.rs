@@ -30,6 +30,26 @@ pub(crate) struct Need {
     pub(super) named: Box<[(u16, u64)]>,
 }
 
+impl Need {
+    /// A need that covers both.
+    pub(super) fn with(&self, other: &Need) -> Need {
+        let mut both = self.clone();
+        for (own, its) in both.plain.iter_mut().zip(other.plain) {
+            *own = (*own).max(its);
+        }
+        let mut named = both.named.into_vec();
+        for &(name, amount) in &other.named {
+            match named.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, own)) => *own = (*own).max(amount),
+                None => named.push((name, amount)),
+            }
+        }
+        named.sort_unstable();
+        both.named = named.into();
+        both
+    }
+}
+
 /// What others on this machine use, as far as we know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Others {

@@ -83,6 +83,7 @@ impl Inner {
             self.core.hand_over(now, chain.ids[at - 1], chain.ids[at]);
         }
         chain.current = begun - 1;
+        self.core.exact(chain.ids[chain.current]);
         if chain.ids.len() > begun {
             let mut works = post.works.lock().unwrap_or_else(PoisonError::into_inner);
             for (id, work) in chain.ids.drain(begun..).zip(works.drain(begun..)).rev() {

@@ -189,6 +189,9 @@ impl Stage {
         for pair in chain[..begun].windows(2) {
             self.core.hand_over(self.now, pair[0], pair[1]);
         }
+        if begun > 0 {
+            self.core.exact(chain[begun - 1]);
+        }
         for id in chain[begun..].iter().rev() {
             self.core.unclaim(*id);
         }

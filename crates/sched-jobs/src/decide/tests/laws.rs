@@ -67,15 +67,20 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
         let (state, spec) = (stage.state(id), &specs[core.name(id)]);
         counts[state as usize] += 1;
         let keeps = core.is_paused_from_running(id);
-        if state == State::Running {
-            running += 1;
-            cpu += u64::from(spec.demand.cpu_slots);
-            workers += usize::from(spec.local);
-        }
         if state == State::Running || keeps {
-            ram += spec.demand.ram_mb;
-            vram += spec.demand.vram_mb;
-            licence += spec.demand.named.iter().map(|(_, amount)| amount).sum::<u64>();
+            // Its own need; the first of a chain holds what the largest in it needs.
+            let held = &core.needs[core.held[core.nodes[id as usize].held_at as usize] as usize];
+            if stage.chain.first() != Some(&id) {
+                assert_eq!(held, core.need(id), "{told}\njob {id} holds what it does not need");
+            }
+            if state == State::Running {
+                running += 1;
+                cpu += held.plain[0];
+                workers += usize::from(spec.local);
+            }
+            ram += held.plain[1];
+            vram += held.plain[2];
+            licence += held.named.iter().map(|(_, amount)| amount).sum::<u64>();
         }
         if state == State::Ready && !core.nodes[id as usize].is(CLAIMED) {
             ready.push(id);
@@ -111,10 +116,8 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
     }
     let claimed: Vec<u32> = stage.chain.iter().skip(1).copied().collect();
     for id in &claimed {
-        assert!(
-            stage.state(*id) == State::Ready && core.need(*id) == core.need(stage.chain[0]),
-            "{told}\nclaimed: {claimed:?}"
-        );
+        let held = &core.needs[core.held[core.nodes[stage.chain[0] as usize].held_at as usize] as usize];
+        assert!(stage.state(*id) == State::Ready && held.with(core.need(*id)) == *held, "{told}\nclaimed: {claimed:?}");
     }
     assert!(claimed.iter().all(|id| !core.is_noted(*id)), "{told}\nroom is kept for a job that is not in line");
     assert_eq!(core.in_line(), ready.len(), "{told}");
