@@ -2,8 +2,8 @@
 //!
 //! The same graph, from the same seed, for both. Timed from the first submit to the end of the last job, building and dropping included. Ours has everything on: four
 //! priorities, aging, two demands of memory under a limit, and an observer who counts events. Tokio's is what one writes by
-//! hand: a counter and a list of successors for each job, and `tokio::spawn` when the counter reaches zero; no names, no
-//! priorities, no limits, nobody told.
+//! hand: a counter and a list of successors for each job, and `tokio::spawn` when the counter reaches zero; no
+//! priorities, no limits, nobody told. Neither has names; a row shows what ours cost with them.
 //!
 //! Bars: 1.0 × tokio; 300 bytes for a job that has ended, while its scheduler lives; a job of the largest graph at most 1.5 ×
 //! one of a graph a thousandth its size, whose share of starting threads is the larger.
@@ -83,9 +83,18 @@ pub(super) mod ours {
         (jobs, events)
     }
 
-    /// An empty job, one of eight kinds.
+    /// An empty job, one of eight kinds; like the tasks of others it has no name.
     pub fn job(number: usize) -> Job {
-        Job::new(number.to_string()).priority((number % 4) as i32).ram_mb(256 << (number / 4 % 2)).run(|_| ())
+        one_of_eight(Job::unnamed(), number)
+    }
+
+    /// The same with a name.
+    pub fn named(number: usize) -> Job {
+        one_of_eight(Job::new(number.to_string()), number)
+    }
+
+    fn one_of_eight(job: Job, number: usize) -> Job {
+        job.priority((number % 4) as i32).ram_mb(256 << (number / 4 % 2)).run(|_| ())
     }
 
     /// Waits for the end, and makes sure that all of it happened.
@@ -100,7 +109,7 @@ pub(super) mod ours {
     }
 
     /// A layer at a time. The scheduler is handed back, with all its ended jobs.
-    pub(super) fn by_layer(graph: &Graph) -> Result<Jobs, Failure> {
+    pub(super) fn by_layer(graph: &Graph, job: fn(usize) -> Job) -> Result<Jobs, Failure> {
         let (jobs, events) = scheduler();
         let mut before: Vec<JobId> = Vec::new();
         for first in (0..graph.len()).step_by(graph.width) {
@@ -185,7 +194,10 @@ mod with_tokio {
 fn measure(plan: &Plan, tokio: &tokio::runtime::Runtime, graph: &Arc<Graph>) -> Result<[f64; 2], Failure> {
     plan.best_of(
         graph.len(),
-        [Side::new("ours", || ours::by_layer(graph).map(drop)), Side::new("tokio", || by_tokio(tokio, graph))],
+        [
+            Side::new("ours", || ours::by_layer(graph, ours::job).map(drop)),
+            Side::new("tokio", || by_tokio(tokio, graph)),
+        ],
     )
 }
 
@@ -199,7 +211,7 @@ fn by_tokio(tokio: &tokio::runtime::Runtime, graph: &Arc<Graph>) -> Result<(), F
 /// What a job that has ended keeps, in bytes.
 fn kept_bytes(graph: &Graph) -> Result<f64, Failure> {
     let before = heap_bytes()?;
-    let jobs = ours::by_layer(graph)?;
+    let jobs = ours::by_layer(graph, ours::named)?;
     let kept = heap_bytes()?.saturating_sub(before) as f64 / graph.len() as f64;
     drop(jobs);
     Ok(kept)
@@ -220,11 +232,18 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     for (graph, peer) in graphs.iter().zip(PEERS) {
         sizes.push((peer, measure(plan, &tokio, graph)?));
     }
-    let [one_by_one] = plan.best_of(count, [Side::new("ours, one by one", || ours::one_by_one(whole))])?;
+    let [one_by_one, named] = plan.best_of(
+        count,
+        [
+            Side::new("ours, one by one", || ours::one_by_one(whole)),
+            Side::new("ours, named", || ours::by_layer(whole, ours::named).map(drop)),
+        ],
+    )?;
 
     let (smallest, largest) = (sizes[0].1, sizes[3].1);
     let mut rows = vec![
         Row::new(NAME, "tokio", largest, unit, Bar::Times(1.0)),
+        Row::new(NAME, "tokio, ours with names", [named, largest[1]], unit, Bar::Open),
         Row::new(NAME, "tokio, ours one by one", [one_by_one, largest[1]], unit, Bar::Open),
         Row::new(NAME, LIMIT, [kept, BYTES_MAX], "B/ended job", Bar::AtMost),
         Row::new(NAME, "ours, 1/1000 of the size", [largest[0], smallest[0]], unit, Bar::Times(GROWTH_MAX)),
@@ -252,7 +271,8 @@ mod tests {
     #[test]
     fn both_sides_finish_the_same_graph() {
         let graph = Arc::new(Graph::random(2000, SEED));
-        ours::by_layer(&graph).expect("by layer");
+        ours::by_layer(&graph, ours::job).expect("by layer");
+        ours::by_layer(&graph, ours::named).expect("by layer, with names");
         ours::one_by_one(&graph).expect("one by one");
         by_tokio(&peers::tokio(2).expect("tokio"), &graph).expect("tokio");
     }

@@ -97,6 +97,7 @@ pub struct Job {
     vram_mb: u64,
     cpu_slots: u32,
     priority: i32,
+    is_unnamed: bool,
     /// What few jobs have; apart, because builders move their job at every step.
     rare: Option<Box<Rare>>,
 }
@@ -145,7 +146,14 @@ impl Job {
     pub fn new(name: impl Into<String>) -> Self {
         let Demand { cpu_slots, ram_mb, vram_mb, .. } = Demand::default();
         let (name, needs, work) = (name.into(), Vec::new(), Work::Nothing);
-        Self { name, needs, work, ram_mb, vram_mb, cpu_slots, priority: 0, rare: None }
+        Self { name, needs, work, ram_mb, vram_mb, cpu_slots, priority: 0, is_unnamed: false, rare: None }
+    }
+
+    /// A job without a name: it is called by its number, as `#17`, and needed by what `submit` returned. For graphs of very many small jobs.
+    pub fn unnamed() -> Self {
+        let mut job = Self::new("");
+        job.is_unnamed = true;
+        job
     }
 
     fn rare(&mut self) -> &mut Rare {
@@ -281,6 +289,7 @@ impl Job {
     pub(crate) fn as_new(&self) -> NewJob<'_> {
         NewJob {
             name: &self.name,
+            is_unnamed: self.is_unnamed,
             needs: &self.needs,
             cpu_slots: self.cpu_slots,
             ram_mb: self.ram_mb,

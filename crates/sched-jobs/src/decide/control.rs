@@ -53,7 +53,7 @@ impl Core {
         // One that was asked to end cannot be paused any more; but it cannot be tried again before it has ended.
         let is_over = self.is_canceling(id) && request != "retry";
         let state = if is_over { State::Canceled } else { self.state(id) };
-        ControlError::NotNow { job: self.name(id).to_owned(), state, request }
+        ControlError::NotNow { job: self.name(id).into_owned(), state, request }
     }
 
     /// Pauses; returns the running jobs that were asked to and have not yet.

@@ -28,7 +28,7 @@ impl Core {
             State::Paused => Waits::Resume { from: node.paused_from, asked: node.is(RESUMING) },
             _ => Waits::Ended { cause: self.cause(id).cloned() },
         };
-        Why { job: self.name(id).to_owned(), state: node.state, waits }
+        Why { job: self.name(id).into_owned(), state: node.state, waits }
     }
 
     fn why_queued(&self, now: Time, id: u32) -> Waits {
@@ -47,7 +47,7 @@ impl Core {
         let unmet = self.needs_of(id).filter(|need| self.state(*need) != State::Succeeded);
         let mut unmet: Vec<u32> = unmet.collect();
         unmet.dedup();
-        let first = unmet.iter().take(SOME).map(|need| (self.name(*need).to_owned(), self.state(*need))).collect();
+        let first = unmet.iter().take(SOME).map(|need| (self.name(*need).into_owned(), self.state(*need))).collect();
         Waits::Dependencies { first, count: unmet.len() }
     }
 
@@ -67,9 +67,9 @@ impl Core {
         let (mut short, reserved_for) = match owed {
             Some(reservation) if plain.is_empty() => {
                 let kept = self.need(reservation.id);
-                (self.room.shortages(need, Some(kept)), Some(self.name(reservation.id).to_owned()))
+                (self.room.shortages(need, Some(kept)), Some(self.name(reservation.id).into_owned()))
             }
-            Some(reservation) => (plain, Some(self.name(reservation.id).to_owned())),
+            Some(reservation) => (plain, Some(self.name(reservation.id).into_owned())),
             None => (plain, None),
         };
         let is_kept = |name: &String| self.find(name).is_some_and(|kept| !self.room.fits(need, Some(self.need(kept))));
@@ -92,7 +92,7 @@ impl Core {
                 !paused || !matches!(resource, crate::demand::Resource::Cpu | crate::demand::Resource::Worker)
             })
             .map(|(holder, paused)| Holder {
-                job: self.name(holder).to_owned(),
+                job: self.name(holder).into_owned(),
                 amount: self.room.holds(self.need(holder), &resource),
                 left: if paused { None } else { self.left(now, holder) },
                 paused,

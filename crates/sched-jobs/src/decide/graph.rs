@@ -4,6 +4,7 @@
 //! A job costs some 110 bytes here, finished or not, and finding one by name or waking one of its dependents touches a handful of them.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use crate::aging::Time;
@@ -94,10 +95,19 @@ impl Place {
 }
 
 impl Names {
-    pub(super) fn get(&self, id: u32) -> &str {
+    /// What was given; empty if nothing was.
+    fn given(&self, id: u32) -> &str {
         let id = id as usize;
         let start = if id == 0 { 0 } else { self.ends[id - 1] as usize };
         &self.text[start..self.ends[id] as usize]
+    }
+
+    /// A job without a name is called by its number: `#17`.
+    pub(super) fn get(&self, id: u32) -> Cow<'_, str> {
+        match self.given(id) {
+            "" => Cow::Owned(format!("#{id}")),
+            name => Cow::Borrowed(name),
+        }
     }
 
     fn hash(&self, name: &str) -> u32 {
@@ -105,12 +115,15 @@ impl Names {
     }
 
     fn find_hashed(&self, hash: u32, name: &str) -> Option<u32> {
-        let is_it = |place: &Place| place.hash == hash && self.get(place.id) == name;
+        let is_it = |place: &Place| place.hash == hash && self.given(place.id) == name;
         self.table.find(Place::spread(hash), is_it).map(|place| place.id)
     }
 
     pub(super) fn find(&self, name: &str) -> Option<u32> {
-        self.find_hashed(self.hash(name), name)
+        self.find_hashed(self.hash(name), name).or_else(|| {
+            let id: u32 = name.strip_prefix('#')?.parse().ok()?;
+            Some(id).filter(|&id| (id as usize) < self.ends.len() && self.given(id).is_empty())
+        })
     }
 
     /// Whether there is room for a name of so many bytes.
@@ -118,8 +131,12 @@ impl Names {
         self.text.len() + bytes <= u32::MAX as usize
     }
 
-    /// Adds the name of the next job; `false` if it is taken.
+    /// Adds the name of the next job, empty for none; `false` if it is taken.
     pub(super) fn add(&mut self, name: &str) -> bool {
+        if name.is_empty() {
+            self.ends.push(self.text.len() as u32);
+            return true;
+        }
         let hash = self.hash(name);
         if self.find_hashed(hash, name).is_some() {
             return false;
@@ -135,7 +152,7 @@ impl Names {
     pub(super) fn truncate(&mut self, count: usize) {
         while self.ends.len() > count {
             let id = (self.ends.len() - 1) as u32;
-            let hash = self.hash(self.get(id));
+            let hash = self.hash(self.given(id));
             if let Ok(entry) = self.table.find_entry(Place::spread(hash), |place| place.id == id) {
                 entry.remove();
             }

@@ -25,6 +25,7 @@ mod tests;
 mod wanted;
 
 use core::time::Duration;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -53,7 +54,7 @@ pub struct JobFacts<'a>(&'a Core);
 
 impl<'a> JobFacts<'a> {
     /// Its name.
-    pub fn name(self, job: JobId) -> &'a str {
+    pub fn name(self, job: JobId) -> Cow<'a, str> {
         self.0.names.get(job.0)
     }
 
@@ -199,7 +200,7 @@ impl Core {
         self.admitted as usize
     }
 
-    pub(crate) fn name(&self, id: u32) -> &str {
+    pub(crate) fn name(&self, id: u32) -> Cow<'_, str> {
         self.names.get(id)
     }
 
@@ -543,7 +544,7 @@ impl Core {
         self.misfortunes += 1;
         // One that was asked to end and has not yet counts as ended: it will not succeed any more.
         let state = Some(self.nodes[id as usize].state).filter(|state| state.is_terminal()).unwrap_or(State::Canceled);
-        let name = self.names.get(id).to_owned();
+        let name = self.names.get(id).into_owned();
         let mut stack = vec![id];
         while let Some(at) = stack.pop() {
             let mut edge = self.nodes[at as usize].first_dependent;

@@ -17,6 +17,8 @@ const LONGEST_NAME: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct NewJob<'a> {
     pub(crate) name: &'a str,
+    /// It has no name, on purpose.
+    pub(crate) is_unnamed: bool,
     pub(crate) needs: &'a [Needed],
     pub(crate) cpu_slots: u32,
     pub(crate) ram_mb: u64,
@@ -91,7 +93,7 @@ impl Core {
     /// Adds a job to a batch. After an error the batch must be undone.
     pub(crate) fn add(&mut self, draft: &mut Draft, job: &NewJob<'_>) -> Result<(), SubmitError> {
         let (name, bytes) = (job.name, job.name.len());
-        if bytes == 0 || bytes > LONGEST_NAME {
+        if (bytes == 0 && !job.is_unnamed) || bytes > LONGEST_NAME {
             return Err(SubmitError::BadName { name: name.chars().take(40).collect(), bytes });
         }
         let first_need = self.edges.len() as u32;
@@ -168,7 +170,7 @@ impl Core {
 
     #[cold]
     fn dependency_failed(&self, id: u32, need: u32) -> SubmitError {
-        let (job, dependency) = (self.names.get(id).to_owned(), self.names.get(need).to_owned());
+        let (job, dependency) = (self.names.get(id).into_owned(), self.names.get(need).into_owned());
         SubmitError::DependencyFailed { job, dependency, state: self.nodes[need as usize].state }
     }
 
@@ -178,7 +180,7 @@ impl Core {
         for (at, needed) in &draft.forward {
             let dependent = self.edges[*at as usize].dependent;
             let Some(need) = self.resolve(needed) else {
-                let (job, dependency) = (self.names.get(dependent).to_owned(), needed.to_string());
+                let (job, dependency) = (self.names.get(dependent).into_owned(), needed.to_string());
                 return Err(SubmitError::MissingDependency { job, dependency });
             };
             self.edges[*at as usize].need = need;
@@ -191,7 +193,7 @@ impl Core {
             self.edges[start..start + node.needs as usize].iter().filter_map(inside)
         });
         if let Some(members) = cycle {
-            let jobs = members.into_iter().map(|member| self.names.get((first + member) as u32).to_owned()).collect();
+            let jobs = members.into_iter().map(|member| self.names.get((first + member) as u32).into_owned()).collect();
             return Err(SubmitError::Cycle { jobs });
         }
         for &(at, _) in &draft.forward {

@@ -25,7 +25,7 @@ impl Ctx<'_> {
 
     /// Its job's name.
     pub fn name(&self) -> String {
-        self.shared.lock().core.name(self.id).to_owned()
+        self.shared.lock().core.name(self.id).into_owned()
     }
 
     /// Which attempt this is: the first is 1.
@@ -101,7 +101,7 @@ impl Ctx<'_> {
         let inner = self.shared.lock();
         let need = inner.core.needs_of(self.id).find(|need| inner.core.name(*need) == job);
         let Some(need) = need else {
-            let needs = inner.core.needs_of(self.id).map(|need| inner.core.name(need).to_owned()).collect();
+            let needs = inner.core.needs_of(self.id).map(|need| inner.core.name(need).into_owned()).collect();
             return Err(InputError::NotNeeded { job: job.to_owned(), needs });
         };
         let output = inner.outputs.get(&need).cloned();
@@ -114,7 +114,7 @@ impl Ctx<'_> {
     /// The names of the jobs that this one needs, in the order they were given.
     pub fn needs(&self) -> Vec<String> {
         let inner = self.shared.lock();
-        inner.core.needs_of(self.id).map(|need| inner.core.name(need).to_owned()).collect()
+        inner.core.needs_of(self.id).map(|need| inner.core.name(need).into_owned()).collect()
     }
 }
 

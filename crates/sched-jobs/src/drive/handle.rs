@@ -276,7 +276,7 @@ impl Jobs {
         inner.stop_waiting();
         for &id in &asked {
             if let Some(Cause::PauseTimeout { waited }) = inner.core.cause(id) {
-                return Err(ControlError::PauseTimeout { job: inner.core.name(id).to_owned(), waited: *waited });
+                return Err(ControlError::PauseTimeout { job: inner.core.name(id).into_owned(), waited: *waited });
             }
             let is_over = inner.core.state(id).is_terminal() || inner.core.is_canceling(id);
             if is_over && matches!(target, Target::Job(_)) {
@@ -449,7 +449,7 @@ impl super::Inner {
     fn status(&self, id: u32) -> JobStatus {
         JobStatus {
             id: JobId(id),
-            name: self.core.name(id).to_owned(),
+            name: self.core.name(id).into_owned(),
             state: self.core.state(id),
             attempts: self.core.attempt(id),
             progress: self.progress_of(id),
@@ -470,7 +470,7 @@ impl super::Inner {
         }
         let bad = (0..self.core.len() as u32).filter_map(|id| match self.core.cause(id) {
             Some(Cause::Ancestor { .. }) | None => None,
-            Some(cause) => Some((self.core.name(id).to_owned(), cause.clone())),
+            Some(cause) => Some((self.core.name(id).into_owned(), cause.clone())),
         });
         Err(RunFailed { summary, first: bad.take(10).collect() })
     }

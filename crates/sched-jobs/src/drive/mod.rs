@@ -251,7 +251,7 @@ impl Shared {
     fn order(&self, inner: &mut Inner, id: u32) -> Message {
         let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
         let report = Reporter { shared: self.me.clone(), ticket };
-        let name = inner.core.name(id).to_owned();
+        let name = inner.core.name(id).into_owned();
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
         let order = Order { ticket, name, work: remote.work.clone(), report };
         Message::Start(remote.executor.clone(), order, remote.token.take())

@@ -120,7 +120,7 @@ fn the_observer_hears_everything_in_order_and_with_names() {
                 .cpu_slots(2)
                 .scheduler(scheduler)
                 .observe(move |event, names| {
-                    log.lock().unwrap().push((event.at(), names.name(event.job).to_owned(), event.what));
+                    log.lock().unwrap().push((event.at(), names.name(event.job).into_owned(), event.what));
                 })
                 .build();
             jobs.submit_all((0..500).map(|i| {

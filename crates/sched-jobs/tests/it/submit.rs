@@ -186,3 +186,19 @@ fn retries_can_be_asked_for_with_any_numbers() {
         assert_eq!(jobs.status("stubborn").unwrap().attempts, 50);
     });
 }
+
+#[test]
+fn a_job_without_a_name_is_called_by_its_number() {
+    on_both(|jobs| {
+        let first = jobs.submit(Job::new("first").run(|_| ())).unwrap();
+        let second = jobs.submit(Job::unnamed().needs(first).run(|_| ())).unwrap();
+        let third = jobs.submit(Job::unnamed().needs("#1").run(|ctx| Err::<(), _>(JobError::msg(ctx.name())))).unwrap();
+        let error = jobs.wait().unwrap_err();
+        assert_eq!(jobs.status(second).unwrap().name, "#1");
+        assert_eq!(jobs.status("#1").unwrap().id, second);
+        assert_eq!(jobs.status("#2").unwrap().id, third);
+        assert!(error.to_string().ends_with("#2: #2"), "{error}");
+        assert!(jobs.status("#0").is_err(), "one that has a name is called by that");
+        assert!(jobs.submit(Job::new("")).is_err());
+    });
+}

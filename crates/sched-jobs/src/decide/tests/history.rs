@@ -94,7 +94,7 @@ impl History {
         for _ in 0..needs {
             if known > 0 && dice.chance(60) {
                 let recent = known.saturating_sub(1 + dice.below(known.min(15)));
-                spec = spec.needs(stage.core.name(recent as u32));
+                spec = spec.needs(&stage.core.name(recent as u32));
             } else if !batch.is_empty() {
                 spec = spec.needs(&batch[dice.below(batch.len() as u64) as usize].name);
             }

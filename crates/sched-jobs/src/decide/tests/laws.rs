@@ -64,7 +64,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
     let (mut running, mut cpu, mut ram, mut vram, mut licence, mut workers) = (0, 0, 0, 0, 0, 0);
     let mut ready = Vec::new();
     for id in 0..core.len() as u32 {
-        let (state, spec) = (stage.state(id), &specs[core.name(id)]);
+        let (state, spec) = (stage.state(id), &specs[&*core.name(id)]);
         counts[state as usize] += 1;
         let keeps = core.is_paused_from_running(id);
         if state == State::Running || keeps {
@@ -130,7 +130,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
 /// The rule of the soft limits, for a job that was just picked.
 fn check_soft(stage: &Stage, picked: u32, specs: &BTreeMap<String, Spec>, told: &str) {
     let (usage, limits, demand) =
-        (stage.core.usage(), &stage.core.rules.limits, &specs[stage.core.name(picked)].demand);
+        (stage.core.usage(), &stage.core.rules.limits, &specs[&*stage.core.name(picked)].demand);
     let within = |used: u64, wanted: u64, limit: u64| wanted == 0 || limit == 0 || used <= limit;
     let ram = within(usage.ram_mb, demand.ram_mb, limits.ram_mb);
     let vram = within(usage.vram_mb, demand.vram_mb, limits.vram_mb);

@@ -79,6 +79,7 @@ impl Spec {
 
     fn as_new<'a>(&'a self, rare: &'a Option<Rare>) -> NewJob<'a> {
         NewJob {
+            is_unnamed: false,
             name: &self.name,
             needs: &self.needs,
             cpu_slots: self.demand.cpu_slots,
