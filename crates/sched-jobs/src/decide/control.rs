@@ -177,6 +177,9 @@ impl Core {
 
     /// Cancels. What has ended stays as it is, so asking twice changes nothing.
     pub(crate) fn cancel(&mut self, now: Time, scope: Scope) {
+        if self.open() == 0 {
+            return;
+        }
         for id in self.members(scope) {
             match self.state(id) {
                 State::Succeeded | State::Failed | State::Canceled => {}
