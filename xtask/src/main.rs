@@ -46,6 +46,10 @@ fn help() -> String {
     for step in steps::ALL {
         text += &format!("  {:<10} {}\n", step.name, step.about);
     }
+    text += "\nLonger ones, only when named:\n";
+    for step in steps::LONG {
+        text += &format!("  {:<10} {}\n", step.name, step.about);
+    }
     text + "\nA failure ends with the command that repeats it.\n"
 }
 

@@ -37,14 +37,25 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "compare", about: "the comparison harness: lints and its tests", run: compare },
 ];
 
-/// The steps of these names, or all.
+/// Steps that take minutes each, for whoever changes what they are about. Only run when named.
+pub(crate) const LONG: &[Step] = &[
+    Step { name: "kills", about: "runs killed with -9 at fifty moments and resumed", run: kills },
+    Step {
+        name: "histories",
+        about: "many more random histories of jobs, on the decisions and on threads",
+        run: histories,
+    },
+    Step { name: "fuzz", about: "ten minutes of hostile job files; needs `cargo install cargo-fuzz`", run: fuzz },
+];
+
+/// The steps of these names, or all but the long ones.
 pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Step>, String> {
     if names.is_empty() {
         return Ok(ALL.iter().collect());
     }
     let find = |name: &String| {
-        ALL.iter().find(|step| step.name == name).ok_or_else(|| {
-            let known: Vec<_> = ALL.iter().map(|step| step.name).collect();
+        ALL.iter().chain(LONG).find(|step| step.name == name).ok_or_else(|| {
+            let known: Vec<_> = ALL.iter().chain(LONG).map(|step| step.name).collect();
             format!("no step is called `{name}`; there are: {}", known.join(" "))
         })
     };
@@ -142,6 +153,26 @@ fn compare() -> Result<(), String> {
     let manifest = ["--manifest-path", "compare/Cargo.toml"];
     Cargo::new(&["clippy", "--all-targets"]).args(&manifest).target("compare").args(&["--", "-D", "warnings"]).run()?;
     Cargo::new(&["test"]).args(&manifest).target("compare").run_tests()
+}
+
+fn kills() -> Result<(), String> {
+    Cargo::new(&["test", "-p", "surface-cli", "--test", "it", "--", "--ignored", "--nocapture", "fifty"]).run_tests()
+}
+
+fn histories() -> Result<(), String> {
+    Cargo::new(&["test", "--release", "-p", "sched-jobs", "--lib", "--test", "it", "--", "--ignored", "--skip", "size"])
+        .run_tests()
+}
+
+fn fuzz() -> Result<(), String> {
+    if !works(&["fuzz", "--version"]) {
+        return Err("`cargo fuzz` is missing; install it: `cargo install cargo-fuzz`".to_owned());
+    }
+    let limits = ["--", "-max_total_time=600", "-rss_limit_mb=4096", "-max_len=4096"];
+    Cargo::new(&["fuzz", "run", "-s", "none", "jobfile", "fuzz/corpus/jobfile", "fuzz/seeds/jobfile"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .args(&limits)
+        .run()
 }
 
 /// The packages of `crates/` that have this file.
