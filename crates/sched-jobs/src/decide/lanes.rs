@@ -44,13 +44,22 @@ pub(super) struct Lane {
     place: Option<u32>,
 }
 
+/// The head of a lane.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    entry: Entry,
+    lane: u32,
+    priority: i32,
+    demand: u32,
+}
+
 #[derive(Debug)]
 pub(super) struct Lanes {
     aging: Aging,
     lanes: Vec<Lane>,
     by_key: HashMap<(i32, u32), u32>,
-    /// The lanes that have jobs.
-    active: Vec<u32>,
+    /// The lanes that have jobs, each with what is needed to rank its head: side by side, because every pick looks at all of them.
+    active: Vec<Head>,
     /// Their heads, once there are many.
     phases: Option<Phases>,
     /// Entries that are not husks.
@@ -100,7 +109,7 @@ impl Lanes {
 
     /// The lanes that have jobs, with their heads.
     pub(super) fn heads(&self) -> impl Iterator<Item = (&Lane, Entry)> {
-        self.active.iter().map(|&lane| {
+        self.active.iter().map(|&Head { lane, .. }| {
             let lane = &self.lanes[lane as usize];
             (lane, lane.queue[0])
         })
@@ -108,7 +117,7 @@ impl Lanes {
 
     /// Every entry, husks too.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&Lane, Entry)> {
-        self.active.iter().flat_map(|&lane| {
+        self.active.iter().flat_map(|&Head { lane, .. }| {
             let lane = &self.lanes[lane as usize];
             lane.queue.iter().map(move |entry| (lane, *entry))
         })
@@ -208,10 +217,10 @@ impl Lanes {
     fn head_changed(&mut self, lane: u32) {
         let this = &mut self.lanes[lane as usize];
         match (this.queue.front(), this.place) {
-            (Some(_), Some(_)) => {}
-            (Some(_), None) => {
+            (Some(&entry), Some(place)) => self.active[place as usize].entry = entry,
+            (Some(&entry), None) => {
                 this.place = Some(u32::try_from(self.active.len()).expect("fewer lanes than jobs"));
-                self.active.push(lane);
+                self.active.push(Head { entry, lane, priority: this.priority, demand: this.demand });
             }
             (None, Some(place)) => {
                 this.place = None;
@@ -219,8 +228,8 @@ impl Lanes {
                     this.queue = VecDeque::new(); // a burst is over; its memory is not kept for ever
                 }
                 self.active.swap_remove(place as usize);
-                if let Some(&moved) = self.active.get(place as usize) {
-                    self.lanes[moved as usize].place = Some(place);
+                if let Some(moved) = self.active.get(place as usize) {
+                    self.lanes[moved.lane as usize].place = Some(place);
                 }
             }
             (None, None) => return,
@@ -243,7 +252,7 @@ impl Lanes {
             }
             None => {
                 let mut phases = Phases::new(self.aging);
-                for &lane in &self.active {
+                for &Head { lane, .. } in &self.active {
                     let this = &self.lanes[lane as usize];
                     phases.set(lane, Some((this.priority, this.queue[0], this.needs)));
                 }
@@ -269,15 +278,14 @@ impl Lanes {
         if let Some(phases) = &self.phases {
             return phases.best(now, |lane| fits(self.lanes[lane as usize].demand), is_room);
         }
-        if let [only] = self.active[..] {
-            return fits(self.lanes[only as usize].demand).then_some(only);
+        if let [only] = &self.active[..] {
+            return fits(only.demand).then_some(only.lane);
         }
         let mut best: Option<(Rank, u32)> = None;
-        for &lane in &self.active {
-            let this = &self.lanes[lane as usize];
-            let rank = self.rank(this.priority, this.queue[0], now);
-            if best.is_none_or(|(than, _)| rank > than) && fits(this.demand) {
-                best = Some((rank, lane));
+        for head in &self.active {
+            let rank = self.rank(head.priority, head.entry, now);
+            if best.is_none_or(|(than, _)| rank > than) && fits(head.demand) {
+                best = Some((rank, head.lane));
             }
         }
         best.map(|(_, lane)| lane)
