@@ -156,6 +156,10 @@ impl fmt::Display for Why {
                 }
                 match ahead {
                     0 if reserved_for.is_some() => {}
+                    // Others may have waited longer; who is next among runs is settled when something is given back.
+                    0 if short.first().is_some_and(|short| short.elsewhere > 0) => {
+                        f.write_str(". First in line of its run")?;
+                    }
                     0 => f.write_str(". First in line")?,
                     1 => f.write_str(". 1 job ranks before it")?,
                     n => write!(f, ". {n} jobs rank before it")?,
