@@ -103,8 +103,11 @@ fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::sqlite(file, error);
     let mut connection = Connection::open(file).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
-    // Before anything is written: a file that is not ours stays as it is.
-    check_owner(&connection, file, steps.len())?;
+    // Before anything is written: a file that is not ours stays as it is. In one transaction: another process may be making the database just now, and half of
+    // what it did would look like somebody else's.
+    let look = connection.unchecked_transaction().map_err(failed)?;
+    check_owner(&look, file, steps.len())?;
+    drop(look);
     go_wal(&connection, file)?;
     // Safe against a crash of this process at once; a `Writer` asks for the disk when it needs it.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
