@@ -99,7 +99,22 @@ pub(crate) fn open(file: &Path) -> Result<Connection, JournalError> {
     open_with(file, STEPS)
 }
 
+/// A file that looks like somebody else's may be one that another process is just making: it is looked at again for so long.
+const SECOND_LOOKS: Duration = Duration::from_millis(500);
+
 fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
+    let begun = Instant::now();
+    loop {
+        match try_open(file, steps) {
+            Err(JournalError::Foreign { .. }) if begun.elapsed() < SECOND_LOOKS => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::sqlite(file, error);
     let mut connection = Connection::open(file).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
