@@ -38,15 +38,26 @@ impl From<Exit> for ExitCode {
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
+    /// The message is a picture of several lines, which stands for itself.
+    pub(crate) is_drawn: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure { exit, message: message.into() }
+        Failure { exit, message: message.into(), is_drawn: false }
     }
 
     pub(crate) fn broken(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Failed, message)
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, message)
+    }
+
+    /// A job file that is not valid, with its lines drawn.
+    pub(crate) fn drawn(picture: String) -> Failure {
+        Failure { exit: Exit::BadFile, message: picture, is_drawn: true }
     }
 
     pub(crate) fn not_found(message: impl Into<String>) -> Failure {

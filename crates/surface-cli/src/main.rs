@@ -97,7 +97,11 @@ fn main() -> ExitCode {
     match dispatch(&cli.command) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("bursar: {failure}");
+            if failure.is_drawn {
+                eprint!("{failure}");
+            } else {
+                eprintln!("bursar: {failure}");
+            }
             failure.exit.into()
         }
     }
@@ -105,7 +109,8 @@ fn main() -> ExitCode {
 
 fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
     let exit = match command {
-        Command::Run(options) => return run(options),
+        // Its code may be that of a command, so it is any number.
+        Command::Run(options) => return run::run(options).map(ExitCode::from),
         Command::Ps(options) => list::ps(options),
         Command::Why(options) => why::run(options),
         Command::Pause(whom) => steer::pause(whom),
@@ -131,21 +136,6 @@ fn unless_stopped(result: Result<(), impl std::fmt::Display>) -> Result<Exit, Fa
         Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
         Ok(()) => Ok(Exit::Well),
         Err(error) => Err(Failure::broken(error.to_string())),
-    }
-}
-
-/// Its code may be that of a command, so it is any number.
-fn run(options: &run::Options) -> Result<ExitCode, Failure> {
-    match run::run(options) {
-        Ok(code) => Ok(ExitCode::from(code)),
-        Err(failure) if failure.is_drawn => {
-            eprint!("{}", failure.message);
-            Ok(ExitCode::from(failure.code as u8))
-        }
-        Err(failure) => {
-            eprintln!("bursar: {}", failure.message);
-            Ok(ExitCode::from(failure.code as u8))
-        }
     }
 }
 

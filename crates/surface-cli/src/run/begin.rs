@@ -17,7 +17,8 @@ use super::options::Options;
 use super::plan::{self, Planned};
 use super::record::Track;
 use super::stage::{Place, Stage};
-use super::{Failure, dry, learn, stage, submit};
+use super::{dry, learn, stage, submit};
+use crate::exit::Failure;
 
 /// Begins a run and stays until it is over.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {

@@ -24,53 +24,8 @@ mod stage;
 mod steward;
 mod submit;
 
-use surface_journal::JournalError;
-
 pub(crate) use self::options::Options;
-
-/// What a shell is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
-    /// A job failed, or something broke.
-    Failed = 1,
-    /// The arguments make no sense.
-    Usage = 2,
-    /// The job file is not valid.
-    BadFile = 3,
-    /// There is no such run.
-    NoRun = 4,
-}
-
-/// Why there was nothing to run, or why it could not go on.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    /// For the shell.
-    pub(crate) code: Code,
-    /// For people.
-    pub(crate) message: String,
-    /// The message is a picture of several lines, which stands for itself.
-    pub(crate) is_drawn: bool,
-}
-
-impl Failure {
-    fn broken(message: impl Into<String>) -> Self {
-        Self { code: Code::Failed, message: message.into(), is_drawn: false }
-    }
-
-    fn usage(message: impl Into<String>) -> Self {
-        Self { code: Code::Usage, message: message.into(), is_drawn: false }
-    }
-}
-
-impl From<JournalError> for Failure {
-    fn from(error: JournalError) -> Self {
-        let code = match error {
-            JournalError::NoRun { .. } | JournalError::Ambiguous { .. } => Code::NoRun,
-            _ => Code::Failed,
-        };
-        Self { code, message: error.to_string(), is_drawn: false }
-    }
-}
+use crate::exit::Failure;
 
 /// Runs what the options say. Gives the code for the shell.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use surface_jobfile::{Action, Job, Plan, Resources};
 
 use super::options::{Asked, Options};
-use super::{Code, Failure};
+use crate::exit::Failure;
 
 /// A plan and where it is from.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Planned {
         let file = options.file.as_deref().unwrap_or(Path::new(""));
         let plan = surface_jobfile::load(file).map_err(|problems| {
             let colour = console::colors_enabled_stderr();
-            Failure { code: Code::BadFile, message: problems.pretty(colour), is_drawn: true }
+            Failure::drawn(problems.pretty(colour))
         })?;
         let plan = if options.only.is_empty() { plan } else { only(plan, &options.only)? };
         Ok(Planned { plan, file: std::path::absolute(file).ok(), asked, is_single: false })

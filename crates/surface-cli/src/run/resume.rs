@@ -23,7 +23,8 @@ use super::left::{self, Known, Left, Standing};
 use super::options::Options;
 use super::record::Track;
 use super::stage::{self, Place, Stage};
-use super::{Code, Failure, begin, learn, plan, submit};
+use super::{begin, learn, plan, submit};
+use crate::exit::Failure;
 
 /// Goes on with a run and stays until it is over.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
@@ -104,7 +105,7 @@ fn newest(journal: &Journal, retry_failed: bool) -> Result<RunId, Failure> {
     };
     runs.into_iter().find(|run| fits(run.status)).map(|run| run.id).ok_or_else(|| {
         let what = if retry_failed { "was interrupted or failed" } else { "was interrupted" };
-        Failure { code: Code::NoRun, message: format!("no run {what}; `bursar runs` lists all"), is_drawn: false }
+        Failure::not_found(format!("no run {what}; `bursar runs` lists all"))
     })
 }
 

@@ -25,7 +25,8 @@ use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{Code, Failure, follow, share, submit};
+use super::{follow, share, submit};
+use crate::exit::{Exit, Failure};
 use crate::view::{Ended, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
@@ -154,7 +155,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         let _ = fs::remove_dir_all(folder); // it is in the way of nobody
     }
     if let Err(error) = submitted {
-        return Err(Failure { code: Code::BadFile, message: format!("{error}"), is_drawn: false });
+        return Err(Failure::new(Exit::BadFile, error.to_string()));
     }
     if let Some(error) = broken {
         let run = place.name();
@@ -194,7 +195,7 @@ fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {
         (Some(signal), ..) => 128 + u8::try_from(signal).unwrap_or(0),
         (_, true, _) => 0,
         (_, false, Some(code)) => u8::try_from(code).ok().filter(|code| *code != 0).unwrap_or(1),
-        (_, false, None) => Code::Failed as u8,
+        (_, false, None) => Exit::Failed as u8,
     }
 }
 
