@@ -1,7 +1,7 @@
 //! A graph of jobs within CPU slots, memory, video memory and named resources.
 //!
 //! Room: scheduler. `state.rs` moves a job from state to state, `decide/` says what runs next (no clock, no thread), `drive/`
-//! has the threads and clocks.
+//! has the threads, clocks and processes.
 #![forbid(unsafe_code)]
 
 mod aging;
@@ -13,7 +13,6 @@ mod error;
 mod event;
 mod executor;
 mod job;
-pub mod process;
 mod state;
 mod why;
 
@@ -21,6 +20,7 @@ pub use aging::Aging;
 pub use config::{BadSetting, Config, Scheduler};
 pub use decide::{JobFacts, Others, Retry, Usage, Wanted};
 pub use demand::{Demand, Limits, Resource};
+pub use drive::process;
 pub use drive::{Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, RunFailed, Summary, Target};
 pub use error::{Cause, ControlError, SubmitError};
 pub use event::{Event, What};

@@ -17,6 +17,7 @@ mod ctx;
 mod feed;
 mod handle;
 mod pool;
+pub mod process;
 mod remote;
 mod submit;
 #[cfg(test)]
