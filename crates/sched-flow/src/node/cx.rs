@@ -30,6 +30,7 @@ pub(crate) struct Log {
     pub(crate) errors: u64,
     pub(crate) retries: u64,
     pub(crate) shutdown: bool,
+    pub(crate) ticked: bool,
     pub(crate) tick_at: Option<Time>,
     /// What the node failed with last.
     pub(crate) last_error: Option<Arc<str>>,
