@@ -5,6 +5,7 @@
 //! carry the messages.
 #![forbid(unsafe_code)]
 
+mod drive;
 mod edge;
 mod error;
 mod message;
