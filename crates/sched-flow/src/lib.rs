@@ -5,8 +5,10 @@
 //! carry the messages.
 #![forbid(unsafe_code)]
 
+mod drive;
 mod edge;
 mod error;
+mod harness;
 mod message;
 mod node;
 mod nodes;
@@ -14,6 +16,7 @@ mod observe;
 mod policy;
 
 pub use error::{DeadLetter, NodeError, NodeResult, OnError, Retry};
+pub use harness::Harness;
 pub use message::{Control, Header, Kind, Message, Payload, Revealed, Time, TraceId};
 pub use node::{AnyMessage, Context, Node, NodeSpec, Out, Ports, Produced, Schema, Source, Stage, WrongType};
 pub use nodes::*;
