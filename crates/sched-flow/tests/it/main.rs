@@ -1,3 +1,5 @@
 //! Flows as users run them: every test on both drivers.
 
 mod basics;
+mod shares;
+mod support;
