@@ -30,8 +30,10 @@ impl Shared {
             }
         }
         let mut mind = self.signals.lock();
+        mind.started = true;
         if mind.shutdown_asked {
-            mind.core.drain(self.clock.now() + self.drain_timeout);
+            mind.drain(self.clock.now() + self.drain_timeout);
+            self.close_edges(&mut mind);
         }
     }
 
@@ -116,7 +118,7 @@ impl Shared {
             mind.core.halt();
         }
         if log.shutdown {
-            mind.core.drain(now + self.drain_timeout);
+            mind.drain(now + self.drain_timeout);
         }
         self.close_edges(mind);
     }
