@@ -217,8 +217,8 @@ impl Core {
 
     /// Somebody used the waker of a node.
     pub(crate) fn woken(&mut self, node: u32) {
-        let state = self.nodes[node as usize].state;
-        if !state.is_over() && state != NodeState::Created {
+        // Also while it is being started: it may have given its waker away already.
+        if !self.nodes[node as usize].state.is_over() {
             self.nodes[node as usize].woken = true;
             self.place(node);
         }
