@@ -136,9 +136,14 @@ impl NodeCore {
         self.facts.band.min(Band::High)
     }
 
+    /// Whether it is given ticks. One that was told to stop may wait for one, to be done with what it holds.
+    fn ticks(&self) -> bool {
+        self.state == NodeState::Running || (self.state == NodeState::Ending && !self.done)
+    }
+
     /// Work of its own that it has in a band.
     fn own(&self, band: Band) -> Option<Work> {
-        if self.tick_due && band == self.tick_band() && self.state == NodeState::Running {
+        if self.tick_due && band == self.tick_band() && self.ticks() {
             return Some(Work::Tick);
         }
         if band != self.facts.band {
