@@ -183,6 +183,9 @@ impl Core {
         // A start is reported as a turn that was for nothing else.
         let turn = Turn { node, band: Band::Normal, work: Work::Flush, budget: 0 };
         self.report(turn, outcome, log);
+        if let Some(event) = self.nodes[node as usize].early.take() {
+            self.command(node, event);
+        }
     }
 
     /// The edge has something, and had not.
@@ -258,7 +261,14 @@ impl Core {
     /// A node is told to stop, pause or go on.
     fn steer(&mut self, node: u32, event: Event) {
         let core = &mut self.nodes[node as usize];
-        if core.state == NodeState::Created || core.state.is_over() {
+        if core.state == NodeState::Created {
+            // Nothing undoes a stop.
+            if core.early != Some(Event::InputsEnded) {
+                core.early = Some(event);
+            }
+            return;
+        }
+        if core.state.is_over() {
             return;
         }
         core.moves(event);

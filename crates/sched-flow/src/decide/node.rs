@@ -85,6 +85,8 @@ pub(crate) struct NodeCore {
     pub(super) ready: [VecDeque<u32>; 3],
     pub(super) steer: [VecDeque<u32>; 3],
     pub(super) queued: [bool; 3],
+    /// What it was told before it was started.
+    pub(super) early: Option<Event>,
     /// `on_end` was called.
     pub(super) end_said: bool,
     own_was_last: bool,
@@ -115,6 +117,7 @@ impl NodeCore {
             ready: Default::default(),
             steer: Default::default(),
             queued: [false; 3],
+            early: None,
             end_said: false,
             own_was_last: false,
             counts: NodeCounts::default(),
