@@ -116,7 +116,7 @@ pub(crate) enum Phase {
     Running,
     /// No new messages; the rest by this time.
     Draining(Time),
-    /// No more turns. True if something was left undone because the time was over.
+    /// No more turns. True if nodes were left before their end: the time was over, or somebody could not wait.
     Halted {
         late: bool,
     },
@@ -248,7 +248,7 @@ impl Core {
     /// No more turns.
     pub(crate) fn halt(&mut self) {
         if !matches!(self.phase, Phase::Halted { .. }) {
-            self.phase = Phase::Halted { late: false };
+            self.phase = Phase::Halted { late: self.alive > 0 };
         }
     }
 
