@@ -457,6 +457,10 @@ impl Core {
         self.phase
     }
 
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self.phase, Phase::Draining(_))
+    }
+
     pub(crate) fn node(&self, node: u32) -> &NodeCore {
         &self.nodes[node as usize]
     }

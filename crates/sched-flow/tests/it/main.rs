@@ -1,5 +1,6 @@
 //! Flows as users run them: every test on both drivers.
 
 mod basics;
+mod lives;
 mod shares;
 mod support;
