@@ -4,3 +4,4 @@ mod basics;
 mod lives;
 mod shares;
 mod support;
+mod tasks;
