@@ -38,6 +38,8 @@ pub(crate) struct Mind {
     pub(crate) shutdown_asked: bool,
     /// What stopped the graph, and in which node.
     pub(crate) failure: Option<(u32, NodeError)>,
+    /// Edges that were closed and hold what nobody gets.
+    pub(crate) to_sweep: Vec<u32>,
 }
 
 pub(crate) struct Signals {
@@ -50,6 +52,10 @@ pub(crate) struct Signals {
 #[must_use = "workers sleep on until they are rung"]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rings(usize);
+
+impl Rings {
+    pub(crate) const NONE: Rings = Rings(0);
+}
 
 impl Mind {
     /// Lets the flow drain until then. One that is still being started drains when it is: a source that starts later must end, too.
@@ -115,6 +121,7 @@ impl Signals {
             started: false,
             shutdown_asked: false,
             failure: None,
+            to_sweep: Vec::new(),
         };
         Self { mind: Mutex::new(mind), ring, bell }
     }

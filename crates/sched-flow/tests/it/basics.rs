@@ -77,3 +77,45 @@ fn a_slow_consumer_of_the_newest_sees_the_last() {
         assert_eq!(edge.delivered + edge.replaced, 10_000);
     });
 }
+
+/// Says when it is dropped, in a channel that a node of the flow listens to.
+#[derive(Clone)]
+struct TellsItsEnd(sched_tasks::Sender<u64>);
+
+impl Drop for TellsItsEnd {
+    fn drop(&mut self) {
+        let _ = self.0.try_send(1);
+    }
+}
+
+#[test]
+fn a_payload_that_wakes_a_node_when_it_is_dropped_does_so_without_a_lock() {
+    on_both(|builder| {
+        let (tell, told) = sched_tasks::unbounded();
+        let mut graph = Graph::new("drops");
+        let mut tell = Some(tell);
+        let mut left = 1_000;
+        let items = graph.add(
+            "items",
+            sched_flow::source(move || {
+                left -= 1;
+                tell.take_if(|_| left == 0);
+                tell.clone().map(TellsItsEnd)
+            }),
+        );
+        let drops = graph.add("drops", sink(|_: TellsItsEnd| ()).batch(1));
+        let newest = graph.add("newest", sink(|_: TellsItsEnd| ()).batch(1));
+        let ears = graph.add("ears", sched_flow::from_channel(told));
+        let (node, heard) = keep::<u64>();
+        let count = graph.add("count", node);
+        graph.connect(&items, &drops).capacity(1).policy(Policy::Drop);
+        graph.connect(&items, &newest).capacity(1).policy(Policy::Latest);
+        graph.connect(&ears, &count);
+        // One that fails with messages waiting: its edge is closed, and they are dropped.
+        let fails = sched_flow::try_sink(|_: TellsItsEnd| Err(sched_flow::NodeError::msg("full of it"))).batch(1);
+        let fails = graph.add("fails", fails.on_error(sched_flow::OnError::StopNode));
+        graph.connect(&items, &fails).capacity(100);
+        builder.register(graph).build().unwrap().run().unwrap();
+        assert!(heard.lock().unwrap().len() >= 999 * 2, "{}", heard.lock().unwrap().len());
+    });
+}
