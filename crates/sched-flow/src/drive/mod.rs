@@ -109,7 +109,7 @@ impl Flow {
             if workers == 1 {
                 let _stops = Stops(shared);
                 shared.start();
-                shared.work(false);
+                shared.work();
                 return Ok(());
             }
             sched_tasks::nursery(|nursery| {
@@ -118,7 +118,7 @@ impl Flow {
                     shared.start();
                     sched_tasks::nursery(|nursery| {
                         for worker in 0..workers {
-                            nursery.task().name(format!("flow {} {worker}", shared.name)).spawn(|| shared.work(true));
+                            nursery.task().name(format!("flow {} {worker}", shared.name)).spawn(|| shared.work());
                         }
                         Ok(())
                     })

@@ -57,7 +57,8 @@ impl Shared {
     }
 
     /// Gives turns until there will be none.
-    pub(super) fn work(&self, on_fiber: bool) {
+    pub(super) fn work(&self) {
+        let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
         let mut mind = self.signals.lock();
@@ -67,7 +68,8 @@ impl Shared {
                     let rings = mind.ring_if_ready();
                     self.unlock(mind, rings);
                     turns = turns.wrapping_add(1);
-                    if on_fiber && turns.is_multiple_of(TURNS_BETWEEN_YIELDS) {
+                    // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
+                    if turns.is_multiple_of(TURNS_BETWEEN_YIELDS) && (on_fiber || sched_tasks::is_cancelled()) {
                         sched_tasks::yield_now();
                     }
                     (mind, now) = self.give(turn, now);
