@@ -236,10 +236,18 @@ impl<T: Payload> Inlet<T> {
 
 /// What a panic said. A cancellation is none, and goes on its way.
 pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> NodeError {
-    if sched_tasks::is_cancelled() {
+    // One with words is a panic, even if there is a cancellation as well.
+    if words(&*panic).is_none() && sched_tasks::is_cancelled() {
         resume_unwind(panic);
     }
-    let words = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
-    NodeError::msg(format!("panicked: {}", words.as_deref().unwrap_or("without a message")))
+    panic_of(panic)
+}
+
+/// What a panic said, where no cancellation can come.
+pub(crate) fn panic_of(panic: Box<dyn Any + Send>) -> NodeError {
+    NodeError::msg(format!("panicked: {}", words(&*panic).unwrap_or("without a message")))
+}
+
+fn words(panic: &(dyn Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }
