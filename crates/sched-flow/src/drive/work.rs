@@ -37,6 +37,11 @@ impl Shared {
             if mind.failure.is_some() {
                 return;
             }
+            if mind.core.node(node).state.is_over() {
+                drop(mind);
+                // What a node started dies with it.
+                cell.cx.host.end();
+            }
         }
         let mut mind = self.signals.lock();
         mind.started = true;
