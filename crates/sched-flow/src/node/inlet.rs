@@ -170,6 +170,7 @@ impl<T: Payload> Inlet<T> {
             let Some(message) = self.hand.pop_front() else { break };
             cx.header = message.header;
             cx.call += 1;
+            *kept = None; // the copy may fail, and then this message must, not the one before
             *kept = Some(message.clone());
             let result = match cx.observer.clone() {
                 None => body.call(message, cx),
