@@ -97,7 +97,9 @@ impl<T: Payload> Inlet<T> {
         cx: &mut Cx,
     ) -> (Fate, bool) {
         let most = (budget as usize).min(body.room());
-        self.feeds[place].edge.queue().take(most, &mut self.hand);
+        if self.feeds[place].edge.queue().take(most, &mut self.hand) {
+            self.feeds[place].failed = 0;
+        }
         let taken = self.hand.len();
         let mut undone = 0;
         let mut fate = Fate::Continue;
@@ -128,9 +130,6 @@ impl<T: Payload> Inlet<T> {
         queue.swap_gone(&mut gone);
         drop(queue);
         drop(gone);
-        if settled.head_changed {
-            self.feeds[place].failed = 0;
-        }
         if settled.roomy {
             cx.log.roomy.push(self.feeds[place].edge.index);
         }
