@@ -3,6 +3,7 @@
 mod basics;
 mod breaks;
 mod lives;
+mod random;
 mod shares;
 mod support;
 mod tasks;
