@@ -82,6 +82,8 @@ pub(crate) struct Outcome {
     pub(crate) more: bool,
     /// What was emitted does not fit, or nothing more would.
     pub(crate) blocked: bool,
+    /// Something that was emitted is not accepted yet.
+    pub(crate) unsent: bool,
     pub(crate) accepts: bool,
     pub(crate) done: bool,
     pub(crate) produced: Option<Produced>,
@@ -99,6 +101,7 @@ impl Default for Outcome {
             refused: false,
             more: false,
             blocked: false,
+            unsent: false,
             accepts: true,
             done: true,
             produced: None,
@@ -351,10 +354,16 @@ impl Core {
         if let Some(event) = outcome.steered {
             self.steer(index, event);
         }
-        if outcome.broke {
+        let node = &mut self.nodes[index as usize];
+        if outcome.broke && outcome.unsent && !node.state.is_over() {
+            // What it emitted before it failed gets through, as it would have a moment earlier.
+            node.breaking = true;
+            self.steer(index, Event::InputsEnded);
+        } else if outcome.broke {
             self.over(index, Event::Broke);
-        } else if self.nodes[index as usize].has_finished() {
-            self.over(index, Event::Finished);
+        } else if node.has_finished() {
+            let event = if node.breaking { Event::Broke } else { Event::Finished };
+            self.over(index, event);
         } else {
             self.place(index);
         }
