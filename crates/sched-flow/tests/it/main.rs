@@ -5,5 +5,6 @@ mod breaks;
 mod lives;
 mod random;
 mod shares;
+mod storms;
 mod support;
 mod tasks;

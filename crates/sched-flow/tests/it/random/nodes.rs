@@ -227,6 +227,10 @@ impl Stage for Relay {
     fn on_wake(&mut self, out: &mut Out<'_, Tag>) -> NodeResult {
         let record = Arc::clone(&self.record);
         let _inside = record.enter(self.node, "wake", 0, out.now());
+        if record.chance(30) {
+            out.waker().wake(); // not now: once more
+            return Ok(());
+        }
         self.release(out);
         Ok(())
     }
