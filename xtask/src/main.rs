@@ -3,6 +3,7 @@
 //! Plain Rust and two small crates, so that a machine with a toolchain can run them.
 #![forbid(unsafe_code)]
 
+mod coverage;
 mod steps;
 mod tidy;
 
@@ -24,6 +25,10 @@ The project's own tools.
                               our speed and memory beside our peers'; close other
                               programs first. `cargo xtask compare --list` names the
                               workloads
+  cargo xtask coverage CRATE [--min PERCENT]
+                              which lines of a crate its own tests run, file by file;
+                              fails below PERCENT. Says so if it must fetch
+                              cargo-llvm-cov (into the target folder) or LLVM's tools
 
 Steps of `test`, in order:
 ";
@@ -117,11 +122,12 @@ fn main() -> ExitCode {
     let wants_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
     match command.to_str() {
         Some("compare") => compare(&rest),
-        Some("help" | "test" | "tidy") if wants_help => {
+        Some("help" | "test" | "tidy" | "coverage") if wants_help => {
             print!("{}", help());
             ExitCode::SUCCESS
         }
         Some("test") => test(&rest),
+        Some("coverage") => coverage::run(&rest),
         Some("tidy") if rest.is_empty() => tidy(),
         Some("tidy") => {
             eprintln!("xtask: `tidy` takes no arguments, got {rest:?}\n{USAGE}");
@@ -129,7 +135,7 @@ fn main() -> ExitCode {
         }
         _ => {
             let command = command.to_string_lossy();
-            eprintln!("xtask: no command is called `{command}`; there are: test tidy compare\n{USAGE}");
+            eprintln!("xtask: no command is called `{command}`; there are: test tidy compare coverage\n{USAGE}");
             ExitCode::from(2)
         }
     }
