@@ -10,7 +10,7 @@ mod tidy;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use lexopt::prelude::*;
 
@@ -84,14 +84,21 @@ fn tidy() -> ExitCode {
 
 /// Builds and runs `compare/`, from the folder the user is in: `--json` is relative to it.
 fn compare(args: &[OsString]) -> ExitCode {
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--release", "--quiet", "--manifest-path"])
-        .arg(root().join("compare/Cargo.toml"))
-        .arg("--target-dir")
-        .arg(target_dir().join("compare"))
-        .arg("--")
-        .args(args)
-        .status();
+    let call = |subcommand: &[&str], args: &[OsString]| {
+        Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(subcommand)
+            .args(["--release", "--quiet", "--manifest-path"])
+            .arg(root().join("compare/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(target_dir().join("compare"))
+            .args(args)
+            .status()
+    };
+    // All programs first: one of them starts another, and `run` builds only its own.
+    let mut status = call(&["build", "--bins"], &[]);
+    if status.as_ref().is_ok_and(ExitStatus::success) {
+        status = call(&["run"], &[&["--".into()], args].concat());
+    }
     match status {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code as u8)),
         Err(error) => {
