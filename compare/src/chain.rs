@@ -7,8 +7,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bursar::flow::nodes::{map, sink, source};
-use bursar::flow::{Flow, Graph};
+use bursar::flow::{Flow, Graph, map, sink, source};
 
 /// What every edge holds.
 pub const CAPACITY: usize = 1024;

@@ -106,9 +106,9 @@ fn send_all(count: usize, mut send: impl FnMut(Stamp)) {
 
 mod ours {
     use super::*;
-    use bursar::flow::nodes::source;
     use bursar::flow::{
         AnyMessage, Band, Context, Flow, Graph, Node, NodeError, NodeResult, NodeSpec, Out, Ports, Produced, Source,
+        source,
     };
     use std::sync::mpsc;
     use std::task::Waker;

@@ -23,8 +23,7 @@ fn stir(value: u64) -> u64 {
 
 mod ours {
     use super::*;
-    use bursar::flow::nodes::{map, sink, source};
-    use bursar::flow::{Flow, Graph, Message, NodeResult, NodeSpec, Out, Stage};
+    use bursar::flow::{Flow, Graph, Message, NodeResult, NodeSpec, Out, Stage, map, sink, source};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
