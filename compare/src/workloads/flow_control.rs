@@ -88,7 +88,7 @@ impl Seen {
             return Err(format!("of {count} control messages {} arrived", self.from_send_us.len()).into());
         }
         let worked_us = self.took.as_secs_f64() * 1e6;
-        if (self.worked as f64) < worked_us / 20.0 {
+        if (self.worked as f64) < worked_us / 100.0 {
             return Err(format!("{} messages in {worked_us:.0} µs: the load was not full", self.worked).into());
         }
         Ok(self)
