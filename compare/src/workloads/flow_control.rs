@@ -172,7 +172,7 @@ mod ours {
         let (bell, bells) = mpsc::channel();
         let (result, results) = mpsc::channel();
         let mut graph = Graph::new("control");
-        let mut numbers = 0..;
+        let mut numbers = 0_u64..;
         let data = graph.add("data", source(move || numbers.next()));
         let door = graph.add("door", NodeSpec::source(Door { messages, bell }).band(Band::Control));
         let seen = Seen::with_room(count);
