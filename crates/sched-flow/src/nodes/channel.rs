@@ -159,13 +159,6 @@ impl<T: Send + 'static> Outflow<T> {
     pub(super) fn is_free(&self) -> bool {
         !matches!(self, Outflow::Waiting(_))
     }
-
-    /// What is in the channel can still be received, nothing more can be sent.
-    pub(super) fn close(&self) {
-        if let Outflow::Open(sender) = self {
-            sender.close();
-        }
-    }
 }
 
 /// Sends everything into a channel. While the channel is full the node takes nothing, so the edges before it fill. If nobody receives any more, every

@@ -225,7 +225,13 @@ where
 {
     check(capacity);
     let body: Job<Receiver<T>> = Box::new(move |receiver| attempt(|| body(receiver)));
-    NodeSpec::stage(ToTask { capacity, body: Some(body), outflow: Outflow::Closed, desk: Desk::default() })
+    NodeSpec::stage(ToTask {
+        capacity,
+        body: Some(body),
+        outflow: Outflow::Closed,
+        desk: Desk::default(),
+        ended: false,
+    })
 }
 
 struct ToTask<T> {
@@ -233,6 +239,8 @@ struct ToTask<T> {
     body: Option<Job<Receiver<T>>>,
     outflow: Outflow<T>,
     desk: Desk,
+    /// No more comes.
+    ended: bool,
 }
 
 impl<T: Payload> Stage for ToTask<T> {
@@ -267,6 +275,12 @@ impl<T: Payload> Stage for ToTask<T> {
     }
 
     fn on_end(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
+        self.outflow = Outflow::Closed; // its sender is the only one
+        self.ended = true;
+        Ok(())
+    }
+
+    fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
         // If the end was faster than the wake.
         self.desk.take()
     }
@@ -276,11 +290,8 @@ impl<T: Payload> Stage for ToTask<T> {
     }
 
     fn is_done(&self) -> bool {
-        // No more input comes, so nothing more is sent once nothing is held.
-        if self.outflow.is_free() {
-            self.outflow.close();
-        }
-        self.desk.is_over()
+        // Before its end the task may take its time; after it, the node is over when the task is.
+        self.outflow.is_free() && (!self.ended || self.desk.is_over())
     }
 }
 

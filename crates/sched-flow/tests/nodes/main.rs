@@ -1,6 +1,8 @@
 //! Stock nodes, each driven alone by the harness.
 
+mod ends;
 mod harness;
+mod memory;
 mod pace;
 mod shape;
 
