@@ -3,6 +3,7 @@
 mod ends;
 mod harness;
 mod memory;
+mod outside;
 mod pace;
 mod shape;
 
