@@ -40,6 +40,9 @@ const PLENTY: usize = 1 << 30;
 /// Who waits longer than this for a wake has found a bug.
 const WAKE_LIMIT: Duration = Duration::from_secs(20);
 
+/// A source that fails so often in a row will not work.
+const MOST_FAILURES: u32 = 1000;
+
 /// Drives one node without a graph, in virtual time.
 ///
 /// Messages that are sent are handled at once, if the node accepts them. Time stands still until it is told to
@@ -233,6 +236,34 @@ impl Harness {
         }
         self.pump();
         hand.into()
+    }
+
+    /// What was emitted at an output, of a node that is woken from outside: asks it if it is a source, and waits for its waker, until at least
+    /// so many messages came or it has ended. Waits in real time; virtual time stands still.
+    ///
+    /// # Panics
+    /// As [`take`](Self::take) and [`woken`](Self::woken); and if a source does nothing but fail.
+    #[track_caller]
+    pub fn collect<T: Payload>(&mut self, output: &str, count: usize) -> Vec<T> {
+        let mut got = Vec::new();
+        let mut failed = 0;
+        loop {
+            got.extend(self.take(output));
+            if got.len() >= count || self.is_ended() || self.is_stopped() {
+                return got;
+            }
+            let produced = if self.unit.is_source() { self.produce() } else { Ok(Produced::Idle) };
+            let new = self.take(output);
+            match produced {
+                Ok(Produced::Idle) if new.is_empty() => self.woken(),
+                Ok(_) => failed = 0,
+                Err(error) => {
+                    failed += 1;
+                    assert!(failed < MOST_FAILURES, "the source failed {failed} times in a row: {error}");
+                }
+            }
+            got.extend(new);
+        }
     }
 
     /// Lets time go on. Ticks that fall due, and messages that rest after an error, come in their order, each at its time.

@@ -79,7 +79,7 @@ fn check(capacity: usize) {
 /// is an error of the node.
 ///
 /// ```
-/// use bursar::{SendError, flow::{Harness, Produced, from_task}, sleep};
+/// use bursar::{SendError, flow::{Harness, from_task}, sleep};
 /// use std::time::Duration;
 ///
 /// let mut node = Harness::new(from_task(8, |readings| {
@@ -89,11 +89,7 @@ fn check(capacity: usize) {
 ///     }
 ///     Ok::<_, SendError<i32>>(())
 /// }));
-/// while node.produce()? != Produced::End {
-///     node.woken();
-/// }
-/// assert_eq!(node.take::<i32>("out"), [0, 1, 2]);
-/// # Ok::<(), bursar::flow::NodeError>(())
+/// assert_eq!(node.collect::<i32>("out", 3), [0, 1, 2]);
 /// ```
 ///
 /// # Panics
@@ -201,10 +197,10 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
 /// returned. If it returns an error, or panics, that is an error of the node; so is every message for a task that is over.
 ///
 /// ```
-/// use bursar::flow::{Harness, NodeError, to_task};
+/// use bursar::{Receiver, flow::{Harness, NodeError, to_task}};
 ///
-/// let (done, sum) = bursar::oneshot::channel();
-/// let mut node = Harness::new(to_task(8, |numbers| {
+/// let (done, sum) = bursar::sync::oneshot::channel();
+/// let mut node = Harness::new(to_task(8, |numbers: Receiver<i32>| {
 ///     done.send(numbers.iter().sum::<i32>())?; // until no more comes
 ///     Ok::<_, bursar::SendError<i32>>(())
 /// }));

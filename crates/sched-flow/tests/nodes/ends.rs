@@ -14,21 +14,6 @@ use sched_tasks::{SendError, channel};
 
 use crate::MS;
 
-/// Asks a source until it has ended. Its errors are with the harness.
-fn drain<T: Clone + Send + 'static>(node: &mut Harness) -> Vec<T> {
-    let mut got = Vec::new();
-    loop {
-        match node.produce() {
-            Ok(Produced::End) => break,
-            Ok(Produced::Idle) => node.woken(),
-            Ok(Produced::More) | Err(_) => {}
-        }
-        got.extend(node.take::<T>("out"));
-    }
-    got.extend(node.take::<T>("out"));
-    got
-}
-
 #[test]
 fn a_channel_wakes_its_source_and_ends_it() {
     let (tx, rx) = channel(4);
@@ -55,7 +40,7 @@ fn a_full_graph_leaves_values_in_the_channel() {
     assert_eq!(tx.len(), 3);
     assert_eq!(node.take::<i32>("out"), [0]);
     drop(tx);
-    assert_eq!(drain::<i32>(&mut node), [1, 2, 3]);
+    assert_eq!(node.collect::<i32>("out", usize::MAX), [1, 2, 3]);
 }
 
 #[test]
@@ -109,7 +94,7 @@ fn a_task_sends_into_the_graph_and_its_return_is_the_end() {
         kept.send(sender.clone()).ok(); // a sender that outlives the task
         (0..100).try_for_each(|x| sender.send(x))
     }));
-    assert_eq!(drain::<i32>(&mut node), (0..100).collect::<Vec<_>>());
+    assert_eq!(node.collect::<i32>("out", usize::MAX), (0..100).collect::<Vec<_>>());
     assert!(keeps.recv().unwrap().is_closed());
 }
 
@@ -119,14 +104,14 @@ fn what_a_task_fails_with_comes_after_what_it_sent() {
         sender.send(1).map_err(|_| NodeError::msg("gone"))?;
         Err(NodeError::msg("the sensor is broken"))
     }));
-    assert_eq!(drain::<i32>(&mut node), [1]);
+    assert_eq!(node.collect::<i32>("out", usize::MAX), [1]);
     assert_eq!(node.errors(), ["the sensor is broken"]);
 
     let mut node = Harness::new(from_task(8, |sender| -> Result<(), SendError<i32>> {
         sender.send(1)?;
         panic!("out of range")
     }));
-    assert_eq!(drain::<i32>(&mut node), [1]);
+    assert_eq!(node.collect::<i32>("out", usize::MAX), [1]);
     assert_eq!(node.errors(), ["panicked: out of range"]);
 }
 
@@ -143,11 +128,7 @@ fn a_stopped_source_cancels_its_task() {
         let _gone = Gone(gone);
         (0..).try_for_each(|x| sender.send(x))
     }));
-    while node.take::<i32>("out").is_empty() {
-        if node.produce().unwrap() == Produced::Idle {
-            node.woken();
-        }
-    }
+    node.collect::<i32>("out", 1);
     node.stop();
     assert_eq!(is_gone.try_recv(), Ok(()), "`stop` waits for it");
 }

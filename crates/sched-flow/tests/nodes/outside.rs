@@ -9,7 +9,7 @@ use std::{
 };
 
 use sched_flow::{
-    DeadLetter, Harness, OnError, Produced, Retry, json_in, json_out, lines_in, lines_out, tcp_in, tcp_in_on, tcp_out,
+    DeadLetter, Harness, OnError, Retry, json_in, json_out, lines_in, lines_out, tcp_in, tcp_in_on, tcp_out,
 };
 
 use crate::MS;
@@ -33,36 +33,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Asks a source until so many messages came, or it ended.
-fn take<T: Clone + Send + 'static>(node: &mut Harness, count: usize) -> Vec<T> {
-    let mut got = Vec::new();
-    while got.len() < count {
-        match node.produce() {
-            Ok(Produced::End) => {
-                got.extend(node.take::<T>("out"));
-                break;
-            }
-            Ok(Produced::Idle) if node.take_into(&mut got) == 0 => node.woken(),
-            _ => {}
-        }
-        node.take_into(&mut got);
-    }
-    got
-}
-
-trait TakeInto {
-    fn take_into<T: Clone + Send + 'static>(&mut self, got: &mut Vec<T>) -> usize;
-}
-
-impl TakeInto for Harness {
-    fn take_into<T: Clone + Send + 'static>(&mut self, got: &mut Vec<T>) -> usize {
-        let new = self.take::<T>("out");
-        let count = new.len();
-        got.extend(new);
-        count
-    }
-}
-
 fn text(line: &str) -> String {
     line.to_owned()
 }
@@ -72,7 +42,7 @@ fn a_file_is_read_line_by_line_and_bad_lines_are_told() {
     let file = Scratch::new("in");
     fs::write(&file.0, b"one\r\ntwo\n\xff\nfar too long\nlast").unwrap();
     let mut node = Harness::new(lines_in(&file.0).longest_line(5));
-    assert_eq!(take::<String>(&mut node, usize::MAX), ["one", "two", "last"]);
+    assert_eq!(node.collect::<String>("out", usize::MAX), ["one", "two", "last"]);
     let errors = node.errors();
     assert!(errors[0].starts_with("line 3 is no UTF-8 text"), "{errors:?}");
     assert_eq!(errors[1], "line 4 is longer than 5 bytes and was skipped; allow more with `longest_line`");
@@ -84,13 +54,13 @@ fn a_file_that_is_larger_than_any_buffer_comes_whole() {
     let lines: Vec<String> = (0..20_000).map(|x| format!("line number {x}")).collect();
     fs::write(&file.0, lines.join("\n")).unwrap();
     let mut node = Harness::new(lines_in(&file.0));
-    assert_eq!(take::<String>(&mut node, usize::MAX), lines);
+    assert_eq!(node.collect::<String>("out", usize::MAX), lines);
 }
 
 #[test]
 fn a_file_that_is_not_there_is_an_error_and_the_end() {
     let mut node = Harness::new(lines_in("/nowhere/at all"));
-    assert!(take::<String>(&mut node, usize::MAX).is_empty());
+    assert!(node.collect::<String>("out", usize::MAX).is_empty());
     assert!(node.errors()[0].contains("/nowhere/at all"), "{:?}", node.errors());
     assert_eq!(node.errors().len(), 1);
 }
@@ -100,11 +70,11 @@ fn a_file_is_followed_as_it_grows_and_when_it_begins_anew() {
     let file = Scratch::new("follow");
     fs::write(&file.0, "one\ntw").unwrap();
     let mut node = Harness::new(lines_in(&file.0).follow(MS));
-    assert_eq!(take::<String>(&mut node, 1), ["one"]);
+    assert_eq!(node.collect::<String>("out", 1), ["one"]);
     fs::OpenOptions::new().append(true).open(&file.0).unwrap().write_all(b"o\nthree\n").unwrap();
-    assert_eq!(take::<String>(&mut node, 2), ["two", "three"]);
+    assert_eq!(node.collect::<String>("out", 2), ["two", "three"]);
     fs::write(&file.0, "new\n").unwrap();
-    assert_eq!(take::<String>(&mut node, 1), ["new"]);
+    assert_eq!(node.collect::<String>("out", 1), ["new"]);
     node.stop();
 }
 
@@ -175,11 +145,11 @@ fn lines_of_all_connections_are_heard_with_their_peers() {
     let mut one = TcpStream::connect(address).unwrap();
     let mut two = TcpStream::connect(address).unwrap();
     one.write_all(b"a\nb").unwrap();
-    assert_eq!(take::<(SocketAddr, String)>(&mut node, 1), [(one.local_addr().unwrap(), text("a"))]);
+    assert_eq!(node.collect::<(SocketAddr, String)>("out", 1), [(one.local_addr().unwrap(), text("a"))]);
     two.write_all(b"c\r\n").unwrap();
-    assert_eq!(take::<(SocketAddr, String)>(&mut node, 1), [(two.local_addr().unwrap(), text("c"))]);
+    assert_eq!(node.collect::<(SocketAddr, String)>("out", 1), [(two.local_addr().unwrap(), text("c"))]);
     one.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(take::<(SocketAddr, String)>(&mut node, 1)[0].1, "b", "the end of a connection ends its line");
+    assert_eq!(node.collect::<(SocketAddr, String)>("out", 1)[0].1, "b", "the end of a connection ends its line");
     node.stop();
     assert_eq!(two.read(&mut [0]).unwrap_or(0), 0, "a stopped node has hung up");
 }
@@ -191,7 +161,7 @@ fn a_line_that_is_too_long_costs_neither_memory_nor_the_connection() {
     let mut peer = TcpStream::connect(address).unwrap();
     peer.write_all(&[b'x'; 100_000]).unwrap();
     peer.write_all(b"\nshort\n").unwrap();
-    assert_eq!(take::<String>(&mut node, 1), ["short"]);
+    assert_eq!(node.collect::<String>("out", 1), ["short"]);
     let errors = node.errors();
     assert_eq!(errors.len(), 1);
     assert!(errors[0].contains("line 1 is longer than 10 bytes"), "{errors:?}");
@@ -205,16 +175,16 @@ fn a_connection_too_many_waits_for_its_seat() {
     let mut two = TcpStream::connect(address).unwrap();
     two.write_all(b"second\n").unwrap();
     one.write_all(b"first\n").unwrap();
-    assert_eq!(take::<String>(&mut node, 1), ["first"]);
+    assert_eq!(node.collect::<String>("out", 1), ["first"]);
     drop(one);
-    assert_eq!(take::<String>(&mut node, 1), ["second"]);
+    assert_eq!(node.collect::<String>("out", 1), ["second"]);
 }
 
 #[test]
 fn an_address_that_is_taken_is_an_error() {
     let (_listener, address) = listen();
     let mut node = Harness::new(tcp_in(address.to_string()));
-    assert!(take::<String>(&mut node, usize::MAX).is_empty());
+    assert!(node.collect::<String>("out", usize::MAX).is_empty());
     let errors = node.errors();
     assert!(errors[0].starts_with(&format!("cannot listen at {address}")), "{errors:?}");
 }
