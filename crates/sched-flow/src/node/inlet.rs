@@ -122,7 +122,12 @@ impl<T: Payload> Inlet<T> {
         // One that is to be tried again failed, and is back in the hand.
         let back = usize::from(matches!(fate, Fate::Rest(_)));
         cx.log.handled += (taken + back - self.hand.len() - undone) as u64;
-        let settled = self.feeds[place].edge.queue().settle(&mut self.hand);
+        let mut queue = self.feeds[place].edge.queue();
+        let settled = queue.settle(&mut self.hand);
+        let mut gone = Vec::new();
+        queue.swap_gone(&mut gone);
+        drop(queue);
+        drop(gone);
         if settled.head_changed {
             self.feeds[place].failed = 0;
         }
