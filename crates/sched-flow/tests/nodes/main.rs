@@ -6,6 +6,7 @@ mod memory;
 mod outside;
 mod pace;
 mod shape;
+mod whole;
 
 use std::time::Duration;
 
