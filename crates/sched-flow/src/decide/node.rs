@@ -138,7 +138,9 @@ impl NodeCore {
 
     /// Work of its own that it has in a band.
     fn own(&self, band: Band) -> Option<Work> {
-        if self.tick_due && band == self.tick_band() && self.state == NodeState::Running {
+        // One that was told to end may hold what only a tick brings out.
+        let ticks = self.state == NodeState::Running || (self.state == NodeState::Ending && !self.done);
+        if self.tick_due && band == self.tick_band() && ticks {
             return Some(Work::Tick);
         }
         if band != self.facts.band {

@@ -191,3 +191,42 @@ fn two_flows_talk_by_tcp_and_nothing_is_lost() {
         assert_eq!(ended.stats.node("check").unwrap().errors, 0);
     });
 }
+
+#[test]
+fn a_delay_that_is_told_to_stop_lets_go_of_what_it_holds() {
+    let mut graph = Graph::new("stopped");
+    let mut left = 10;
+    let numbers = graph.add(
+        "numbers",
+        sched_flow::source(move || {
+            left -= 1;
+            Some(left)
+        })
+        .tick(MS),
+    );
+    let node = graph.add("node", delay::<i32>(MS * 50));
+    let (out, kept) = keep::<i32>();
+    let out = graph.add("out", out);
+    let mut at = 0;
+    let stop = graph.add(
+        "stop",
+        sched_flow::source(move || {
+            at += 1;
+            (at == 1).then_some(sched_flow::Control::Stop)
+        })
+        .tick(MS * 20),
+    );
+    graph.connect(&numbers, &node);
+    graph.connect(&node, &out);
+    graph.connect(stop.out("out"), node.input("control")).control();
+    graph.connect(stop.out("out"), numbers.input("control")).control();
+    let flow = Flow::builder().virtual_time().register(graph).build().unwrap();
+    let handle = flow.handle();
+    let run = std::thread::spawn(move || flow.run());
+    let begun = std::time::Instant::now();
+    while !run.is_finished() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{}", handle.why("node").unwrap());
+        std::thread::sleep(MS);
+    }
+    assert_eq!(kept.lock().unwrap().len(), 19);
+}
