@@ -163,7 +163,7 @@ impl Cell {
 }
 
 /// What a policy says where there is no message to try again or to bury.
-fn stops(policy: &OnError, error: NodeError) -> Fate {
+pub(crate) fn stops(policy: &OnError, error: NodeError) -> Fate {
     match policy {
         OnError::Skip | OnError::DeadLetter => Fate::Continue,
         OnError::StopNode => Fate::StopNode,
