@@ -60,9 +60,22 @@ impl Cell {
         } else {
             let fate = match turn.work {
                 Work::Serve(edge) => {
-                    let (Place::Port(port), at) = place(edge) else { unreachable!("only control is steered by") };
-                    let (fate, more) = self.unit.serve(port, at, turn.budget, &self.on_error, &mut self.cx);
+                    let (mut fate, more) = self.serve(place(edge), turn.budget);
                     outcome.more = more;
+                    for edge in turn.also.edges() {
+                        let spent = self.cx.log.handled + self.cx.log.errors;
+                        let left = u64::from(turn.budget).saturating_sub(spent) as u32;
+                        if left == 0 || !matches!(fate, Fate::Continue) || !self.unit.accepts() || self.unit.room() == 0
+                        {
+                            break;
+                        }
+                        let more;
+                        (fate, more) = self.serve(place(*edge), left);
+                        outcome.also += 1;
+                        if more {
+                            self.cx.log.filled.push(*edge);
+                        }
+                    }
                     fate
                 }
                 Work::Produce => self.produce(turn.budget, &mut outcome),
@@ -122,6 +135,11 @@ impl Cell {
         outcome.blocked = !empty || !self.unit.has_room(1);
         outcome.accepts = self.unit.accepts();
         outcome.done = self.unit.is_done();
+    }
+
+    fn serve(&mut self, (place, at): (Place, usize), budget: u32) -> (Fate, bool) {
+        let Place::Port(port) = place else { unreachable!("edges to `control` steer") };
+        self.unit.serve(port, at, budget, &self.on_error, &mut self.cx)
     }
 
     fn hook(&mut self, hook: Hook) -> Fate {
