@@ -143,7 +143,8 @@ fn a_slow_consumer_gets_less_of_a_deal_and_holds_nobody_up() {
     let deal = graph.add("deal", deal::<u32>(2));
     let slow = graph.add("slow", throttle::<u32>(1.0, 1));
     let end = graph.add("end", sink(|_: u32| ()));
-    let fast = graph.add("fast", sink(|_: u32| ()));
+    let (fast, kept) = keep::<u32>();
+    let fast = graph.add("fast", fast);
     graph.connect(&numbers, &deal);
     graph.connect(deal.out("0"), slow.input("in")).capacity(4);
     graph.connect(deal.out("1"), fast.input("in")).capacity(4);
@@ -152,6 +153,7 @@ fn a_slow_consumer_gets_less_of_a_deal_and_holds_nobody_up() {
     let handled = |node: &str| ended.stats.node(node).unwrap().messages;
     assert_eq!(handled("slow") + handled("fast"), 1_000);
     assert!(handled("slow") <= 10, "{}", handled("slow"));
+    assert!(kept.lock().unwrap().iter().all(|(at, _)| *at == Time::START), "they wait for nobody");
 }
 
 #[test]
