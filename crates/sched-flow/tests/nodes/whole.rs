@@ -20,9 +20,11 @@ fn on_both(test: impl Fn(Builder)) {
     test(Flow::builder().workers(2));
 }
 
+type Kept<T> = Arc<Mutex<Vec<(Time, T)>>>;
+
 /// A sink that keeps what it gets, with the time.
-fn keep<T: Clone + Send + 'static>() -> (NodeSpec, Arc<Mutex<Vec<(Time, T)>>>) {
-    struct Keep<T>(Arc<Mutex<Vec<(Time, T)>>>);
+fn keep<T: Clone + Send + 'static>() -> (NodeSpec, Kept<T>) {
+    struct Keep<T>(Kept<T>);
     impl<T: Clone + Send + 'static> Stage for Keep<T> {
         type In = T;
         type Out = ();
@@ -34,7 +36,7 @@ fn keep<T: Clone + Send + 'static>() -> (NodeSpec, Arc<Mutex<Vec<(Time, T)>>>) {
             Ok(())
         }
     }
-    let kept = Arc::default();
+    let kept = Kept::<T>::default();
     (NodeSpec::stage(Keep(Arc::clone(&kept))), kept)
 }
 
