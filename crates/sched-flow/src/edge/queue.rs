@@ -19,7 +19,7 @@
 
 use std::{
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
 };
 
@@ -257,8 +257,12 @@ impl<T: Clone> Queue<T> {
         let mut done = 0;
         if matches!(self.rule, Rule::Block) && !self.closed {
             done = self.room().min(all);
-            self.items.extend(from.take(done).cloned());
-            self.counts.put += done as u64;
+            let before = self.items.len();
+            let copies = catch_unwind(AssertUnwindSafe(|| self.items.extend(from.take(done).cloned())));
+            self.counts.put += (self.items.len() - before) as u64;
+            if let Err(panic) = copies {
+                resume_unwind(panic); // with those counted that are there
+            }
             self.counts.peak = self.counts.peak.max(self.depth());
             if done < all && !self.wanted {
                 self.wanted = true;
