@@ -148,8 +148,8 @@ fn a_slow_consumer_gets_less_of_a_deal_and_holds_nobody_up() {
     let (fast, kept) = keep::<u32>();
     let fast = graph.add("fast", fast);
     graph.connect(&numbers, &deal);
-    graph.connect(deal.out("0"), slow.input("in")).capacity(4);
-    graph.connect(deal.out("1"), fast.input("in")).capacity(4);
+    graph.connect(deal.out("0"), slow.input("in")).capacity(1);
+    graph.connect(deal.out("1"), fast.input("in")).capacity(1);
     graph.connect(&slow, &end);
     let ended = Flow::builder().virtual_time().register(graph).build().unwrap().run().unwrap();
     let handled = |node: &str| ended.stats.node(node).unwrap().messages;
