@@ -89,6 +89,7 @@ pub fn parse_with(name: &str, bytes: &[u8], limits: &Limits) -> Result<Plan, Pro
 const DIALECT: Dialect = Dialect {
     brackets: 16,
     dots: 16,
+    levels: 256,
     json_depth: 32,
     deep: "a job file needs four levels; write it flat",
     line: "a line is `key = value`, a job starts with `[job.NAME]`, and text is in quotes",

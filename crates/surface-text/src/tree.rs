@@ -92,8 +92,10 @@ impl<'t> Table<'t> {
 pub struct Dialect {
     /// Brackets in brackets, in TOML.
     pub brackets: usize,
-    /// Names in a dotted key, in TOML. Brackets and names multiply: together they bound what recursion costs.
+    /// Names in a dotted key, in TOML.
     pub dots: usize,
+    /// Brackets in brackets with the names of their keys, in TOML: dotted keys in nested tables multiply.
+    pub levels: usize,
     /// Brackets in brackets, in JSON, which has no dotted keys.
     pub json_depth: usize,
     /// The way out of nesting too deep: "a job file needs four levels; write it flat".
@@ -150,16 +152,23 @@ pub fn toml<'t>(text: &'t str, dialect: &Dialect, report: &mut Report) -> Table<
 /// The parser limits both, but to 80 each: dotted keys in nested tables would make a tree of 6400 levels, and it drops
 /// trees by recursion. A dialect allows a few hundred.
 fn too_deep(text: &str, dialect: &Dialect) -> Option<Span> {
-    let (mut brackets, mut dots) = (0_usize, 0);
+    // Levels of each open bracket: its own, and the names of its key.
+    let (mut open, mut levels) = (Vec::new(), 0_usize);
+    let (mut dots, mut key_dots) = (0, 0);
     for token in Source::new(text).lex() {
         match token.kind() {
-            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => (brackets, dots) = (brackets + 1, 0),
-            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => brackets = brackets.saturating_sub(1),
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => {
+                open.push(1 + key_dots);
+                levels += 1 + key_dots;
+                (dots, key_dots) = (0, 0);
+            }
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => levels -= open.pop().unwrap_or(0),
             TokenKind::Dot => dots += 1,
-            TokenKind::Equals | TokenKind::Comma | TokenKind::Newline => dots = 0,
+            TokenKind::Equals => (key_dots, dots) = (dots, 0),
+            TokenKind::Comma | TokenKind::Newline => (dots, key_dots) = (0, 0),
             _ => {}
         }
-        if brackets > dialect.brackets || dots > dialect.dots {
+        if open.len() > dialect.brackets || dots > dialect.dots || levels + dots > dialect.levels {
             return Some(token.span().start()..token.span().end());
         }
     }
