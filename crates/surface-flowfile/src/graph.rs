@@ -37,9 +37,9 @@ const EDGES: usize = 200;
 /// assert_eq!(surface_flowfile::graph::text(&plan), "\
 /// count: 3 nodes, 2 edges
 ///
-///   count         numbers
-///   └─ even       sample
-///      └─ show    print
+///   count        numbers
+///   └─ even      sample
+///      └─ show   print
 ///
 ///   count:out->even:in   block 64
 ///   even:out->show:in    latest 64
