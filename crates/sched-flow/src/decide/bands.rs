@@ -1,0 +1,163 @@
+//! Who is next among bands, and inside a band.
+//!
+//! Room: decisions.
+//!
+//! # Invariant
+//! While all bands have something to do they get turns in exactly their shares, over every cycle. While control has something to do, no two turns of other
+//! bands follow each other. Inside a band, nodes take turns.
+//!
+//! # Why it holds
+//! The cycle spreads each band's turns evenly (as smooth weighted round-robin does): with 4:2:1 it is C H C N C H C, where two other bands never stand side
+//! by side, because control has at least half of all turns. Where a band is missing, its places are passed over; and after a turn of another
+//! band control comes first in any case, which in a full cycle it does anyway.
+
+use std::collections::VecDeque;
+
+use crate::policy::Band;
+
+/// Rings of nodes that wait for a turn.
+#[derive(Debug)]
+pub(crate) struct Bands {
+    rings: [VecDeque<u32>; 3],
+    cycle: Vec<Band>,
+    at: usize,
+    control_was_last: bool,
+}
+
+/// The cycle of shares, each spread evenly.
+fn cycle(shares: [u32; 3]) -> Vec<Band> {
+    let total: u32 = shares.iter().sum();
+    let mut credit = [0i64; 3];
+    let mut cycle = Vec::with_capacity(total as usize);
+    for _ in 0..total {
+        for (credit, share) in credit.iter_mut().zip(shares) {
+            *credit += i64::from(share);
+        }
+        // The first of the largest: the most urgent.
+        let best = (0..3).rev().max_by_key(|band| credit[*band]).expect("three bands");
+        credit[best] -= i64::from(total);
+        cycle.push(Band::ALL[best]);
+    }
+    cycle
+}
+
+impl Bands {
+    /// # Panics
+    /// If a share is 0, or control has less than half: the settings were checked before.
+    pub(crate) fn new(shares: [u32; 3]) -> Self {
+        assert!(shares.iter().all(|share| *share > 0) && shares[0] >= shares[1] + shares[2], "checked before");
+        Self { rings: Default::default(), cycle: cycle(shares), at: 0, control_was_last: false }
+    }
+
+    pub(crate) fn push(&mut self, band: Band, node: u32) {
+        self.rings[band as usize].push_back(node);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rings.iter().all(VecDeque::is_empty)
+    }
+
+    /// The next turn. `stale` says of a node whether it lost its reason to be in that ring meanwhile; such are let go.
+    pub(crate) fn pop(&mut self, mut stale: impl FnMut(Band, u32) -> bool) -> Option<(Band, u32)> {
+        for band in Band::ALL {
+            let ring = &mut self.rings[band as usize];
+            while ring.front().is_some_and(|node| stale(band, *node)) {
+                ring.pop_front();
+            }
+        }
+        let has = |band: Band| !self.rings[band as usize].is_empty();
+        let length = self.cycle.len();
+        let band = if has(Band::Control) && !self.control_was_last {
+            if self.cycle[self.at] == Band::Control {
+                self.at = (self.at + 1) % length;
+            }
+            Band::Control
+        } else {
+            let step = (0..length).find(|step| has(self.cycle[(self.at + step) % length]))?;
+            let band = self.cycle[(self.at + step) % length];
+            self.at = (self.at + step + 1) % length;
+            band
+        };
+        self.control_was_last = band == Band::Control;
+        self.rings[band as usize].pop_front().map(|node| (band, node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRESH: fn(Band, u32) -> bool = |_, _| false;
+
+    #[test]
+    fn four_two_one_is_spread_over_a_cycle_of_seven() {
+        use Band::{Control as C, High as H, Normal as N};
+        assert_eq!(cycle([4, 2, 1]), [C, H, C, N, C, H, C]);
+    }
+
+    #[test]
+    fn busy_bands_share_seven_thousand_turns_exactly() {
+        let mut bands = Bands::new([4, 2, 1]);
+        Band::ALL.iter().for_each(|band| bands.push(*band, *band as u32));
+        let mut turns = [0; 3];
+        for _ in 0..7_000 {
+            let (band, node) = bands.pop(FRESH).unwrap();
+            turns[band as usize] += 1;
+            bands.push(band, node);
+        }
+        assert_eq!(turns, [4_000, 2_000, 1_000]);
+    }
+
+    #[test]
+    fn two_bands_share_in_their_own_ratio() {
+        for (left, right, expected) in
+            [(Band::Control, Band::Normal, [4_000, 1_000]), (Band::High, Band::Normal, [2_000, 1_000])]
+        {
+            let mut bands = Bands::new([4, 2, 1]);
+            bands.push(left, 0);
+            bands.push(right, 1);
+            let mut turns = [0; 2];
+            for _ in 0..expected.iter().sum::<usize>() {
+                let (band, node) = bands.pop(FRESH).unwrap();
+                turns[node as usize] += 1;
+                bands.push(band, node);
+            }
+            assert_eq!(turns, expected);
+        }
+    }
+
+    #[test]
+    fn control_that_comes_at_any_moment_waits_for_no_second_turn_of_others() {
+        for arrival in 0..100 {
+            let mut bands = Bands::new([4, 2, 1]);
+            bands.push(Band::High, 1);
+            bands.push(Band::Normal, 2);
+            for turn in 0..arrival + 2 {
+                if turn == arrival {
+                    bands.push(Band::Control, 0);
+                }
+                let (band, node) = bands.pop(FRESH).unwrap();
+                assert!(turn < arrival || band == Band::Control || turn > arrival, "arrival {arrival}: {band} came first");
+                if band != Band::Control {
+                    bands.push(band, node);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_of_a_band_take_turns_and_stale_ones_cost_no_turn() {
+        let mut bands = Bands::new([4, 2, 1]);
+        (0..3).for_each(|node| bands.push(Band::Normal, node));
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            let (band, node) = bands.pop(FRESH).unwrap();
+            order.push(node);
+            bands.push(band, node);
+        }
+        assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+        assert_eq!(bands.pop(|_, node| node == 0), Some((Band::Normal, 1)));
+        assert_eq!(bands.pop(|_, _| true), None);
+        assert!(bands.is_empty());
+    }
+}

@@ -1,0 +1,209 @@
+//! A node and all that is needed to give it a turn.
+//!
+//! Room: drive. The worker that was given the turn has the cell to itself: the decisions hand out one turn of a node at a time.
+
+use std::time::Duration;
+
+use crate::{
+    decide::{Outcome, Turn, Work},
+    error::{NodeError, NodeResult, OnError},
+    graph::check::Place,
+    message::{Control, Message, Time},
+    node::{
+        Produced,
+        cx::Cx,
+        inlet::{Body, Fate, Inlet},
+        unit::{Hook, Unit, call_hook, note},
+    },
+    state::Event,
+};
+
+/// After a failure, a source is left alone for this long; twice as long after the next, and so on.
+const FIRST_REST: Duration = Duration::from_millis(1);
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+pub(crate) struct Cell {
+    pub(crate) unit: Box<dyn Unit>,
+    pub(crate) cx: Cx,
+    pub(crate) control: Inlet<Control>,
+    pub(crate) on_error: OnError,
+    pub(crate) paced: bool,
+    pub(crate) batch: u32,
+    /// How often in a row a source has failed.
+    failed: u32,
+}
+
+/// What is left of a turn besides its [`Outcome`]: the error that stops the graph.
+pub(crate) type Fatal = Option<NodeError>;
+
+impl Cell {
+    pub(crate) fn new(unit: Box<dyn Unit>, cx: Cx, on_error: OnError, paced: bool, batch: u32) -> Self {
+        Self { unit, cx, control: Inlet::new("control"), on_error, paced, batch, failed: 0 }
+    }
+
+    /// Gives the node its turn. `place`: where the edge of this turn ends.
+    pub(crate) fn turn(&mut self, turn: Turn, place: impl Fn(u32) -> (Place, usize), now: Time) -> (Outcome, Fatal) {
+        self.begin(now);
+        let mut outcome = Outcome::default();
+        let mut fatal = None;
+        if let Work::Steer(edge) = turn.work {
+            let mut steering = Steering(None);
+            let (_, at) = place(edge);
+            let (_, more) = self.control.serve(at, turn.budget, &OnError::Skip, &mut steering, &mut self.cx);
+            outcome.more = more;
+            outcome.steered = steering.0;
+        } else if !self.unit.flush(&mut self.cx) || !self.unit.has_room(turn.budget as usize) {
+            outcome.refused = true;
+            outcome.more = true;
+        } else {
+            let fate = match turn.work {
+                Work::Serve(edge) => {
+                    let (Place::Port(port), at) = place(edge) else { unreachable!("only control is steered by") };
+                    let (fate, more) = self.unit.serve(port, at, turn.budget, &self.on_error, &mut self.cx);
+                    outcome.more = more;
+                    fate
+                }
+                Work::Produce => self.produce(turn.budget, &mut outcome),
+                Work::Tick => {
+                    self.cx.log.ticked = true;
+                    match self.hook(Hook::Tick) {
+                        // A source with a cadence produces once a tick.
+                        Fate::Continue if self.paced => self.produce(1, &mut outcome),
+                        fate => fate,
+                    }
+                }
+                Work::Wake => self.hook(Hook::Wake),
+                Work::End => self.hook(Hook::End),
+                Work::Flush | Work::Steer(_) => Fate::Continue,
+            };
+            fatal = apply(fate, &mut outcome);
+        }
+        self.finish(&mut outcome);
+        (outcome, fatal)
+    }
+
+    /// Calls `on_start`.
+    pub(crate) fn start(&mut self, now: Time) -> (Outcome, Fatal) {
+        self.begin(now);
+        let mut outcome = Outcome::default();
+        // Where there is nothing to try again, a retry means to go on without.
+        let fate = self.hook(Hook::Start);
+        let fatal = apply(fate, &mut outcome);
+        self.finish(&mut outcome);
+        (outcome, fatal)
+    }
+
+    /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send.
+    pub(crate) fn stop(&mut self, now: Time, was_started: bool) {
+        self.begin(now);
+        if was_started {
+            let _told_by_the_counters = call_hook(&mut *self.unit, Hook::Stop, &mut self.cx);
+        }
+        self.unit.discard();
+        self.cx.host.end();
+    }
+
+    fn begin(&mut self, now: Time) {
+        self.cx.now = now;
+        self.cx.log.clear();
+    }
+
+    fn finish(&mut self, outcome: &mut Outcome) {
+        let empty = self.unit.flush(&mut self.cx);
+        outcome.blocked = !empty || !self.unit.has_room(1);
+        outcome.accepts = self.unit.accepts();
+        outcome.done = self.unit.is_done();
+    }
+
+    fn hook(&mut self, hook: Hook) -> Fate {
+        match call_hook(&mut *self.unit, hook, &mut self.cx) {
+            Ok(()) => Fate::Continue,
+            Err(error) => stops(&self.on_error, error),
+        }
+    }
+
+    fn produce(&mut self, budget: u32, outcome: &mut Outcome) -> Fate {
+        match self.unit.produce(budget, &mut self.cx) {
+            Ok(produced) => {
+                self.failed = 0;
+                outcome.produced = Some(produced);
+                Fate::Continue
+            }
+            Err(error) => {
+                note(&error, &mut self.cx);
+                self.failed += 1;
+                outcome.produced = Some(Produced::More);
+                let pause = match &self.on_error {
+                    OnError::Retry(retry) if self.failed <= retry.times => {
+                        self.cx.log.retries += 1;
+                        retry.pause(self.failed)
+                    }
+                    policy => {
+                        let fate = stops(policy, error);
+                        if !matches!(fate, Fate::Continue) {
+                            return fate;
+                        }
+                        // It is asked again, but a source that does nothing but fail must not eat the CPU.
+                        FIRST_REST.saturating_mul(1 << self.failed.min(16)).min(LONGEST_REST)
+                    }
+                };
+                Fate::Rest(self.cx.now + pause)
+            }
+        }
+    }
+}
+
+/// What a policy says where there is no message to try again or to bury.
+fn stops(policy: &OnError, error: NodeError) -> Fate {
+    match policy {
+        OnError::Skip | OnError::DeadLetter => Fate::Continue,
+        OnError::StopNode => Fate::StopNode,
+        OnError::StopGraph => Fate::StopGraph(error),
+        OnError::Retry(retry) => match &*retry.then {
+            OnError::Retry(_) => Fate::Continue,
+            then => stops(then, error),
+        },
+    }
+}
+
+fn apply(fate: Fate, outcome: &mut Outcome) -> Fatal {
+    match fate {
+        Fate::Continue => {}
+        Fate::Rest(until) => outcome.rest_until = Some(until),
+        Fate::StopNode => outcome.broke = true,
+        Fate::StopGraph(error) => {
+            outcome.broke = true;
+            return Some(error);
+        }
+    }
+    None
+}
+
+/// Reads the input `control`.
+struct Steering(Option<Event>);
+
+impl Body<Control> for Steering {
+    fn call(&mut self, message: Message<Control>, _cx: &mut Cx) -> NodeResult {
+        // Nothing undoes a stop.
+        if self.0 != Some(Event::InputsEnded) {
+            self.0 = Some(match message.payload {
+                Control::Stop => Event::InputsEnded,
+                Control::Pause => Event::Paused,
+                Control::Resume => Event::Resumed,
+            });
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self) {}
+
+    fn roll_back(&mut self) {}
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn accepts(&self) -> bool {
+        true
+    }
+}

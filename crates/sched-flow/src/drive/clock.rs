@@ -1,0 +1,49 @@
+//! The time of a flow.
+//!
+//! Room: drive.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use crate::message::Time;
+
+/// Real time, or a number that is moved on when nothing else can happen.
+pub(crate) enum Clock {
+    Real(Instant),
+    Virtual(AtomicU64),
+}
+
+impl Clock {
+    pub(crate) fn real() -> Self {
+        Clock::Real(Instant::now())
+    }
+
+    pub(crate) fn virtual_time() -> Self {
+        Clock::Virtual(AtomicU64::new(0))
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        match self {
+            Clock::Real(began) => Time::START + began.elapsed(),
+            Clock::Virtual(nanos) => Time::from_nanos(nanos.load(Relaxed)),
+        }
+    }
+
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self, Clock::Virtual(_))
+    }
+
+    /// Moves virtual time on.
+    pub(crate) fn jump(&self, to: Time) {
+        if let Clock::Virtual(nanos) = self {
+            nanos.fetch_max(to.nanos(), Relaxed);
+        }
+    }
+
+    /// How long from now until then, in real time.
+    pub(crate) fn until(&self, then: Time) -> Duration {
+        then.since(self.now())
+    }
+}

@@ -1,0 +1,3 @@
+//! Everything of a flow that has effects.
+
+pub(crate) mod host;

@@ -1,0 +1,373 @@
+//! The queue of an edge: what fits, what gives way, and what is counted.
+//!
+//! Room: decisions. No lock, no clock: [`Edge`](super::Edge) has the lock.
+//!
+//! # Invariant
+//! `put = delivered + dropped + replaced + coalesced + depth`, where the depth counts what waits and what is in the
+//! consumer's hand. On a Block edge nothing is dropped while somebody listens, and the depth does not exceed the capacity
+//! (unless that was lowered below it).
+//!
+//! # Why it holds
+//! A message is counted as put when its fate is decided, and from then on in exactly one of the other places. What the
+//! consumer takes into its hand still occupies a Block edge, so what it gives back always fits. On the other edges it does
+//! not, and giving back is decided as if it had never been taken.
+//!
+//! # Two flags that save signals
+//! `told`: the scheduler knows, or is about to be told, that something waits here. `wanted`: the producer waits for room.
+//! Both are changed under the edge's lock only, so whoever turns one over owes the scheduler exactly one signal. Checked
+//! by `tests/loom.rs`.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    message::Message,
+    node::NodeError,
+    policy::{Policy, PutResult},
+};
+
+/// Merges a new payload into one that waits.
+pub(crate) type Merge<T> = Arc<dyn Fn(&mut T, &T) -> Result<(), NodeError> + Send + Sync>;
+
+/// What an edge does when it is full.
+pub(crate) enum Rule<T> {
+    Block,
+    Drop,
+    Latest,
+    Coalesce(Merge<T>),
+}
+
+impl<T> Rule<T> {
+    pub(crate) fn policy(&self) -> Policy {
+        match self {
+            Rule::Block => Policy::Block,
+            Rule::Drop => Policy::Drop,
+            Rule::Latest => Policy::Latest,
+            Rule::Coalesce(_) => Policy::Coalesce,
+        }
+    }
+}
+
+/// How many messages went where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) put: u64,
+    pub(crate) delivered: u64,
+    pub(crate) dropped: u64,
+    pub(crate) replaced: u64,
+    pub(crate) coalesced: u64,
+    pub(crate) blocked_times: u64,
+    pub(crate) peak: usize,
+}
+
+/// What a consumer leaves behind at the end of its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "the scheduler must be told"]
+pub(crate) struct Settled {
+    /// Something still waits.
+    pub(crate) more: bool,
+    /// The producer waited for room, and there is some.
+    pub(crate) roomy: bool,
+    /// The oldest message is not the one that was given back first: an edge of the newest let go of it.
+    pub(crate) head_changed: bool,
+}
+
+pub(crate) struct Queue<T> {
+    items: VecDeque<Message<T>>,
+    /// So many were taken by the consumer and are neither delivered nor given back.
+    held: usize,
+    capacity: usize,
+    rule: Rule<T>,
+    told: bool,
+    wanted: bool,
+    /// Nobody will ever take from here again.
+    closed: bool,
+    counts: Counts,
+}
+
+impl<T: Clone> Queue<T> {
+    pub(crate) fn new(capacity: usize, rule: Rule<T>) -> Self {
+        assert!(capacity > 0, "an edge holds at least one message");
+        Self {
+            items: VecDeque::new(),
+            held: 0,
+            capacity,
+            rule,
+            told: false,
+            wanted: false,
+            closed: false,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.items.len() + self.held
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.rule.policy()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// How many more fit before a producer must wait. Without limit, if it never must.
+    pub(crate) fn room(&self) -> usize {
+        match self.rule {
+            Rule::Block if !self.closed => self.capacity.saturating_sub(self.depth()),
+            _ => usize::MAX,
+        }
+    }
+
+    /// The room; and if there is none, the producer is owed a signal when there is.
+    pub(crate) fn room_or_want(&mut self) -> usize {
+        let room = self.room();
+        if room == 0 && !self.wanted {
+            self.wanted = true;
+            self.counts.blocked_times += 1;
+        }
+        room
+    }
+
+    /// Puts one message, or hands it back if it must wait.
+    pub(crate) fn put(&mut self, message: Message<T>) -> (PutResult, Option<Message<T>>) {
+        let result = self.offer(message);
+        self.check();
+        result
+    }
+
+    fn offer(&mut self, message: Message<T>) -> (PutResult, Option<Message<T>>) {
+        if self.closed {
+            self.counts.put += 1;
+            self.counts.dropped += 1;
+            return (PutResult::Dropped, None);
+        }
+        let waiting = match self.rule {
+            Rule::Block => self.depth(),
+            // What the consumer already has in its hand is no longer in the way.
+            _ => self.items.len(),
+        };
+        if waiting < self.capacity {
+            self.counts.put += 1;
+            self.push(message);
+            return (PutResult::Ok, None);
+        }
+        match &self.rule {
+            Rule::Block => {
+                if !self.wanted {
+                    self.wanted = true;
+                    self.counts.blocked_times += 1;
+                }
+                (PutResult::Blocked, Some(message))
+            }
+            Rule::Drop => {
+                self.counts.put += 1;
+                self.counts.dropped += 1;
+                (PutResult::Dropped, None)
+            }
+            Rule::Latest => {
+                self.counts.put += 1;
+                self.counts.replaced += 1;
+                self.items.pop_front();
+                self.push(message);
+                (PutResult::Replaced, None)
+            }
+            Rule::Coalesce(merge) => {
+                let merge = Arc::clone(merge);
+                let newest = self.items.back_mut().expect("a full queue has a newest message");
+                if merged(&merge, &mut newest.payload, &message.payload) {
+                    self.counts.put += 1;
+                    self.counts.coalesced += 1;
+                    (PutResult::Coalesced, None)
+                } else {
+                    // Neither may be lost, so the new one waits for room, as if this were a Block edge.
+                    if !self.wanted {
+                        self.wanted = true;
+                        self.counts.blocked_times += 1;
+                    }
+                    (PutResult::Blocked, Some(message))
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, message: Message<T>) {
+        self.items.push_back(message);
+        self.counts.peak = self.counts.peak.max(self.depth());
+    }
+
+    /// Puts as many of the first messages as it takes. What is left in `from` must wait.
+    pub(crate) fn put_all(&mut self, from: &mut VecDeque<Message<T>>) {
+        if from.is_empty() {
+            return;
+        }
+        if matches!(self.rule, Rule::Block) && !self.closed {
+            let room = self.room();
+            if room >= from.len() && self.items.is_empty() {
+                // The whole outbox becomes the queue: no message is touched.
+                self.counts.put += from.len() as u64;
+                std::mem::swap(&mut self.items, from);
+            } else {
+                let fitting = room.min(from.len());
+                self.counts.put += fitting as u64;
+                self.items.extend(from.drain(..fitting));
+                if !from.is_empty() && !self.wanted {
+                    self.wanted = true;
+                    self.counts.blocked_times += 1;
+                }
+            }
+            self.counts.peak = self.counts.peak.max(self.depth());
+        } else {
+            while let Some(message) = from.pop_front() {
+                if let (PutResult::Blocked, Some(message)) = self.offer(message) {
+                    from.push_front(message);
+                    break;
+                }
+            }
+        }
+        self.check();
+    }
+
+    /// True once, when something waits that nobody told the scheduler of.
+    pub(crate) fn tell(&mut self) -> bool {
+        let news = !self.told && !self.items.is_empty() && !self.closed;
+        self.told |= news;
+        news
+    }
+
+    /// Moves up to `most` messages into the consumer's hand.
+    pub(crate) fn take(&mut self, most: usize, hand: &mut VecDeque<Message<T>>) {
+        debug_assert!(hand.is_empty() && self.held == 0, "one turn at a time");
+        if self.items.len() <= most {
+            self.held = self.items.len();
+            std::mem::swap(&mut self.items, hand);
+        } else {
+            self.held = most;
+            hand.extend(self.items.drain(..most));
+        }
+    }
+
+    /// The consumer's turn is over. What is left in its hand goes back to where it came from.
+    pub(crate) fn settle(&mut self, hand: &mut VecDeque<Message<T>>) -> Settled {
+        self.counts.delivered += (self.held - hand.len()) as u64;
+        self.held = 0;
+        let mut head_changed = false;
+        if self.closed {
+            self.counts.dropped += hand.len() as u64;
+            hand.clear();
+        }
+        if !hand.is_empty() {
+            if self.items.is_empty() {
+                std::mem::swap(&mut self.items, hand);
+            } else {
+                while let Some(message) = hand.pop_back() {
+                    self.items.push_front(message);
+                }
+            }
+            head_changed = self.trim();
+        }
+        let more = !self.items.is_empty();
+        self.told = more;
+        let roomy = self.wanted && self.has_room();
+        if roomy {
+            self.wanted = false;
+        }
+        self.check();
+        Settled { more, roomy, head_changed }
+    }
+
+    /// Whether a producer that was turned away would now be let in.
+    fn has_room(&self) -> bool {
+        self.closed || self.depth() < self.capacity
+    }
+
+    /// Messages were given back, or the capacity was lowered: the rule decides over what is too much. True if the oldest is gone.
+    fn trim(&mut self) -> bool {
+        let mut head_changed = false;
+        while self.items.len() > self.capacity {
+            match &self.rule {
+                // Held messages count here, so there is too much only if the capacity was lowered, and then it drains.
+                Rule::Block => break,
+                Rule::Drop => {
+                    self.items.pop_back();
+                    self.counts.dropped += 1;
+                }
+                Rule::Latest => {
+                    self.items.pop_front();
+                    self.counts.replaced += 1;
+                    head_changed = true;
+                }
+                Rule::Coalesce(merge) => {
+                    let merge = Arc::clone(merge);
+                    let newest = self.items.pop_back().expect("longer than its capacity");
+                    let before = self.items.back_mut().expect("the capacity is at least one");
+                    if merged(&merge, &mut before.payload, &newest.payload) {
+                        self.counts.coalesced += 1;
+                    } else {
+                        self.items.push_back(newest);
+                        break;
+                    }
+                }
+            }
+        }
+        head_changed
+    }
+
+    /// True if the producer waited and has room now.
+    pub(crate) fn set_capacity(&mut self, capacity: usize) -> bool {
+        assert!(capacity > 0, "an edge holds at least one message");
+        self.capacity = capacity;
+        if matches!(self.rule, Rule::Latest) {
+            self.trim();
+        }
+        self.check();
+        self.take_wanted()
+    }
+
+    /// Nobody will take from here again: what waits is dropped, and so is what comes. True if the producer waited.
+    pub(crate) fn close(&mut self) -> bool {
+        self.closed = true;
+        self.counts.dropped += self.items.len() as u64;
+        self.items.clear();
+        self.check();
+        self.take_wanted()
+    }
+
+    fn take_wanted(&mut self) -> bool {
+        let roomy = self.wanted && self.has_room();
+        if roomy {
+            self.wanted = false;
+        }
+        roomy
+    }
+
+    /// The law of this file, asserted also in release: it is five additions a turn.
+    fn check(&self) {
+        let Counts { put, delivered, dropped, replaced, coalesced, .. } = self.counts;
+        let fates = delivered + dropped + replaced + coalesced + self.depth() as u64;
+        assert!(put == fates, "a message was lost or made: {put} put, {fates} accounted for");
+    }
+}
+
+/// Whether it worked. A function that fails or panics may leave neither payload changed for the worse, so it works on a copy.
+fn merged<T: Clone>(merge: &Merge<T>, queued: &mut T, new: &T) -> bool {
+    let mut copy = queued.clone();
+    let outcome = catch_unwind(AssertUnwindSafe(|| merge(&mut copy, new)));
+    let done = matches!(outcome, Ok(Ok(())));
+    if done {
+        *queued = copy;
+    }
+    done
+}

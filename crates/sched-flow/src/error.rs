@@ -1,0 +1,135 @@
+//! What goes wrong inside a node, and what is done about it.
+//!
+//! Room: vocabulary of the crate. Values only.
+
+use std::{error::Error, fmt, sync::Arc, time::Duration};
+
+/// What a node's function returns if it failed. Any error becomes one, so `?` works; [`NodeError::msg`] makes one from words.
+///
+/// ```
+/// use bursar::flow::{NodeError, NodeResult};
+///
+/// fn parse(text: &str) -> NodeResult {
+///     let number: i64 = text.parse()?;
+///     if number < 0 {
+///         return Err(NodeError::msg(format!("{number} is below 0; give a count")));
+///     }
+///     Ok(())
+/// }
+/// assert_eq!(parse("-1").unwrap_err().to_string(), "-1 is below 0; give a count");
+/// ```
+pub struct NodeError(Box<dyn Error + Send + Sync>);
+
+/// What a node's functions return.
+pub type NodeResult = Result<(), NodeError>;
+
+impl NodeError {
+    /// An error made of words.
+    pub fn msg(text: impl Into<String>) -> Self {
+        Self(text.into().into())
+    }
+
+    /// The original error, if it was of this type.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+}
+
+// As `TaskError` does: not an `Error` itself, so that every error converts.
+impl<E: Error + Send + Sync + 'static> From<E> for NodeError {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// What is done when a node's function fails or panics. What it emitted in the failed call is taken back in any case: a message is
+/// handled with all that comes of it, or fails with nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// The message is gone, the error is counted, the node goes on.
+    #[default]
+    Skip,
+    /// The message is tried again, after a while. The ones behind it wait.
+    Retry(Retry),
+    /// The node is stopped. What comes for it is dropped, and counted as such.
+    StopNode,
+    /// The whole graph is stopped without draining, and its run returns the error.
+    StopGraph,
+    /// The message leaves by the output `dead`, as a [`DeadLetter`].
+    DeadLetter,
+}
+
+/// How a failed message is tried again.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::flow::{OnError, Retry};
+///
+/// let stubborn = OnError::Retry(Retry::times(5).backoff(Duration::from_millis(10)).then(OnError::DeadLetter));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    pub(crate) times: u32,
+    pub(crate) first: Duration,
+    pub(crate) longest: Duration,
+    pub(crate) then: Box<OnError>,
+}
+
+impl Retry {
+    /// So many times after the first, with pauses that double from 10 ms up to 10 s; after that, the message is skipped.
+    pub fn times(times: u32) -> Self {
+        Self {
+            times,
+            first: Duration::from_millis(10),
+            longest: Duration::from_secs(10),
+            then: Box::new(OnError::Skip),
+        }
+    }
+
+    /// The first pause. Each is twice the one before.
+    pub fn backoff(mut self, first: Duration) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// No pause is longer than this.
+    pub fn at_most(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        self
+    }
+
+    /// What is done when all tries failed. Another `Retry` means the end of it: `Skip`.
+    pub fn then(mut self, then: OnError) -> Self {
+        self.then = Box::new(then);
+        self
+    }
+
+    /// The pause after the `failed`-th failure.
+    pub(crate) fn pause(&self, failed: u32) -> Duration {
+        let doubled = 1u32.checked_shl(failed.saturating_sub(1)).and_then(|factor| self.first.checked_mul(factor));
+        doubled.unwrap_or(Duration::MAX).min(self.longest)
+    }
+}
+
+/// A message that could not be handled, as it leaves by the output `dead` of its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter<T> {
+    /// What it carried.
+    pub payload: T,
+    /// What went wrong, the last time.
+    pub error: Arc<str>,
+    /// How often it was tried.
+    pub tries: u32,
+}

@@ -1,0 +1,147 @@
+//! A graph becomes a plan, or a list of everything that is wrong with it.
+//!
+//! Room: decisions.
+//!
+//! # Invariant
+//! A plan that exists can run: every edge joins ports of one type, every input is fed, and no circle of edges can come to wait for itself.
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    Graph, MAX_CAPACITY, Problem, Problems,
+    flatten::{Flat, FlatEdge, FlatNode, Place},
+    order::{self, Arrow},
+};
+use crate::{
+    message::Control,
+    node::schema::{Carried, PortSpec},
+    policy::Policy,
+};
+
+/// A graph that can run.
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    pub(crate) nodes: Vec<FlatNode>,
+    pub(crate) edges: Vec<PlanEdge>,
+    /// Producers before consumers.
+    pub(crate) order: Vec<u32>,
+    /// The group of each node: those in a circle share one.
+    pub(crate) groups: Vec<u32>,
+}
+
+pub(crate) struct PlanEdge {
+    pub(crate) flat: FlatEdge,
+    /// It does not hold up the end of its target: it closes a circle, or steers.
+    pub(crate) loose: bool,
+}
+
+/// Checks graphs that were registered together.
+///
+/// # Errors
+/// Everything that is wrong.
+pub(crate) fn plan(graphs: Vec<Graph>) -> Result<Plan, Problems> {
+    let name = graphs.first().map_or_else(|| "flow".to_owned(), |graph| graph.name.clone());
+    let mut flat = Flat::of(graphs);
+    flat.check_exposed();
+    let mut problems = std::mem::take(&mut flat.problems);
+    if flat.nodes.is_empty() && problems.is_empty() {
+        problems.push(Problem::Empty);
+    }
+    flat.nodes.iter().for_each(|node| check_settings(node, &mut problems));
+    check_edges(&flat, &mut problems);
+    // With edges missing, inputs look unfed that are not.
+    if problems.is_empty() {
+        check_fed(&flat, &mut problems);
+    }
+    let arrows: Vec<_> = flat.edges.iter().map(|edge| Arrow { from: edge.from.0, to: edge.to.0 }).collect();
+    let steers = |edge: &FlatEdge| edge.to.1 == Place::Control;
+    let data: Vec<Arrow> =
+        flat.edges.iter().zip(&arrows).filter(|(edge, _)| !steers(edge)).map(|(_, arrow)| *arrow).collect();
+    let groups = order::groups(flat.nodes.len(), &data);
+    let loose: Vec<bool> = flat
+        .edges
+        .iter()
+        .map(|edge| {
+            let inside = groups[edge.from.0 as usize] == groups[edge.to.0 as usize];
+            steers(edge) || (inside && edge.spec.policy != Policy::Block)
+        })
+        .collect();
+    let firm: Vec<Arrow> = arrows.iter().zip(&loose).filter(|(_, loose)| !**loose).map(|(arrow, _)| *arrow).collect();
+    let order = order::topological(flat.nodes.len(), &firm).unwrap_or_else(|circle| {
+        let nodes = circle.iter().map(|node| flat.nodes[*node as usize].id.to_string()).collect();
+        problems.push(Problem::Cycle { nodes });
+        Vec::new()
+    });
+    if !problems.is_empty() {
+        return Err(Problems { graph: name, list: problems });
+    }
+    let edges = flat.edges.into_iter().zip(loose).map(|(flat, loose)| PlanEdge { flat, loose }).collect();
+    Ok(Plan { name, nodes: flat.nodes, edges, order, groups })
+}
+
+fn check_settings(node: &FlatNode, problems: &mut Vec<Problem>) {
+    let mut bad = |setting| problems.push(Problem::BadSetting { of: node.id.to_string(), setting });
+    if node.spec.batch == Some(0) {
+        bad("a batch of 0 messages serves nobody; use at least 1");
+    }
+    if node.spec.tick.is_some_and(|every| every.is_zero()) {
+        bad("a tick every 0 ns leaves no time for anything else; use at least 1 ns");
+    }
+}
+
+fn check_edges(flat: &Flat, problems: &mut Vec<Problem>) {
+    let mut seen = HashSet::new();
+    for edge in &flat.edges {
+        let id = || edge.id.clone();
+        if !seen.insert((edge.from, edge.to)) {
+            problems.push(Problem::DuplicateEdge { edge: id() });
+        }
+        if edge.spec.capacity == 0 || edge.spec.capacity > MAX_CAPACITY {
+            problems.push(Problem::BadCapacity { edge: id(), capacity: edge.spec.capacity });
+        }
+        let from = &flat.nodes[edge.from.0 as usize].declared.outputs[edge.from.1];
+        let control;
+        let to = match edge.to.1 {
+            Place::Port(at) => &flat.nodes[edge.to.0 as usize].declared.inputs[at],
+            Place::Control => {
+                control = PortSpec::new::<Control>("control");
+                &control
+            }
+        };
+        if from.carries != to.carries {
+            let (from, to) = (from.carries.name, to.carries.name);
+            problems.push(Problem::TypeMismatch { edge: id(), from, to });
+        } else if let (Some(from), Some(to)) = (&from.schema, &to.schema)
+            && from.name != to.name
+        {
+            let (from, to) = (from.name.to_string(), to.name.to_string());
+            problems.push(Problem::SchemaMismatch { edge: id(), from, to });
+        }
+        if edge.spec.policy == Policy::Coalesce {
+            let merges: Option<Carried> = edge.spec.merge.as_ref().map(|(_, carried)| *carried);
+            if merges != Some(from.carries) {
+                let (carries, merges) = (from.carries.name, merges.map(|carried| carried.name));
+                problems.push(Problem::BadCoalesce { edge: id(), carries, merges });
+            }
+        }
+    }
+}
+
+fn check_fed(flat: &Flat, problems: &mut Vec<Problem>) {
+    let fed: HashSet<(u32, Place)> = flat.edges.iter().map(|edge| edge.to).collect();
+    for (index, node) in flat.nodes.iter().enumerate() {
+        for (at, port) in node.declared.inputs.iter().enumerate() {
+            if port.required && !fed.contains(&(index as u32, Place::Port(at))) {
+                let (node, port) = (node.id.to_string(), port.name.to_string());
+                problems.push(Problem::UnfedInput { node, port });
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// The ids of all nodes.
+    pub(crate) fn ids(&self) -> Vec<Arc<str>> {
+        self.nodes.iter().map(|node| Arc::clone(&node.id)).collect()
+    }
+}

@@ -1,0 +1,129 @@
+//! What surrounds a node's call: the time, whose message it is, and what the node asked for.
+//!
+//! Room: mechanism of the crate. One for each node, used by the one worker that runs it.
+
+use std::{sync::Arc, task::Waker};
+
+use crate::{
+    error::NodeError,
+    message::{Header, Time, TraceId},
+    node::out::{MOST_PER_CALL, kind_of},
+    observe::Observer,
+};
+
+/// Starts tasks in the nursery of a node.
+pub(crate) trait Host: Send {
+    fn spawn(&mut self, body: Box<dyn FnOnce() + Send>);
+    /// Cancels what was started and waits for it.
+    fn end(&mut self);
+}
+
+/// What the scheduler must learn of a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Edges that have something now, and had not.
+    pub(crate) filled: Vec<u32>,
+    /// Edges that have room now, for a producer that waits.
+    pub(crate) roomy: Vec<u32>,
+    pub(crate) emitted: u64,
+    pub(crate) handled: u64,
+    pub(crate) errors: u64,
+    pub(crate) retries: u64,
+    pub(crate) shutdown: bool,
+    pub(crate) ticked: bool,
+    pub(crate) tick_at: Option<Time>,
+    /// What the node failed with last.
+    pub(crate) last_error: Option<Arc<str>>,
+}
+
+impl Log {
+    /// As new, with its memory kept.
+    pub(crate) fn clear(&mut self) {
+        self.filled.clear();
+        self.roomy.clear();
+        *self =
+            Log { filled: std::mem::take(&mut self.filled), roomy: std::mem::take(&mut self.roomy), ..Log::default() };
+    }
+}
+
+/// What surrounds the calls of one node.
+pub(crate) struct Cx {
+    pub(crate) id: Arc<str>,
+    pub(crate) now: Time,
+    /// Of the message being handled; without a trace id if there is none.
+    pub(crate) header: Header,
+    /// Traces that begin in this node are numbered; the upper bits name the node.
+    next_trace: u64,
+    pub(crate) waker: Waker,
+    pub(crate) host: Box<dyn Host>,
+    pub(crate) log: Log,
+    complaint: Option<NodeError>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+}
+
+impl Cx {
+    pub(crate) fn new(id: Arc<str>, index: u32, waker: Waker, host: Box<dyn Host>) -> Self {
+        Self {
+            id,
+            now: Time::START,
+            header: Header::default(),
+            next_trace: (u64::from(index) + 1) << 40,
+            waker,
+            host,
+            log: Log::default(),
+            complaint: None,
+            observer: None,
+        }
+    }
+
+    /// The header of what is emitted now.
+    #[inline]
+    pub(crate) fn header_for<T: 'static>(&mut self) -> Header {
+        let kind = kind_of::<T>();
+        if self.header.trace == TraceId::NONE {
+            let trace = TraceId(self.next_trace);
+            self.next_trace += 1;
+            return Header { trace, at: self.now, kind };
+        }
+        Header { kind, ..self.header }
+    }
+
+    /// No message is being handled.
+    #[inline]
+    pub(crate) fn handle_none(&mut self) {
+        self.header = Header::default();
+    }
+
+    pub(crate) fn tick_at(&mut self, at: Time) {
+        self.log.tick_at = Some(self.log.tick_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    pub(crate) fn spawn(&mut self, body: Box<dyn FnOnce() + Send>) {
+        self.host.spawn(body);
+    }
+
+    /// Something that was emitted may not be. The call that did it fails.
+    #[cold]
+    pub(crate) fn complain(&mut self, problem: String) {
+        if self.complaint.is_none() {
+            self.complaint = Some(NodeError::msg(problem));
+        }
+    }
+
+    #[cold]
+    pub(crate) fn complain_of_flood(&mut self) {
+        self.complain(format!(
+            "node `{}` emitted more than {MOST_PER_CALL} messages in one call; emit fewer at a time, or make it a source",
+            self.id
+        ));
+    }
+
+    /// What the call returned, unless something that it emitted may not be.
+    #[inline]
+    pub(crate) fn verdict<T>(&mut self, result: Result<T, NodeError>) -> Result<T, NodeError> {
+        if self.complaint.is_some() {
+            return Err(self.complaint.take().expect("looked at"));
+        }
+        result
+    }
+}

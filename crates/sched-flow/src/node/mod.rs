@@ -1,0 +1,173 @@
+//! Nodes: what users write, and how the scheduler calls it.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `inlet` | messages of one edge, one after the other, and what is done when one fails |
+//! | `out` | what is emitted reaches every edge once |
+//! | `cx` | what surrounds a call |
+//! | `stage`, `source`, `general` | the three kinds of node, behind `unit` |
+//! | `spec` | a node and its settings, as a graph takes it |
+//! | `schema` | ports and what they carry |
+
+pub(crate) mod cx;
+mod general;
+pub(crate) mod inlet;
+pub(crate) mod out;
+pub(crate) mod schema;
+mod source;
+mod spec;
+mod stage;
+pub(crate) mod unit;
+
+pub use general::{AnyMessage, Context, Node, Ports, WrongType};
+pub use out::Out;
+pub use schema::Schema;
+pub use spec::NodeSpec;
+
+pub(crate) use crate::error::NodeError;
+use crate::{
+    error::NodeResult,
+    message::{Message, Payload},
+};
+
+/// A node with one input, `in`, and outputs of one type: most nodes are this.
+///
+/// ```
+/// use bursar::flow::{Message, NodeResult, Out, Stage};
+///
+/// /// Emits how much a value differs from the one before.
+/// #[derive(Default)]
+/// struct Change {
+///     before: Option<f64>,
+/// }
+///
+/// impl Stage for Change {
+///     type In = f64;
+///     type Out = f64;
+///
+///     fn on_message(&mut self, message: Message<f64>, out: &mut Out<'_, f64>) -> NodeResult {
+///         let now = message.payload;
+///         if let Some(before) = self.before.replace(now) {
+///             out.emit(now - before);
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Stage: Send + 'static {
+    /// What comes in.
+    type In: Payload;
+    /// What goes out.
+    type Out: Payload;
+
+    /// The names of its outputs. [`Out::emit_to`] counts in this order.
+    fn outputs(&self) -> Vec<String> {
+        vec!["out".to_owned()]
+    }
+
+    /// Once, before anything else; producers before consumers.
+    fn on_start(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// A message came.
+    fn on_message(&mut self, message: Message<Self::In>, out: &mut Out<'_, Self::Out>) -> NodeResult;
+
+    /// The cadence of the node, or a time it [asked for](Out::tick_at).
+    fn on_tick(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Somebody used its [waker](Out::waker).
+    fn on_wake(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// No more messages will come, and all that came were handled. What is emitted here still gets through.
+    fn on_end(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Once, after everything else; consumers before producers. What is emitted here reaches nobody.
+    fn on_stop(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Whether it takes another message now. If not, it is asked again after a tick or a wake.
+    #[inline]
+    fn accepts(&self) -> bool {
+        true
+    }
+
+    /// Asked when no more input comes: whether [`on_end`](Self::on_end) may be called. False while something is under way that will wake the
+    /// node.
+    fn is_done(&self) -> bool {
+        true
+    }
+}
+
+/// What a source has to say after it was asked for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Produced {
+    /// There may be more: ask again.
+    More,
+    /// Nothing now: ask again after a tick or a wake.
+    Idle,
+    /// That was all.
+    End,
+}
+
+/// A node without input, where messages enter the graph.
+///
+/// ```
+/// use bursar::flow::{NodeError, Out, Produced, Source};
+///
+/// struct Countdown(u32);
+///
+/// impl Source for Countdown {
+///     type Out = u32;
+///
+///     fn produce(&mut self, out: &mut Out<'_, u32>) -> Result<Produced, NodeError> {
+///         out.emit(self.0);
+///         self.0 -= 1;
+///         Ok(if self.0 == 0 { Produced::End } else { Produced::More })
+///     }
+/// }
+/// ```
+pub trait Source: Send + 'static {
+    /// What goes out.
+    type Out: Payload;
+
+    /// Once, before anything else; producers before consumers.
+    fn on_start(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Called while its edges have room, again and again while it says [`Produced::More`]; or, if it was given a cadence with
+    /// [`NodeSpec::tick`], once each tick. It should emit a few messages at most and never wait.
+    fn produce(&mut self, out: &mut Out<'_, Self::Out>) -> Result<Produced, NodeError>;
+
+    /// A time it [asked for](Out::tick_at), or its cadence, before `produce`.
+    fn on_tick(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Somebody used its [waker](Out::waker); `produce` comes next.
+    fn on_wake(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Once, after everything else. What is emitted here reaches nobody.
+    fn on_stop(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
+        let _ = out;
+        Ok(())
+    }
+}

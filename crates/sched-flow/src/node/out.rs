@@ -1,0 +1,260 @@
+//! How a node emits: an outbox for each output, emptied into its edges when the node's call is over.
+//!
+//! Room: mechanism of the crate.
+//!
+//! # Invariant
+//! Every message in an outbox reaches every edge of its port exactly once, in order; and none of a call that failed reaches any.
+//!
+//! # Why it holds
+//! Messages leave the outbox only in [`Outlet::flush`], never within a call; a failed call is cut off at the mark made before it.
+//! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
+//! continued where it stopped. A message leaves the outbox when the last edge has it.
+
+use std::{collections::VecDeque, sync::Arc, task::Waker};
+
+use crate::{
+    edge::Edge,
+    message::{Control, Header, Kind, Message, Payload, Time, TraceId},
+    node::{cx::Cx, schema::Check},
+};
+
+/// A node may emit so many messages within one call; more is an error of the node, before it eats the memory.
+pub(crate) const MOST_PER_CALL: usize = 1 << 20;
+
+/// One output: what was emitted and not yet accepted, and where it goes.
+pub(crate) struct Outlet<T> {
+    pub(crate) outbox: VecDeque<Message<T>>,
+    edges: Vec<Arc<Edge<T>>>,
+    sent: Vec<usize>,
+    /// So many messages of the outbox find room in all Block edges, as far as is known. There may be more room, not less,
+    /// unless a capacity was lowered.
+    room: usize,
+    mark: usize,
+    /// So many of the outbox are counted as emitted.
+    counted: usize,
+    pub(crate) checks: Vec<Check<T>>,
+}
+
+impl<T: Payload> Outlet<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            outbox: VecDeque::new(),
+            edges: Vec::new(),
+            sent: Vec::new(),
+            room: 0,
+            mark: 0,
+            counted: 0,
+            checks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn attach(&mut self, edge: Arc<Edge<T>>) {
+        self.edges.push(edge);
+        self.sent.push(0);
+    }
+
+    #[inline]
+    fn push(&mut self, message: Message<T>, cx: &mut Cx) {
+        if !self.checks.is_empty() {
+            for check in &self.checks {
+                if let Err(problem) = check(&message.payload) {
+                    cx.complain(problem);
+                    return;
+                }
+            }
+        }
+        if self.outbox.len() - self.mark >= MOST_PER_CALL {
+            cx.complain_of_flood();
+            return;
+        }
+        self.outbox.push_back(message);
+    }
+
+    /// A call begins.
+    #[inline]
+    pub(crate) fn mark(&mut self) {
+        self.mark = self.outbox.len();
+    }
+
+    /// The call failed: nothing of it is sent.
+    pub(crate) fn roll_back(&mut self) {
+        self.outbox.truncate(self.mark);
+    }
+
+    /// How many more messages may be emitted before the node must wait.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.room.saturating_sub(self.outbox.len())
+    }
+
+    /// Before a turn: is there room for at least one message? A full edge will signal when there is.
+    pub(crate) fn has_room(&mut self, hoped: usize) -> bool {
+        if self.room >= hoped && self.outbox.is_empty() {
+            return true;
+        }
+        self.room = self.edges.iter().map(|edge| edge.queue().room_or_want()).min().unwrap_or(usize::MAX);
+        self.room > self.outbox.len()
+    }
+
+    /// Puts what it can into the edges. True if nothing is left.
+    pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
+        self.mark = 0;
+        if self.outbox.is_empty() {
+            return true;
+        }
+        cx.log.emitted += (self.outbox.len() - self.counted) as u64;
+        match self.edges.as_slice() {
+            [] => self.outbox.clear(),
+            [edge] => {
+                let mut queue = edge.queue();
+                queue.put_all(&mut self.outbox);
+                if queue.tell() {
+                    cx.log.filled.push(edge.index);
+                }
+                self.room = queue.room();
+            }
+            edges => {
+                let (last, others) = edges.split_last().expect("more than one");
+                let total = self.outbox.len();
+                let mut room = usize::MAX;
+                for (edge, sent) in others.iter().zip(&mut self.sent) {
+                    let mut queue = edge.queue();
+                    while *sent < total && queue.put(self.outbox[*sent].clone()).1.is_none() {
+                        *sent += 1;
+                    }
+                    if queue.tell() {
+                        cx.log.filled.push(edge.index);
+                    }
+                    room = room.min(queue.room());
+                }
+                // The last edge takes what all others have, by value; and copies of the rest.
+                let shared = self.sent[..others.len()].iter().copied().min().expect("at least one other");
+                let sent = &mut self.sent[others.len()];
+                let mut queue = last.queue();
+                let mut gone = 0;
+                while *sent < total {
+                    if *sent == gone && gone < shared {
+                        let message = self.outbox.pop_front().expect("not sent to all");
+                        if let (_, Some(message)) = queue.put(message) {
+                            self.outbox.push_front(message);
+                            break;
+                        }
+                        gone += 1;
+                    } else if queue.put(self.outbox[*sent - gone].clone()).1.is_some() {
+                        break;
+                    }
+                    *sent += 1;
+                }
+                if queue.tell() {
+                    cx.log.filled.push(last.index);
+                }
+                self.room = room.min(queue.room());
+                drop(queue);
+                let done = self.sent.iter().copied().min().expect("edges");
+                self.outbox.drain(..done - gone);
+                for sent in &mut self.sent {
+                    *sent -= done;
+                }
+            }
+        }
+        self.counted = self.outbox.len();
+        self.outbox.is_empty()
+    }
+
+    /// Nobody will flush this any more.
+    pub(crate) fn discard(&mut self) {
+        self.outbox.clear();
+        self.sent.fill(0);
+        self.mark = 0;
+        self.counted = 0;
+    }
+}
+
+/// What a [`Stage`](crate::Stage) or [`Source`](crate::Source) emits to, and what it may ask for.
+pub struct Out<'a, T> {
+    pub(crate) outlets: &'a mut [Outlet<T>],
+    pub(crate) cx: &'a mut Cx,
+}
+
+impl<T: Payload> Out<'_, T> {
+    /// Emits to the first output. The message has the trace id and time of the one that is being handled; those of a source, a tick
+    /// or a wake begin a trace of their own.
+    #[inline]
+    pub fn emit(&mut self, payload: T) {
+        self.emit_to(0, payload);
+    }
+
+    /// Emits to an output by its place in [`Stage::outputs`](crate::Stage::outputs).
+    ///
+    /// # Panics
+    /// If there is no such output, which fails the node's call.
+    #[inline]
+    pub fn emit_to(&mut self, output: usize, payload: T) {
+        let header = self.cx.header_for::<T>();
+        self.outlets[output].push(Message { header, payload }, self.cx);
+    }
+
+    /// Emits a message with a header of its own to the first output. A header without a trace id gets one.
+    #[inline]
+    pub fn send(&mut self, message: Message<T>) {
+        self.send_to(0, message);
+    }
+
+    /// Emits a message with a header of its own. A header without a trace id gets one.
+    ///
+    /// # Panics
+    /// If there is no such output, which fails the node's call.
+    #[inline]
+    pub fn send_to(&mut self, output: usize, mut message: Message<T>) {
+        if message.header.trace == TraceId::NONE {
+            let kind = message.header.kind;
+            message.header = Header { kind, ..self.cx.header_for::<T>() };
+        }
+        self.outlets[output].push(message, self.cx);
+    }
+
+    /// How many more messages the Block edges of the first output take before this node must wait.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.outlets.first().map_or(usize::MAX, Outlet::room)
+    }
+
+    /// The time of this turn: read once, not per message. Virtual in a flow with virtual time.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.cx.now
+    }
+
+    /// Asks for a tick at that time, once. Of several, the earliest counts; ask again in `on_tick` for the next.
+    pub fn tick_at(&mut self, at: Time) {
+        self.cx.tick_at(at);
+    }
+
+    /// Whoever wakes this, from any thread, has `on_wake` called soon.
+    pub fn waker(&self) -> Waker {
+        self.cx.waker.clone()
+    }
+
+    /// Starts a task in the nursery of this node. It is cancelled when the node stops, and the flow does not end before it has.
+    ///
+    /// Tasks may block, as fibers do. What they find out they send into a channel that the node looks at when it is
+    /// [woken](Self::waker).
+    pub fn spawn(&mut self, body: impl FnOnce() + Send + 'static) {
+        self.cx.spawn(Box::new(body));
+    }
+
+    /// Asks the whole graph to drain and stop.
+    pub fn shutdown(&mut self) {
+        self.cx.log.shutdown = true;
+    }
+
+    /// The name of this node in the graph.
+    pub fn node(&self) -> &str {
+        &self.cx.id
+    }
+}
+
+/// The kind of messages that carry a `T`, unless somebody says otherwise.
+pub(crate) fn kind_of<T: 'static>() -> Kind {
+    if std::any::TypeId::of::<T>() == std::any::TypeId::of::<Control>() { Kind::Control } else { Kind::Data }
+}

@@ -1,0 +1,160 @@
+//! A [`Stage`] behind [`Unit`]. Its loop is compiled for its types: one call through a table a turn, none a message.
+
+use std::{any::Any, sync::Arc};
+
+use crate::{
+    edge::{AnyEdge, Edge, EdgeSetup},
+    error::{DeadLetter, NodeResult, OnError},
+    message::{Message, Payload},
+    node::{
+        Stage,
+        cx::Cx,
+        inlet::{Body, Fate, Inlet},
+        out::{Out, Outlet},
+        schema::{Check, PortSpec},
+        unit::{Declared, Hook, Unit},
+    },
+};
+
+pub(crate) struct StageUnit<S: Stage> {
+    stage: S,
+    inlet: Inlet<S::In>,
+    outlets: Vec<Outlet<S::Out>>,
+    names: Vec<String>,
+}
+
+impl<S: Stage> StageUnit<S> {
+    pub(crate) fn new(stage: S) -> Self {
+        let names = stage.outputs();
+        let outlets = names.iter().map(|_| Outlet::new()).collect();
+        Self { stage, inlet: Inlet::new("in"), outlets, names }
+    }
+}
+
+struct StageBody<'a, S: Stage> {
+    stage: &'a mut S,
+    outlets: &'a mut [Outlet<S::Out>],
+}
+
+impl<S: Stage> Body<S::In> for StageBody<'_, S> {
+    #[inline]
+    fn call(&mut self, message: Message<S::In>, cx: &mut Cx) -> NodeResult {
+        self.stage.on_message(message, &mut Out { outlets: self.outlets, cx })
+    }
+
+    #[inline]
+    fn mark(&mut self) {
+        self.outlets.iter_mut().for_each(Outlet::mark);
+    }
+
+    fn roll_back(&mut self) {
+        self.outlets.iter_mut().for_each(Outlet::roll_back);
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.outlets.iter().map(Outlet::room).min().unwrap_or(usize::MAX)
+    }
+
+    #[inline]
+    fn accepts(&self) -> bool {
+        self.stage.accepts()
+    }
+}
+
+/// Adds a check, of a type that was compared before, to an outlet.
+pub(super) fn add_check<T: Payload>(outlet: &mut Outlet<T>, check: &Arc<dyn Any + Send + Sync>) {
+    let check = check.downcast_ref::<Check<T>>().expect("types are compared before");
+    outlet.checks.push(Arc::clone(check));
+}
+
+/// Makes an edge that begins at an outlet.
+pub(super) fn open<T: Payload>(outlet: &mut Outlet<T>, setup: EdgeSetup) -> Arc<dyn AnyEdge> {
+    let edge = Arc::new(Edge::new(setup));
+    outlet.attach(Arc::clone(&edge));
+    edge
+}
+
+impl<S: Stage> Unit for StageUnit<S> {
+    fn declare(&self, dead: bool) -> Declared {
+        let mut outputs: Vec<_> = self.names.iter().map(|name| PortSpec::new::<S::Out>(name.as_str())).collect();
+        if dead {
+            outputs.push(PortSpec::new::<DeadLetter<S::In>>("dead"));
+        }
+        Declared { inputs: vec![PortSpec::new::<S::In>("in")], outputs }
+    }
+
+    fn open_output(&mut self, port: usize, setup: EdgeSetup) -> Arc<dyn AnyEdge> {
+        match self.outlets.get_mut(port) {
+            Some(outlet) => open(outlet, setup),
+            None => open(&mut self.inlet.dead, setup),
+        }
+    }
+
+    fn open_input(&mut self, _port: usize, setup: EdgeSetup) -> Arc<dyn AnyEdge> {
+        self.inlet.open(setup)
+    }
+
+    fn attach_input(&mut self, _port: usize, edge: Arc<dyn AnyEdge>) -> usize {
+        self.inlet.attach_any(edge)
+    }
+
+    fn check_output(&mut self, port: usize, check: &Arc<dyn Any + Send + Sync>) {
+        match self.outlets.get_mut(port) {
+            Some(outlet) => add_check(outlet, check),
+            None => add_check(&mut self.inlet.dead, check),
+        }
+    }
+
+    fn hook(&mut self, hook: Hook, cx: &mut Cx) -> NodeResult {
+        let out = &mut Out { outlets: &mut self.outlets, cx };
+        match hook {
+            Hook::Start => self.stage.on_start(out),
+            Hook::Tick => self.stage.on_tick(out),
+            Hook::Wake => self.stage.on_wake(out),
+            Hook::End => self.stage.on_end(out),
+            Hook::Stop => self.stage.on_stop(out),
+        }
+    }
+
+    fn serve(&mut self, _port: usize, place: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool) {
+        let mut body = StageBody { stage: &mut self.stage, outlets: &mut self.outlets };
+        self.inlet.serve(place, budget, on_error, &mut body, cx)
+    }
+
+    fn has_room(&mut self, hoped: usize) -> bool {
+        // Every outlet is asked: each full edge owes a signal.
+        let outlets = self.outlets.iter_mut().fold(true, |room, outlet| outlet.has_room(hoped) & room);
+        self.inlet.dead.has_room(hoped) & outlets
+    }
+
+    fn flush(&mut self, cx: &mut Cx) -> bool {
+        let outlets = self.outlets.iter_mut().fold(true, |empty, outlet| outlet.flush(cx) & empty);
+        self.inlet.dead.flush(cx) & outlets
+    }
+
+    fn mark(&mut self) {
+        self.outlets.iter_mut().for_each(Outlet::mark);
+    }
+
+    fn roll_back(&mut self) {
+        self.outlets.iter_mut().for_each(Outlet::roll_back);
+    }
+
+    fn discard(&mut self) {
+        self.outlets.iter_mut().for_each(Outlet::discard);
+        self.inlet.dead.discard();
+    }
+
+    fn unsent(&self) -> usize {
+        self.outlets.iter().map(|outlet| outlet.outbox.len()).sum::<usize>() + self.inlet.dead.outbox.len()
+    }
+
+    fn accepts(&self) -> bool {
+        self.stage.accepts()
+    }
+
+    fn is_done(&self) -> bool {
+        self.stage.is_done()
+    }
+}

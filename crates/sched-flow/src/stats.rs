@@ -1,0 +1,229 @@
+//! What is counted, as users see it.
+//!
+//! Room: vocabulary of the crate. Values only.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    policy::{Band, Policy},
+    state::NodeState,
+};
+
+/// Each power of two is divided into so many steps, so a value is known to within a quarter.
+const STEPS: u32 = 4;
+const BUCKETS: usize = 64 * STEPS as usize;
+
+/// How long something took, how often. Exact to within a quarter.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::flow::Histogram;
+///
+/// let mut times = Histogram::default();
+/// (1..=100).for_each(|micros| times.record(Duration::from_micros(micros), 1));
+/// assert_eq!(times.count(), 100);
+/// assert!(times.quantile(0.5) >= Duration::from_micros(50) && times.quantile(0.5) < Duration::from_micros(65));
+/// ```
+#[derive(Clone)]
+pub struct Histogram {
+    buckets: Box<[u64]>,
+    count: u64,
+    sum: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: vec![0; BUCKETS].into(), count: 0, sum: 0 }
+    }
+}
+
+fn bucket(nanos: u64) -> usize {
+    if nanos < u64::from(STEPS) {
+        return nanos as usize;
+    }
+    let power = nanos.ilog2();
+    let step = (nanos >> (power - 2)) & u64::from(STEPS - 1);
+    (power * STEPS + step as u32) as usize
+}
+
+/// The largest value that falls into a bucket.
+fn highest(bucket: usize) -> u64 {
+    if bucket < STEPS as usize {
+        return bucket as u64;
+    }
+    let (power, step) = (bucket as u32 / STEPS, bucket as u64 % u64::from(STEPS));
+    let width = 1u64 << (power - 2);
+    (1u64 << power).saturating_add(step * width).saturating_add(width - 1)
+}
+
+impl Histogram {
+    /// So many took so long each.
+    pub fn record(&mut self, each: Duration, times: u64) {
+        let nanos = u64::try_from(each.as_nanos()).unwrap_or(u64::MAX);
+        self.buckets[bucket(nanos)] += times;
+        self.count += times;
+        self.sum = self.sum.saturating_add(nanos.saturating_mul(times));
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum)
+    }
+
+    /// The mean, or nothing if none was recorded.
+    pub fn mean(&self) -> Duration {
+        Duration::from_nanos(self.sum.checked_div(self.count).unwrap_or(0))
+    }
+
+    /// The time that so large a part (0 to 1) did not exceed.
+    pub fn quantile(&self, part: f64) -> Duration {
+        let wanted = ((part.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (at, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return Duration::from_nanos(highest(at));
+            }
+        }
+        Duration::ZERO
+    }
+
+    /// How many did not take longer than this, counted by whole buckets.
+    pub fn count_up_to(&self, limit: Duration) -> u64 {
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        (0..BUCKETS).take_while(|at| highest(*at) <= nanos).map(|at| self.buckets[at]).sum()
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (p50, p99) = (self.quantile(0.5), self.quantile(0.99));
+        write!(f, "Histogram({} values, p50 {p50:?}, p99 {p99:?})", self.count)
+    }
+}
+
+/// What a node did so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeCounts {
+    pub(crate) turns: u64,
+    pub(crate) messages: u64,
+    pub(crate) emitted: u64,
+    pub(crate) errors: u64,
+    pub(crate) retries: u64,
+    pub(crate) ticks: u64,
+    pub(crate) ticks_missed: u64,
+    pub(crate) busy: Duration,
+    pub(crate) latency: Histogram,
+    pub(crate) last_error: Option<std::sync::Arc<str>>,
+}
+
+/// A node, counted.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeStats {
+    /// Its name in the graph.
+    pub id: String,
+    /// Where it stands.
+    pub state: NodeState,
+    /// Messages it handled; of a source, how often it was asked.
+    pub messages: u64,
+    /// Messages it emitted.
+    pub emitted: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Failed messages that were tried again.
+    pub retries: u64,
+    /// Ticks it was given.
+    pub ticks: u64,
+    /// Ticks of its cadence that came while one was still due.
+    pub ticks_missed: u64,
+    /// Turns it had.
+    pub turns: u64,
+    /// How long it ran.
+    pub busy: Duration,
+    /// How long a message took: turns, divided by their messages.
+    pub latency: Histogram,
+    /// What it failed with last.
+    pub last_error: Option<String>,
+}
+
+/// An edge, counted. `put = delivered + dropped + replaced + coalesced + depth`.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EdgeStats {
+    /// `source:port->target:port`.
+    pub id: String,
+    /// How many may wait.
+    pub capacity: usize,
+    /// How many wait.
+    pub depth: usize,
+    /// The most that ever waited.
+    pub peak: usize,
+    /// Its priority.
+    pub priority: i32,
+    /// The band of its priority.
+    pub band: Band,
+    /// What it does when it is full.
+    pub policy: Policy,
+    /// Messages whose fate was decided.
+    pub put: u64,
+    /// Messages that were handled, or given up by the error policy of the consumer.
+    pub delivered: u64,
+    /// New messages that were dropped.
+    pub dropped: u64,
+    /// Old messages that made room.
+    pub replaced: u64,
+    /// Messages that became part of another.
+    pub coalesced: u64,
+    /// How often its producer had to wait.
+    pub blocked_times: u64,
+    /// Its producer waits now.
+    pub blocked: bool,
+}
+
+/// A flow, counted.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The name of the graph.
+    pub name: String,
+    /// How long it has been running.
+    pub elapsed: Duration,
+    /// Its nodes, in the order they were added.
+    pub nodes: Vec<NodeStats>,
+    /// Its edges, in the order they were connected, inner graphs first.
+    pub edges: Vec<EdgeStats>,
+}
+
+impl Stats {
+    /// A node by its name.
+    pub fn node(&self, id: &str) -> Option<&NodeStats> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// An edge by its id.
+    pub fn edge(&self, id: &str) -> Option<&EdgeStats> {
+        self.edges.iter().find(|edge| edge.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_at_most_a_quarter_below_the_top_of_its_bucket() {
+        for shift in 0..63 {
+            for nanos in [1u64 << shift, (1u64 << shift) + (1u64 << shift) / 3, (1u64 << shift) * 2 - 1] {
+                let top = highest(bucket(nanos));
+                assert!(top >= nanos && top as f64 <= nanos as f64 * 1.25 + 1.0, "{nanos} in a bucket up to {top}");
+            }
+        }
+        assert_eq!(highest(bucket(u64::MAX)), u64::MAX);
+    }
+}
