@@ -219,6 +219,12 @@ impl<T: Payload> Out<'_, T> {
         self.outlets.first().map_or(usize::MAX, Outlet::room)
     }
 
+    /// As [`room`](Self::room), of an output by its place.
+    #[inline]
+    pub fn room_at(&self, output: usize) -> usize {
+        self.outlets.get(output).map_or(0, Outlet::room)
+    }
+
     /// The time of this turn: read once, not per message. Virtual in a flow with virtual time.
     #[inline]
     pub fn now(&self) -> Time {

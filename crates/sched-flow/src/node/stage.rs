@@ -53,7 +53,8 @@ impl<S: Stage> Body<S::In> for StageBody<'_, S> {
 
     #[inline]
     fn room(&self) -> usize {
-        self.outlets.iter().map(Outlet::room).min().unwrap_or(usize::MAX)
+        let rooms = self.outlets.iter().map(Outlet::room);
+        if self.stage.any_output() { rooms.max() } else { rooms.min() }.unwrap_or(usize::MAX)
     }
 
     #[inline]
@@ -124,8 +125,9 @@ impl<S: Stage> Unit for StageUnit<S> {
 
     fn has_room(&mut self, hoped: usize) -> bool {
         // Every outlet is asked: each full edge owes a signal.
-        let outlets = self.outlets.iter_mut().fold(true, |room, outlet| outlet.has_room(hoped) & room);
-        self.inlet.dead.has_room(hoped) & outlets
+        let roomy = self.outlets.iter_mut().filter_map(|outlet| outlet.has_room(hoped).then_some(())).count();
+        let enough = if self.stage.any_output() { 1.min(self.outlets.len()) } else { self.outlets.len() };
+        self.inlet.dead.has_room(hoped) & (roomy >= enough)
     }
 
     fn flush(&mut self, cx: &mut Cx) -> bool {
