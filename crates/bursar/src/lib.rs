@@ -484,6 +484,7 @@ pub use sched_tasks::{FiberLocal, fiber_local};
 #[doc(inline)]
 pub use sched_tasks::actor;
 
+pub mod flow;
 pub mod fs;
 pub mod jobs;
 pub mod net;

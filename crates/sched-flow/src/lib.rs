@@ -5,20 +5,30 @@
 //! carry the messages.
 #![forbid(unsafe_code)]
 
+mod decide;
 mod drive;
 mod edge;
 mod error;
+mod graph;
 mod harness;
 mod message;
 mod node;
 mod nodes;
 mod observe;
 mod policy;
+mod state;
+mod stats;
+mod why;
 
+pub use drive::{Builder, ControlError, Ended, Flow, FlowError, Handle};
 pub use error::{DeadLetter, NodeError, NodeResult, OnError, Retry};
+pub use graph::{Connect, DEFAULT_CAPACITY, Graph, InPort, MAX_CAPACITY, NodeRef, OutPort, Problem, Problems};
 pub use harness::Harness;
 pub use message::{Control, Header, Kind, Message, Payload, Revealed, Time, TraceId};
 pub use node::{AnyMessage, Context, Node, NodeSpec, Out, Ports, Produced, Schema, Source, Stage, WrongType};
 pub use nodes::*;
 pub use observe::{Call, Observer};
 pub use policy::{Band, Policy, PutResult};
+pub use state::NodeState;
+pub use stats::{EdgeStats, Histogram, NodeStats, Stats};
+pub use why::{Full, Waits, Why};

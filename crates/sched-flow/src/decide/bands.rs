@@ -137,7 +137,10 @@ mod tests {
                     bands.push(Band::Control, 0);
                 }
                 let (band, node) = bands.pop(FRESH).unwrap();
-                assert!(turn < arrival || band == Band::Control || turn > arrival, "arrival {arrival}: {band} came first");
+                assert!(
+                    turn < arrival || band == Band::Control || turn > arrival,
+                    "arrival {arrival}: {band} came first"
+                );
                 if band != Band::Control {
                     bands.push(band, node);
                 }

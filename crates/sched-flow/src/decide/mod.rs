@@ -29,8 +29,8 @@ use crate::{
 };
 use bands::Bands;
 use ends::Group;
-pub(crate) use node::{EdgeFacts, NodeFacts};
-use node::{EdgeCore, NodeCore, Readiness};
+use node::{EdgeCore, Readiness};
+pub(crate) use node::{EdgeFacts, NodeCore, NodeFacts};
 use timers::Timers;
 
 /// What a turn is for.
@@ -117,7 +117,9 @@ pub(crate) enum Phase {
     /// No new messages; the rest by this time.
     Draining(Time),
     /// No more turns. True if something was left undone because the time was over.
-    Halted { late: bool },
+    Halted {
+        late: bool,
+    },
 }
 
 /// The scheduler's mind.
@@ -272,6 +274,13 @@ impl Core {
         let core = &mut self.nodes[node as usize];
         core.moves(Event::Halted);
         core.count(log, Duration::ZERO);
+    }
+
+    /// Something of a node failed outside its turns.
+    pub(crate) fn note_error(&mut self, node: u32, error: std::sync::Arc<str>) {
+        let counts = &mut self.nodes[node as usize].counts;
+        counts.errors += 1;
+        counts.last_error = Some(error);
     }
 
     /// A turn is over.
@@ -440,10 +449,6 @@ impl Core {
 
     pub(crate) fn node(&self, node: u32) -> &NodeCore {
         &self.nodes[node as usize]
-    }
-
-    pub(crate) fn band(&self, edge: u32) -> Band {
-        self.edges[edge as usize].band
     }
 
     /// The edge is of another band from now on.

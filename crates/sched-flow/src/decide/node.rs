@@ -149,7 +149,9 @@ impl NodeCore {
         }
         match self.state {
             NodeState::Ending if !self.end_said && self.done => Some(Work::End),
-            NodeState::Running if self.source == Some(Readiness::Ready) && self.resting.is_none() => Some(Work::Produce),
+            NodeState::Running if self.source == Some(Readiness::Ready) && self.resting.is_none() => {
+                Some(Work::Produce)
+            }
             _ if self.flush => Some(Work::Flush),
             _ => None,
         }
@@ -208,6 +210,16 @@ impl NodeCore {
     /// It said its end, and all it emitted is accepted.
     pub(super) fn has_finished(&self) -> bool {
         self.state == NodeState::Ending && self.end_said && !self.blocked && !self.flush && self.done
+    }
+
+    /// Messages wait for it.
+    pub(crate) fn has_input(&self) -> bool {
+        self.ready.iter().chain(&self.steer).any(|line| !line.is_empty())
+    }
+
+    /// It stands in a ring.
+    pub(crate) fn has_turn_coming(&self) -> bool {
+        Band::ALL.iter().any(|band| self.can_act(*band))
     }
 
     pub(super) fn count(&mut self, log: &Log, took: Duration) {

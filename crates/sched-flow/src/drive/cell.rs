@@ -28,7 +28,6 @@ pub(crate) struct Cell {
     pub(crate) control: Inlet<Control>,
     pub(crate) on_error: OnError,
     pub(crate) paced: bool,
-    pub(crate) batch: u32,
     /// How often in a row a source has failed.
     failed: u32,
 }
@@ -37,8 +36,8 @@ pub(crate) struct Cell {
 pub(crate) type Fatal = Option<NodeError>;
 
 impl Cell {
-    pub(crate) fn new(unit: Box<dyn Unit>, cx: Cx, on_error: OnError, paced: bool, batch: u32) -> Self {
-        Self { unit, cx, control: Inlet::new("control"), on_error, paced, batch, failed: 0 }
+    pub(crate) fn new(unit: Box<dyn Unit>, cx: Cx, on_error: OnError, paced: bool) -> Self {
+        Self { unit, cx, control: Inlet::new("control"), on_error, paced, failed: 0 }
     }
 
     /// Gives the node its turn. `place`: where the edge of this turn ends.
@@ -195,9 +194,7 @@ impl Body<Control> for Steering {
         Ok(())
     }
 
-    fn mark(&mut self) {}
-
-    fn roll_back(&mut self) {}
+    fn roll_back(&mut self, _call: u64) {}
 
     fn room(&self) -> usize {
         usize::MAX

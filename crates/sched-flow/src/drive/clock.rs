@@ -3,7 +3,10 @@
 //! Room: drive.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,13 +14,14 @@ use crate::message::Time;
 
 /// Real time, or a number that is moved on when nothing else can happen.
 pub(crate) enum Clock {
-    Real(Instant),
+    /// Begins when it is first asked.
+    Real(OnceLock<Instant>),
     Virtual(AtomicU64),
 }
 
 impl Clock {
     pub(crate) fn real() -> Self {
-        Clock::Real(Instant::now())
+        Clock::Real(OnceLock::new())
     }
 
     pub(crate) fn virtual_time() -> Self {
@@ -26,7 +30,7 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Time {
         match self {
-            Clock::Real(began) => Time::START + began.elapsed(),
+            Clock::Real(began) => Time::START + began.get_or_init(Instant::now).elapsed(),
             Clock::Virtual(nanos) => Time::from_nanos(nanos.load(Relaxed)),
         }
     }

@@ -12,10 +12,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use sched_tasks::{Receiver, Sender};
+use sched_tasks::{Nursery, Receiver, Sender};
 
 use crate::node::{NodeError, cx::Host, inlet::panicked};
 
@@ -117,6 +117,49 @@ impl Host for NurseryHost {
 impl Drop for NurseryHost {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Where the keepers of all nodes of a flow are started: each on a thread, or while workers are fibers, each as a fiber.
+#[derive(Clone, Default)]
+pub(crate) struct Keepers(Arc<Mutex<Option<Sender<Body>>>>);
+
+impl Keepers {
+    /// Starts the keeper of a node.
+    pub(crate) fn starter(&self, name: &Arc<str>) -> Start {
+        let (keepers, name) = (self.clone(), Arc::clone(name));
+        Box::new(move |keeper| {
+            let fibers = keepers.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            match fibers {
+                Some(fibers) => fibers.send(keeper).map_err(|_| NodeError::msg("the flow is over")),
+                None => {
+                    let thread = std::thread::Builder::new().name(format!("flow {name}"));
+                    thread.spawn(keeper).map(drop).map_err(NodeError::from)
+                }
+            }
+        })
+    }
+
+    /// Keepers that are started while `body` runs are fibers of this nursery.
+    pub(crate) fn on_fibers<'scope, T>(&self, nursery: &'scope Nursery<'scope, '_>, body: impl FnOnce() -> T) -> T {
+        let (fibers, to_start) = sched_tasks::unbounded::<Body>();
+        nursery.spawn(move || {
+            for keeper in to_start {
+                nursery.spawn(keeper);
+            }
+        });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fibers);
+        let _clears = Clears(self);
+        body()
+    }
+}
+
+/// The fiber that starts keepers ends when nobody can ask it any more.
+struct Clears<'a>(&'a Keepers);
+
+impl Drop for Clears<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

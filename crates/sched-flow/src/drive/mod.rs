@@ -1,3 +1,190 @@
-//! Everything of a flow that has effects.
+//! The drivers: where a flow has threads, clocks and nurseries.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `cell` | a node and one turn of it |
+//! | `work` | the loop that picks, gives and reports turns |
+//! | `signals` | the lock, the sleepers and the bell |
+//! | `host` | the nursery of a node |
+//! | `clock` | real or virtual time |
+//! | `handle` | what can be asked of a flow from outside |
 
+mod build;
+mod cell;
+mod clock;
+mod handle;
 pub(crate) mod host;
+mod signals;
+mod work;
+
+use std::{
+    error::Error,
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+pub use build::Builder;
+pub use handle::{ControlError, Handle};
+
+use crate::{
+    decide::Phase,
+    edge::AnyEdge,
+    graph::{Graph, Problems, check::Place},
+    node::NodeError,
+    stats::Stats,
+};
+use cell::Cell;
+use clock::Clock;
+use signals::Signals;
+
+/// Everything of a flow that several threads use.
+pub(crate) struct Shared {
+    name: String,
+    ids: Vec<Arc<str>>,
+    edge_ids: Vec<String>,
+    edges: Vec<Arc<dyn AnyEdge>>,
+    /// Where each edge ends: the input of its target, and its place there.
+    places: Vec<(Place, usize)>,
+    ends: Vec<(u32, u32)>,
+    order: Vec<u32>,
+    cells: Vec<Mutex<Cell>>,
+    signals: Arc<Signals>,
+    clock: Clock,
+    drain_timeout: Duration,
+    keepers: host::Keepers,
+}
+
+/// A graph that was checked and can run.
+///
+/// ```
+/// use bursar::flow::{Flow, Graph, from_iter, map, sink};
+///
+/// let mut graph = Graph::new("lengths");
+/// let words = graph.add("words", from_iter(["a", "bc"]));
+/// let length = graph.add("length", map(|word: &str| word.len()));
+/// let out = graph.add("out", sink(|length: usize| assert!(length > 0)));
+/// graph.connect(&words, &length);
+/// graph.connect(&length, &out);
+/// let done = Flow::new(graph)?.run()?;
+/// assert_eq!(done.stats.node("out").unwrap().messages, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Flow {
+    shared: Arc<Shared>,
+    workers: usize,
+}
+
+impl Flow {
+    /// A flow of one graph, single-threaded, with the usual settings.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the graph.
+    pub fn new(graph: Graph) -> Result<Self, Problems> {
+        Self::builder().register(graph).build()
+    }
+
+    /// To choose: workers, time, shares, ticks.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// To steer the flow and look at it while it runs, from any thread.
+    pub fn handle(&self) -> Handle {
+        Handle::new(Arc::clone(&self.shared))
+    }
+
+    /// Runs the graph: starts its nodes, gives them turns, and stops them. It returns when all sources have ended and everything is delivered, after
+    /// [`Handle::shutdown`], or when an error policy stops the graph.
+    ///
+    /// With [one worker](Builder::workers) everything happens on the calling thread, in an order that depends on nothing but the graph and its input. With
+    /// several, independent nodes run at the same time, as tasks of the runtime.
+    ///
+    /// # Errors
+    /// If a node with [`OnError::StopGraph`](crate::OnError::StopGraph) failed.
+    pub fn run(self) -> Result<Ended, FlowError> {
+        let shared = &*self.shared;
+        let workers = self.workers;
+        let run = || {
+            if workers == 1 {
+                let _stops = Stops(shared);
+                shared.start();
+                shared.work(false);
+                return Ok(());
+            }
+            sched_tasks::nursery(|nursery| {
+                shared.keepers.on_fibers(nursery, || {
+                    let _stops = Stops(shared);
+                    shared.start();
+                    sched_tasks::nursery(|nursery| {
+                        for worker in 0..workers {
+                            nursery.task().name(format!("flow {} {worker}", shared.name)).spawn(|| shared.work(true));
+                        }
+                        Ok(())
+                    })
+                })
+            })
+        };
+        run().map_err(FlowError::Runtime)?;
+        let mut mind = shared.signals.lock();
+        if let Some((node, error)) = mind.failure.take() {
+            return Err(FlowError::Node { node: shared.ids[node as usize].to_string(), error });
+        }
+        let late = mind.core.phase() == Phase::Halted { late: true };
+        drop(mind);
+        Ok(Ended { drained: !late, stats: self.handle().stats() })
+    }
+}
+
+/// Stops the nodes, and waits for what they started; also when the task that runs the flow is cancelled.
+struct Stops<'a>(&'a Shared);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        sched_tasks::shield(|| self.0.stop());
+    }
+}
+
+impl fmt::Debug for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { name, ids, edge_ids, .. } = &*self.shared;
+        f.debug_struct("Flow").field("name", name).field("nodes", ids).field("edges", edge_ids).finish()
+    }
+}
+
+/// How a flow ended.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Everything that was put on an edge was delivered, or went the way of its policy. If not, the time to drain was over, and
+    /// [`EdgeStats::depth`](crate::EdgeStats::depth) says what was left where.
+    pub drained: bool,
+    /// The last counts.
+    pub stats: Stats,
+}
+
+/// Why a flow ended early.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// A node failed, and its policy is to stop the graph.
+    Node {
+        /// Its name.
+        node: String,
+        /// What it failed with.
+        error: NodeError,
+    },
+    /// The runtime of tasks could not run the workers.
+    Runtime(sched_tasks::TaskError),
+}
+
+impl fmt::Display for FlowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlowError::Node { node, error } => write!(f, "node `{node}` stopped the graph: {error}"),
+            FlowError::Runtime(error) => write!(f, "the workers of the flow failed: {error}"),
+        }
+    }
+}
+
+impl Error for FlowError {}

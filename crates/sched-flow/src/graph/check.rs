@@ -5,11 +5,11 @@
 //! # Invariant
 //! A plan that exists can run: every edge joins ports of one type, every input is fed, and no circle of edges can come to wait for itself.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{any::Any, collections::HashSet, sync::Arc};
 
 use super::{
     Graph, MAX_CAPACITY, Problem, Problems,
-    flatten::{Flat, FlatEdge, FlatNode, Place},
+    flatten::{Flat, FlatEdge, FlatNode},
     order::{self, Arrow},
 };
 use crate::{
@@ -17,6 +17,8 @@ use crate::{
     node::schema::{Carried, PortSpec},
     policy::Policy,
 };
+
+pub(crate) use super::flatten::Place;
 
 /// A graph that can run.
 pub(crate) struct Plan {
@@ -33,6 +35,8 @@ pub(crate) struct PlanEdge {
     pub(crate) flat: FlatEdge,
     /// It does not hold up the end of its target: it closes a circle, or steers.
     pub(crate) loose: bool,
+    /// What the target demands of every message: a check of its type.
+    pub(crate) check: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Checks graphs that were registered together.
@@ -75,8 +79,16 @@ pub(crate) fn plan(graphs: Vec<Graph>) -> Result<Plan, Problems> {
     if !problems.is_empty() {
         return Err(Problems { graph: name, list: problems });
     }
-    let edges = flat.edges.into_iter().zip(loose).map(|(flat, loose)| PlanEdge { flat, loose }).collect();
-    Ok(Plan { name, nodes: flat.nodes, edges, order, groups })
+    let nodes = flat.nodes;
+    let edges = flat.edges.into_iter().zip(loose).map(|(flat, loose)| {
+        let schema = match flat.to.1 {
+            Place::Port(port) => nodes[flat.to.0 as usize].declared.inputs[port].schema.as_ref(),
+            Place::Control => None,
+        };
+        PlanEdge { check: schema.map(|schema| Arc::clone(&schema.check)), flat, loose }
+    });
+    let edges = edges.collect();
+    Ok(Plan { name, nodes, edges, order, groups })
 }
 
 fn check_settings(node: &FlatNode, problems: &mut Vec<Problem>) {

@@ -267,7 +267,10 @@ impl Connect<'_> {
     ///     Ok(())
     /// });
     /// ```
-    pub fn coalesce<T: Payload>(self, merge: impl Fn(&mut T, &T) -> Result<(), NodeError> + Send + Sync + 'static) -> Self {
+    pub fn coalesce<T: Payload>(
+        self,
+        merge: impl Fn(&mut T, &T) -> Result<(), NodeError> + Send + Sync + 'static,
+    ) -> Self {
         let merge: Merge<T> = Arc::new(merge);
         self.edge.merge = Some((Arc::new(merge), Carried::of::<T>()));
         self.policy(Policy::Coalesce)

@@ -6,7 +6,7 @@
 //! Every message in an outbox reaches every edge of its port exactly once, in order; and none of a call that failed reaches any.
 //!
 //! # Why it holds
-//! Messages leave the outbox only in [`Outlet::flush`], never within a call; a failed call is cut off at the mark made before it.
+//! Messages leave the outbox only in [`Outlet::flush`], never within a call; a failed call is cut off at the mark made at its first message.
 //! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
 //! continued where it stopped. A message leaves the outbox when the last edge has it.
 
@@ -29,7 +29,9 @@ pub(crate) struct Outlet<T> {
     /// So many messages of the outbox find room in all Block edges, as far as is known. There may be more room, not less,
     /// unless a capacity was lowered.
     room: usize,
+    /// How long the outbox was before `call`, the last that emitted here.
     mark: usize,
+    call: u64,
     /// So many of the outbox are counted as emitted.
     counted: usize,
     pub(crate) checks: Vec<Check<T>>,
@@ -43,6 +45,7 @@ impl<T: Payload> Outlet<T> {
             sent: Vec::new(),
             room: 0,
             mark: 0,
+            call: 0,
             counted: 0,
             checks: Vec::new(),
         }
@@ -63,22 +66,22 @@ impl<T: Payload> Outlet<T> {
                 }
             }
         }
-        if self.outbox.len() - self.mark >= MOST_PER_CALL {
+        if self.call != cx.call {
+            self.call = cx.call;
+            self.mark = self.outbox.len();
+        } else if self.outbox.len() - self.mark >= MOST_PER_CALL {
             cx.complain_of_flood();
             return;
         }
+        cx.pushes += 1;
         self.outbox.push_back(message);
     }
 
-    /// A call begins.
-    #[inline]
-    pub(crate) fn mark(&mut self) {
-        self.mark = self.outbox.len();
-    }
-
     /// The call failed: nothing of it is sent.
-    pub(crate) fn roll_back(&mut self) {
-        self.outbox.truncate(self.mark);
+    pub(crate) fn roll_back(&mut self, call: u64) {
+        if self.call == call {
+            self.outbox.truncate(self.mark);
+        }
     }
 
     /// How many more messages may be emitted before the node must wait.
@@ -98,7 +101,6 @@ impl<T: Payload> Outlet<T> {
 
     /// Puts what it can into the edges. True if nothing is left.
     pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
-        self.mark = 0;
         if self.outbox.is_empty() {
             return true;
         }
@@ -165,7 +167,6 @@ impl<T: Payload> Outlet<T> {
     pub(crate) fn discard(&mut self) {
         self.outbox.clear();
         self.sent.fill(0);
-        self.mark = 0;
         self.counted = 0;
     }
 }

@@ -42,13 +42,8 @@ impl<S: Stage> Body<S::In> for StageBody<'_, S> {
         self.stage.on_message(message, &mut Out { outlets: self.outlets, cx })
     }
 
-    #[inline]
-    fn mark(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::mark);
-    }
-
-    fn roll_back(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::roll_back);
+    fn roll_back(&mut self, call: u64) {
+        self.outlets.iter_mut().for_each(|outlet| outlet.roll_back(call));
     }
 
     #[inline]
@@ -135,12 +130,8 @@ impl<S: Stage> Unit for StageUnit<S> {
         self.inlet.dead.flush(cx) & outlets
     }
 
-    fn mark(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::mark);
-    }
-
-    fn roll_back(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::roll_back);
+    fn roll_back(&mut self, call: u64) {
+        self.outlets.iter_mut().for_each(|outlet| outlet.roll_back(call));
     }
 
     fn discard(&mut self) {

@@ -1,0 +1,1 @@
+//! The decisions alone, without messages or threads.

@@ -1,0 +1,290 @@
+//! What can be asked of a flow from outside, while it runs.
+//!
+//! Room: drive.
+//!
+//! # Invariant
+//! A change is made whole or not at all: it is checked first, and made under the lock of the decisions.
+
+use std::{error::Error, fmt, sync::Arc};
+
+use super::{
+    Shared,
+    signals::{Mind, Rings},
+};
+use crate::{
+    decide::Phase,
+    graph::MAX_CAPACITY,
+    policy::Band,
+    state::Event,
+    stats::{EdgeStats, NodeStats, Stats},
+    why::{self, Why},
+};
+
+/// Steers a flow and looks at it, from any thread. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Makes a change and wakes whoever has something to do because of it.
+    fn change<T>(&self, change: impl FnOnce(&mut Mind, &Shared) -> (T, Rings)) -> T {
+        let mut mind = self.shared.signals.lock();
+        let (result, rings) = change(&mut mind, &self.shared);
+        drop(mind);
+        self.shared.signals.ring(rings);
+        result
+    }
+
+    /// No new messages; what is on its way is delivered, for at most [the time to drain](super::Builder::drain_timeout) from now. Then the nodes are
+    /// stopped and [`run`](super::Flow::run) returns. A second call changes nothing.
+    pub fn shutdown(&self) {
+        self.change(|mind, shared| {
+            mind.shutdown_asked = true;
+            mind.core.drain(shared.clock.now() + shared.drain_timeout);
+            shared.close_edges(mind);
+            ((), mind.ring_all())
+        });
+    }
+
+    /// Stops after the turns that are being given, without draining.
+    pub fn stop_now(&self) {
+        self.change(|mind, _| {
+            mind.core.halt();
+            ((), mind.ring_all())
+        });
+    }
+
+    /// Whether the flow has no more turns to give.
+    pub fn is_over(&self) -> bool {
+        matches!(self.shared.signals.lock().core.phase(), Phase::Halted { .. })
+    }
+
+    /// Gives an edge another priority, and so perhaps another band, from the next turn on.
+    ///
+    /// # Errors
+    /// If there is no such edge.
+    pub fn set_priority(&self, edge: &str, priority: i32) -> Result<(), ControlError> {
+        let index = self.edge(edge)?;
+        self.change(|mind, _| {
+            mind.priorities[index as usize] = priority;
+            mind.core.set_band(index, Band::of(priority));
+            ((), mind.ring_if_ready())
+        });
+        Ok(())
+    }
+
+    /// Gives an edge another capacity. If more wait than it now holds, a Block edge keeps them all and takes none until there are fewer; an edge of the
+    /// newest lets go of the oldest.
+    ///
+    /// # Errors
+    /// If there is no such edge, or the capacity is not possible.
+    pub fn set_capacity(&self, edge: &str, capacity: usize) -> Result<(), ControlError> {
+        let index = self.edge(edge)?;
+        if capacity == 0 || capacity > MAX_CAPACITY {
+            return Err(ControlError::BadCapacity { edge: edge.to_owned(), capacity });
+        }
+        self.change(|mind, shared| {
+            if shared.edges[index as usize].set_capacity(capacity) {
+                mind.core.roomy(index);
+            }
+            ((), mind.ring_if_ready())
+        });
+        Ok(())
+    }
+
+    /// Lets a node stand still, but for control. What waits for it keeps waiting.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn pause(&self, node: &str) -> Result<(), ControlError> {
+        self.command(node, Event::Paused)
+    }
+
+    /// Lets a paused node go on.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn resume(&self, node: &str) -> Result<(), ControlError> {
+        self.command(node, Event::Resumed)
+    }
+
+    /// Ends a node, as if no more input came. Of a source this ends the stream; what waits for another is dropped.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn end(&self, node: &str) -> Result<(), ControlError> {
+        self.command(node, Event::InputsEnded)
+    }
+
+    fn command(&self, node: &str, event: Event) -> Result<(), ControlError> {
+        let index = self.node(node)?;
+        self.change(|mind, shared| {
+            mind.core.command(index, event);
+            shared.close_edges(mind);
+            ((), mind.ring_if_ready())
+        });
+        Ok(())
+    }
+
+    /// What was counted until now.
+    pub fn stats(&self) -> Stats {
+        let shared = &self.shared;
+        let mind = shared.signals.lock();
+        let nodes = shared.ids.iter().enumerate().map(|(index, id)| {
+            let node = mind.core.node(index as u32);
+            let counts = &node.counts;
+            NodeStats {
+                id: id.to_string(),
+                state: node.state,
+                messages: counts.messages,
+                emitted: counts.emitted,
+                errors: counts.errors,
+                retries: counts.retries,
+                ticks: counts.ticks,
+                ticks_missed: counts.ticks_missed,
+                turns: counts.turns,
+                busy: counts.busy,
+                latency: counts.latency.clone(),
+                last_error: counts.last_error.as_deref().map(str::to_owned),
+            }
+        });
+        let nodes = nodes.collect();
+        let priorities = mind.priorities.clone();
+        let elapsed = shared.clock.now().since(crate::message::Time::START);
+        drop(mind);
+        let edges = shared.edges.iter().zip(&shared.edge_ids).zip(priorities).map(|((edge, id), priority)| {
+            let state = edge.state();
+            let counts = state.counts;
+            EdgeStats {
+                id: id.clone(),
+                capacity: state.capacity,
+                depth: state.depth,
+                peak: counts.peak,
+                priority,
+                band: Band::of(priority),
+                policy: state.policy,
+                put: counts.put,
+                delivered: counts.delivered,
+                dropped: counts.dropped,
+                replaced: counts.replaced,
+                coalesced: counts.coalesced,
+                blocked_times: counts.blocked_times,
+                blocked: state.wanted,
+            }
+        });
+        Stats { name: shared.name.clone(), elapsed, nodes, edges: edges.collect() }
+    }
+
+    /// What a node, or the target of an edge, waits for.
+    ///
+    /// # Errors
+    /// If there is no such node or edge.
+    pub fn why(&self, node_or_edge: &str) -> Result<Why, ControlError> {
+        let shared = &*self.shared;
+        let index = match self.node(node_or_edge) {
+            Ok(node) => node,
+            Err(unknown) => shared.ends[self.edge(node_or_edge).map_err(|_| unknown)? as usize].1,
+        };
+        let mind = shared.signals.lock();
+        let now = shared.clock.now();
+        let node = mind.core.node(index);
+        let outputs: Vec<u32> =
+            (0..shared.ends.len() as u32).filter(|edge| shared.ends[*edge as usize].0 == index).collect();
+        let full = outputs.iter().filter(|edge| shared.edges[**edge as usize].state().wanted);
+        let full: Vec<why::Full> = full
+            .map(|edge| {
+                let state = shared.edges[*edge as usize].state();
+                let target = shared.ends[*edge as usize].1;
+                why::Full {
+                    edge: shared.edge_ids[*edge as usize].clone(),
+                    depth: state.depth,
+                    capacity: state.capacity,
+                    consumer: shared.ids[target as usize].to_string(),
+                    consumer_state: mind.core.node(target).state,
+                }
+            })
+            .collect();
+        Ok(Why::of(&shared.ids[index as usize], node, full, now))
+    }
+
+    /// The names of all nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.shared.ids.iter().map(|id| &**id)
+    }
+
+    /// The ids of all edges.
+    pub fn edges(&self) -> impl Iterator<Item = &str> {
+        self.shared.edge_ids.iter().map(String::as_str)
+    }
+
+    fn node(&self, id: &str) -> Result<u32, ControlError> {
+        let at = self.shared.ids.iter().position(|node| **node == *id);
+        at.map(|at| at as u32).ok_or_else(|| ControlError::UnknownNode { node: id.to_owned() })
+    }
+
+    fn edge(&self, id: &str) -> Result<u32, ControlError> {
+        let at = self.shared.edge_ids.iter().position(|edge| edge == id);
+        at.map(|at| at as u32).ok_or_else(|| {
+            let node = id.split(':').next().unwrap_or_default();
+            let has = self.edges().filter(|edge| edge.contains(node)).take(3).map(str::to_owned).collect();
+            ControlError::UnknownEdge { edge: id.to_owned(), similar: has }
+        })
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("flow", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// A change that could not be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// There is no such node.
+    UnknownNode {
+        /// The name.
+        node: String,
+    },
+    /// There is no such edge.
+    UnknownEdge {
+        /// The id.
+        edge: String,
+        /// Some that may have been meant.
+        similar: Vec<String>,
+    },
+    /// An edge holds nothing, or too much.
+    BadCapacity {
+        /// The edge.
+        edge: String,
+        /// The capacity.
+        capacity: usize,
+    },
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ControlError::UnknownNode { node } => {
+                write!(f, "there is no node `{node}`; `Handle::nodes` lists them")
+            }
+            ControlError::UnknownEdge { edge, similar } if similar.is_empty() => {
+                write!(f, "there is no edge `{edge}`; an edge is called `source:port->target:port`")
+            }
+            ControlError::UnknownEdge { edge, similar } => {
+                write!(f, "there is no edge `{edge}`; did you mean `{}`?", similar.join("` or `"))
+            }
+            ControlError::BadCapacity { edge, capacity } => {
+                write!(f, "{edge}: a capacity of {capacity} is not possible; use 1 to {MAX_CAPACITY}")
+            }
+        }
+    }
+}
+
+impl Error for ControlError {}

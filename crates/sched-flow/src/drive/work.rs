@@ -1,0 +1,144 @@
+//! What a worker does: picks a turn, gives it, reports it; and sleeps when there is none.
+//!
+//! Room: drive. Both drivers are this loop: once on the caller's thread, or on several fibers.
+
+use std::sync::{Arc, PoisonError};
+
+use super::{Shared, signals::Mind};
+use crate::{
+    decide::{Outcome, Pick, Turn},
+    message::Time,
+    node::cx::Log,
+    state::NodeState,
+};
+
+/// A fiber gives way to others of its thread after so many turns.
+const TURNS_BETWEEN_YIELDS: u32 = 8;
+
+impl Shared {
+    /// Calls `on_start`, producers first.
+    pub(super) fn start(&self) {
+        for &node in &self.order {
+            let now = self.clock.now();
+            let mut cell = self.cells[node as usize].lock().unwrap_or_else(PoisonError::into_inner);
+            let (outcome, fatal) = cell.start(now);
+            let mut mind = self.signals.lock();
+            mind.core.started(node, &outcome, &cell.cx.log, now);
+            self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);
+            if mind.failure.is_some() {
+                return;
+            }
+        }
+        let mut mind = self.signals.lock();
+        if mind.shutdown_asked {
+            mind.core.drain(self.clock.now() + self.drain_timeout);
+        }
+    }
+
+    /// Calls `on_stop`, consumers first.
+    pub(super) fn stop(&self) {
+        for &node in self.order.iter().rev() {
+            let state = self.signals.lock().core.node(node).state;
+            let mut cell = self.cells[node as usize].lock().unwrap_or_else(PoisonError::into_inner);
+            cell.stop(self.clock.now(), state != NodeState::Created);
+            self.signals.lock().core.stopped(node, &cell.cx.log);
+        }
+    }
+
+    /// Gives turns until there will be none.
+    pub(super) fn work(&self, on_fiber: bool) {
+        let mut now = self.clock.now();
+        let mut turns = 0u32;
+        let mut mind = self.signals.lock();
+        loop {
+            match mind.core.pick(now) {
+                Pick::Turn(turn) => {
+                    let rings = mind.ring_if_ready();
+                    drop(mind);
+                    self.signals.ring(rings);
+                    turns = turns.wrapping_add(1);
+                    if on_fiber && turns.is_multiple_of(TURNS_BETWEEN_YIELDS) {
+                        sched_tasks::yield_now();
+                    }
+                    (mind, now) = self.give(turn, now);
+                }
+                Pick::Idle(until) => {
+                    if let Some(at) = until
+                        && self.clock.is_virtual()
+                    {
+                        // Nothing happens before then, so then is now.
+                        self.clock.jump(at);
+                    } else {
+                        let kept = mind.sleeps(until);
+                        drop(mind);
+                        self.signals.wait(kept.map(|at| self.clock.until(at)));
+                        mind = self.signals.lock();
+                        mind.woke(kept);
+                    }
+                    now = self.clock.now();
+                }
+                Pick::Over => {
+                    let rings = mind.ring_all();
+                    drop(mind);
+                    self.signals.ring(rings);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives a turn and reports it.
+    fn give(&self, turn: Turn, began: Time) -> (std::sync::MutexGuard<'_, Mind>, Time) {
+        let node = turn.node;
+        let mut cell = self.cells[node as usize].try_lock().unwrap_or_else(|error| match error {
+            std::sync::TryLockError::Poisoned(poisoned) => poisoned.into_inner(),
+            std::sync::TryLockError::WouldBlock => panic!("node {node} has two turns at a time"),
+        });
+        let (mut outcome, fatal): (Outcome, _) = cell.turn(turn, |edge| self.places[edge as usize], began);
+        let now = self.clock.now();
+        outcome.took = now.since(began);
+        let mut mind = self.signals.lock();
+        mind.core.report(turn, &outcome, &cell.cx.log);
+        self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);
+        if mind.core.node(node).state.is_over() {
+            drop(mind);
+            // What a node started dies with it.
+            cell.cx.host.end();
+            mind = self.signals.lock();
+        }
+        (mind, now)
+    }
+
+    /// What a turn asked of the whole flow.
+    fn after_turn(&self, mind: &mut Mind, node: u32, log: &Log, fatal: super::cell::Fatal, now: Time) {
+        if let Some(error) = fatal {
+            mind.failure.get_or_insert((node, error));
+            mind.core.halt();
+        }
+        if log.shutdown {
+            mind.core.drain(now + self.drain_timeout);
+        }
+        self.close_edges(mind);
+    }
+
+    /// Closes edges into nodes that are over, and tells whoever waited there.
+    pub(super) fn close_edges(&self, mind: &mut Mind) {
+        loop {
+            let closed = mind.core.take_closed();
+            if closed.is_empty() {
+                return;
+            }
+            for edge in closed {
+                if self.edges[edge as usize].close() {
+                    mind.core.roomy(edge);
+                }
+            }
+        }
+    }
+
+    /// A task of a node panicked, or could not be started.
+    pub(super) fn task_failed(signals: &super::signals::Signals, node: u32, error: &crate::error::NodeError) {
+        let text: Arc<str> = error.to_string().into();
+        signals.lock().core.note_error(node, text);
+    }
+}

@@ -1,0 +1,79 @@
+//! Chains, fans, ends.
+
+use std::sync::{Arc, Mutex};
+
+use sched_flow::{Builder, Flow, Graph, Policy, from_iter, map, sink};
+
+/// Runs a test with one worker and with two.
+pub(crate) fn on_both(test: impl Fn(Builder)) {
+    test(Flow::builder());
+    test(Flow::builder().workers(2));
+}
+
+/// A sink that keeps what it gets.
+pub(crate) fn keep<T: Clone + Send + 'static>() -> (sched_flow::NodeSpec, Arc<Mutex<Vec<T>>>) {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&kept);
+    (sink(move |value: T| into.lock().unwrap().push(value)), kept)
+}
+
+#[test]
+fn a_chain_delivers_everything_in_order() {
+    on_both(|builder| {
+        let mut graph = Graph::new("chain");
+        let numbers = graph.add("numbers", from_iter(0..100_000u64));
+        let mut last = numbers;
+        for stage in 0..8 {
+            let next = graph.add(format!("add-{stage}"), map(|n: u64| n + 1));
+            graph.connect(&last, &next).capacity(100);
+            last = next;
+        }
+        let (node, kept) = keep::<u64>();
+        let out = graph.add("out", node);
+        graph.connect(&last, &out);
+        let ended = builder.register(graph).build().unwrap().run().unwrap();
+        assert!(ended.drained);
+        assert!(kept.lock().unwrap().iter().copied().eq(8..100_008));
+        assert!(ended.stats.edges.iter().all(|edge| edge.delivered == 100_000 && edge.peak <= edge.capacity));
+    });
+}
+
+#[test]
+fn every_edge_of_a_fan_gets_every_message_once() {
+    on_both(|builder| {
+        let mut graph = Graph::new("fan");
+        let numbers = graph.add("numbers", from_iter(0..10_000u64));
+        let (node, kept) = keep::<(usize, u64)>();
+        let out = graph.add("out", node);
+        for branch in 0..8 {
+            let next = graph.add(format!("branch-{branch}"), map(move |n: u64| (branch, n)));
+            graph.connect(&numbers, &next).capacity(1 + branch * 3);
+            graph.connect(&next, &out).capacity(1 + branch);
+        }
+        builder.register(graph).build().unwrap().run().unwrap();
+        let kept = kept.lock().unwrap();
+        assert_eq!(kept.len(), 80_000);
+        for branch in 0..8 {
+            let of_branch = kept.iter().filter(|(from, _)| *from == branch).map(|(_, n)| *n);
+            assert!(of_branch.eq(0..10_000), "branch {branch}");
+        }
+    });
+}
+
+#[test]
+fn a_slow_consumer_of_the_newest_sees_the_last() {
+    on_both(|builder| {
+        let mut graph = Graph::new("newest");
+        let numbers = graph.add("numbers", from_iter(0..10_000u64));
+        let (node, kept) = keep::<u64>();
+        let out = graph.add("out", node.batch(1));
+        graph.connect(&numbers, &out).capacity(4).policy(Policy::Latest);
+        let ended = builder.register(graph).build().unwrap().run().unwrap();
+        let kept = kept.lock().unwrap();
+        assert_eq!(kept.last(), Some(&9_999));
+        let edge = &ended.stats.edges[0];
+        assert_eq!(edge.put, 10_000);
+        assert_eq!(edge.delivered, kept.len() as u64);
+        assert_eq!(edge.delivered + edge.replaced, 10_000);
+    });
+}

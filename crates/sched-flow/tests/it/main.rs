@@ -1,0 +1,3 @@
+//! Flows as users run them: every test on both drivers.
+
+mod basics;
