@@ -58,14 +58,24 @@ impl<T: Payload> Outlet<T> {
 
     #[inline]
     fn push(&mut self, message: Message<T>, cx: &mut Cx) {
+        // Elsewhere, so that here no message needs an address: it goes from registers into the outbox.
         if !self.checks.is_empty() {
-            for check in &self.checks {
-                if let Err(problem) = check(&message.payload) {
-                    cx.complain(problem);
-                    return;
-                }
-            }
+            return self.push_checked(message, cx);
         }
+        self.push_unchecked(message, cx);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_checked(&mut self, message: Message<T>, cx: &mut Cx) {
+        match self.checks.iter().try_for_each(|check| check(&message.payload)) {
+            Ok(()) => self.push_unchecked(message, cx),
+            Err(problem) => cx.complain(problem),
+        }
+    }
+
+    #[inline]
+    fn push_unchecked(&mut self, message: Message<T>, cx: &mut Cx) {
         if self.call != cx.call {
             self.call = cx.call;
             self.mark = self.outbox.len();
