@@ -141,7 +141,9 @@ impl Stage for Through {
             return Err(NodeError::msg(format!("there is no program to take it: {why}")));
         }
         // A program that ended well wanted no more, as `head` does.
-        let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut()) else { return Ok(()) };
+        let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut()) else {
+            return Ok(());
+        };
         if let Err(line) = reads.put(written(&message.payload, self.keeper.command.format)) {
             self.late = Some(line);
         }

@@ -58,7 +58,9 @@ impl Lines {
 
     fn finish(&mut self, items: &mut Vec<Item>) {
         if std::mem::take(&mut self.skipping) {
-            items.push(Err(format!("a line is longer than the {LINE} bytes a message may have; cut it, or send it in parts")));
+            items.push(Err(format!(
+                "a line is longer than the {LINE} bytes a message may have; cut it, or send it in parts"
+            )));
             return;
         }
         let line = self.rest.strip_suffix(b"\r").unwrap_or(&self.rest);

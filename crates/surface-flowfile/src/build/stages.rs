@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use bursar::flow::{Message, NodeError, NodeResult, NodeSpec, Out, Span, Stage, Time, fold, sliding_window, tumbling_window};
+use bursar::flow::{
+    Message, NodeError, NodeResult, NodeSpec, Out, Span, Stage, Time, fold, sliding_window, tumbling_window,
+};
 use serde_json::{Map as Fields, Number, Value, json};
 
 use crate::action::{Aggregate, Extent, Map, Parse, Rule, Wanted};
@@ -107,11 +109,120 @@ pub(crate) fn valid(rules: &[Rule], message: &Value) -> Result<(), String> {
             Wanted::Object => (value.is_object(), "an object"),
             Wanted::Any => (true, "anything"),
         };
-        if !fits && !(*optional && value.is_null()) {
+        let excused = *optional && value.is_null();
+        if !fits && !excused {
             return Err(format!("field `{field}` is {}, not {what}", kind(value)));
         }
     }
     Ok(())
+}
+
+/// What a message is known by. One without the field is like no other.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Known(String),
+    /// Where it came in, and its number there.
+    Unknown(Side, u64),
+}
+
+/// Where a message came in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+impl Key {
+    /// Finds the keys of messages that come in at one side.
+    pub(crate) fn of(field: Name, side: Side) -> impl FnMut(&Value) -> Key + Send + 'static {
+        let mut unknown = 0;
+        move |message| match field.of(message) {
+            Some(value) => Key::Known(value.to_string()),
+            None => {
+                unknown += 1;
+                Key::Unknown(side, unknown)
+            }
+        }
+    }
+}
+
+/// Objects with the right fields by `out`, the others by `invalid`.
+struct Validator(Vec<Rule>);
+
+pub(crate) fn validator(rules: Vec<Rule>) -> NodeSpec {
+    NodeSpec::stage(Validator(rules))
+}
+
+impl Stage for Validator {
+    type In = Value;
+    type Out = Value;
+
+    fn outputs(&self) -> Vec<String> {
+        vec!["out".to_owned(), "invalid".to_owned()]
+    }
+
+    fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
+        match valid(&self.0, &message.payload) {
+            Ok(()) => out.send(message),
+            Err(why) => out.emit_to(1, json!({ "value": message.payload, "why": why })),
+        }
+        Ok(())
+    }
+}
+
+/// Messages in lists. The scheduler's own node makes vectors, which are no messages here.
+struct Batches {
+    size: usize,
+    within: Option<Duration>,
+    list: Vec<Value>,
+    /// When the list has waited long enough.
+    due: Option<Time>,
+}
+
+pub(crate) fn batcher(size: usize, within: Option<Duration>) -> NodeSpec {
+    NodeSpec::stage(Batches { size, within, list: Vec::new(), due: None })
+}
+
+impl Batches {
+    fn send(&mut self, out: &mut Out<'_, Value>) {
+        self.due = None;
+        if !self.list.is_empty() {
+            out.emit(Value::Array(std::mem::take(&mut self.list)));
+        }
+    }
+}
+
+impl Stage for Batches {
+    type In = Value;
+    type Out = Value;
+
+    fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
+        self.list.push(message.payload);
+        if self.list.len() >= self.size {
+            self.send(out);
+        } else if self.due.is_none()
+            && let Some(within) = self.within
+        {
+            let due = out.now() + within;
+            self.due = Some(due);
+            out.tick_at(due);
+        }
+        Ok(())
+    }
+
+    fn on_tick(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        match self.due {
+            Some(due) if due <= out.now() => self.send(out),
+            Some(due) => out.tick_at(due), // asked for by a list that was full before
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn on_end(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        self.send(out);
+        Ok(())
+    }
 }
 
 /// One value for each window. A message without the field, or with one that is no number where one is needed, is left out.
@@ -157,8 +268,20 @@ pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeS
                 value.clone()
             }
             (Aggregate::Sum, Some(number)) => of(so_far.as_f64().unwrap_or(0.0) + number),
-            (Aggregate::Min, Some(number)) => if so_far.as_f64().is_some_and(|least| least <= number) { so_far } else { value.clone() },
-            (Aggregate::Max, Some(number)) => if so_far.as_f64().is_some_and(|most| most >= number) { so_far } else { value.clone() },
+            (Aggregate::Min, Some(number)) => {
+                if so_far.as_f64().is_some_and(|least| least <= number) {
+                    so_far
+                } else {
+                    value.clone()
+                }
+            }
+            (Aggregate::Max, Some(number)) => {
+                if so_far.as_f64().is_some_and(|most| most >= number) {
+                    so_far
+                } else {
+                    value.clone()
+                }
+            }
             (Aggregate::Mean, Some(number)) => {
                 seen += 1;
                 let mean = so_far.as_f64().unwrap_or(0.0);
