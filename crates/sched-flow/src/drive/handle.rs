@@ -35,8 +35,7 @@ impl Handle {
     fn change<T>(&self, change: impl FnOnce(&mut Mind, &Shared) -> (T, Rings)) -> T {
         let mut mind = self.shared.signals.lock();
         let (result, rings) = change(&mut mind, &self.shared);
-        drop(mind);
-        self.shared.signals.ring(rings);
+        self.shared.unlock(mind, rings);
         result
     }
 
@@ -44,8 +43,7 @@ impl Handle {
     /// stopped and [`run`](super::Flow::run) returns. A second call changes nothing.
     pub fn shutdown(&self) {
         self.change(|mind, shared| {
-            mind.shutdown_asked = true;
-            mind.core.drain(shared.clock.now() + shared.drain_timeout);
+            mind.drain(shared.clock.now() + shared.drain_timeout);
             shared.close_edges(mind);
             ((), mind.ring_all())
         });

@@ -32,10 +32,14 @@ pub(crate) struct Mind {
     rung: usize,
     /// One that sleeps wakes up at this time.
     keeper: Option<Time>,
-    /// Somebody wants the flow to drain, before it was started.
+    /// All nodes were started.
+    pub(crate) started: bool,
+    /// Somebody wants the flow to drain; perhaps before it was started.
     pub(crate) shutdown_asked: bool,
     /// What stopped the graph, and in which node.
     pub(crate) failure: Option<(u32, NodeError)>,
+    /// Edges that were closed and hold what nobody gets.
+    pub(crate) to_sweep: Vec<u32>,
 }
 
 pub(crate) struct Signals {
@@ -49,7 +53,19 @@ pub(crate) struct Signals {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rings(usize);
 
+impl Rings {
+    pub(crate) const NONE: Rings = Rings(0);
+}
+
 impl Mind {
+    /// Lets the flow drain until then. One that is still being started drains when it is: a source that starts later must end, too.
+    pub(crate) fn drain(&mut self, until: Time) {
+        self.shutdown_asked = true;
+        if self.started {
+            self.core.drain(until);
+        }
+    }
+
     /// One worker, if one sleeps and would find something.
     pub(crate) fn ring_if_ready(&mut self) -> Rings {
         let next = self.core.next_time();
@@ -96,7 +112,17 @@ impl Mind {
 impl Signals {
     pub(crate) fn new(core: Core, priorities: Vec<i32>, workers: usize) -> Self {
         let (ring, bell) = channel(workers.max(1));
-        let mind = Mind { core, priorities, idle: 0, rung: 0, keeper: None, shutdown_asked: false, failure: None };
+        let mind = Mind {
+            core,
+            priorities,
+            idle: 0,
+            rung: 0,
+            keeper: None,
+            started: false,
+            shutdown_asked: false,
+            failure: None,
+            to_sweep: Vec::new(),
+        };
         Self { mind: Mutex::new(mind), ring, bell }
     }
 

@@ -2,9 +2,15 @@
 //!
 //! Room: drive. Both drivers are this loop: once on the caller's thread, or on several fibers.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use super::{Shared, signals::Mind};
+use super::{
+    Shared,
+    signals::{Mind, Rings},
+};
 use crate::{
     decide::{Outcome, Pick, Turn},
     message::Time,
@@ -14,6 +20,9 @@ use crate::{
 
 /// A fiber gives way to others of its thread after so many turns.
 const TURNS_BETWEEN_YIELDS: u32 = 8;
+
+/// What a turn costs in virtual time, while the flow drains.
+const VIRTUAL_TURN: Duration = Duration::from_micros(1);
 
 impl Shared {
     /// Calls `on_start`, producers first.
@@ -28,10 +37,17 @@ impl Shared {
             if mind.failure.is_some() {
                 return;
             }
+            if mind.core.node(node).state.is_over() {
+                drop(mind);
+                // What a node started dies with it.
+                cell.cx.host.end();
+            }
         }
         let mut mind = self.signals.lock();
+        mind.started = true;
         if mind.shutdown_asked {
-            mind.core.drain(self.clock.now() + self.drain_timeout);
+            mind.drain(self.clock.now() + self.drain_timeout);
+            self.close_edges(&mut mind);
         }
     }
 
@@ -46,7 +62,8 @@ impl Shared {
     }
 
     /// Gives turns until there will be none.
-    pub(super) fn work(&self, on_fiber: bool) {
+    pub(super) fn work(&self) {
+        let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
         let mut mind = self.signals.lock();
@@ -54,13 +71,18 @@ impl Shared {
             match mind.core.pick(now) {
                 Pick::Turn(turn) => {
                     let rings = mind.ring_if_ready();
-                    drop(mind);
-                    self.signals.ring(rings);
+                    self.unlock(mind, rings);
                     turns = turns.wrapping_add(1);
-                    if on_fiber && turns.is_multiple_of(TURNS_BETWEEN_YIELDS) {
+                    // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
+                    if turns.is_multiple_of(TURNS_BETWEEN_YIELDS) && (on_fiber || sched_tasks::is_cancelled()) {
                         sched_tasks::yield_now();
                     }
                     (mind, now) = self.give(turn, now);
+                    if self.clock.is_virtual() && mind.core.is_draining() {
+                        // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
+                        now = now + VIRTUAL_TURN;
+                        self.clock.jump(now);
+                    }
                 }
                 Pick::Idle(until) => {
                     if let Some(at) = until
@@ -70,7 +92,7 @@ impl Shared {
                         self.clock.jump(at);
                     } else {
                         let kept = mind.sleeps(until);
-                        drop(mind);
+                        self.unlock(mind, Rings::NONE);
                         self.signals.wait(kept.map(|at| self.clock.until(at)));
                         mind = self.signals.lock();
                         mind.woke(kept);
@@ -79,8 +101,7 @@ impl Shared {
                 }
                 Pick::Over => {
                     let rings = mind.ring_all();
-                    drop(mind);
-                    self.signals.ring(rings);
+                    self.unlock(mind, rings);
                     return;
                 }
             }
@@ -88,7 +109,7 @@ impl Shared {
     }
 
     /// Gives a turn and reports it.
-    fn give(&self, turn: Turn, began: Time) -> (std::sync::MutexGuard<'_, Mind>, Time) {
+    fn give(&self, turn: Turn, began: Time) -> (MutexGuard<'_, Mind>, Time) {
         let node = turn.node;
         let mut cell = self.cells[node as usize].try_lock().unwrap_or_else(|error| match error {
             std::sync::TryLockError::Poisoned(poisoned) => poisoned.into_inner(),
@@ -116,9 +137,17 @@ impl Shared {
             mind.core.halt();
         }
         if log.shutdown {
-            mind.core.drain(now + self.drain_timeout);
+            mind.drain(now + self.drain_timeout);
         }
         self.close_edges(mind);
+    }
+
+    /// Lets go of the lock; then rings, and drops what closed edges held.
+    pub(super) fn unlock(&self, mut mind: MutexGuard<'_, Mind>, rings: Rings) {
+        let to_sweep = std::mem::take(&mut mind.to_sweep);
+        drop(mind);
+        self.signals.ring(rings);
+        to_sweep.iter().for_each(|edge| self.edges[*edge as usize].sweep());
     }
 
     /// Closes edges into nodes that are over, and tells whoever waited there.
@@ -132,6 +161,7 @@ impl Shared {
                 if self.edges[edge as usize].close() {
                     mind.core.roomy(edge);
                 }
+                mind.to_sweep.push(edge);
             }
         }
     }

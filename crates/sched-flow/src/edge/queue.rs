@@ -71,14 +71,14 @@ pub(crate) struct Settled {
     pub(crate) more: bool,
     /// The producer waited for room, and there is some.
     pub(crate) roomy: bool,
-    /// The oldest message is not the one that was given back first: an edge of the newest let go of it.
-    pub(crate) head_changed: bool,
 }
 
 pub(crate) struct Queue<T> {
     items: VecDeque<Message<T>>,
     /// So many were taken by the consumer and are neither delivered nor given back.
     held: usize,
+    /// The oldest message was let go of, and another is the oldest since.
+    head_changed: bool,
     capacity: usize,
     rule: Rule<T>,
     told: bool,
@@ -86,6 +86,8 @@ pub(crate) struct Queue<T> {
     /// Nobody will ever take from here again.
     closed: bool,
     counts: Counts,
+    /// Payloads that nobody gets. They are dropped after the lock is let go: to drop one may wake a node, whose lock comes before this one.
+    gone: Vec<T>,
 }
 
 impl<T: Clone> Queue<T> {
@@ -94,12 +96,14 @@ impl<T: Clone> Queue<T> {
         Self {
             items: VecDeque::new(),
             held: 0,
+            head_changed: false,
             capacity,
             rule,
             told: false,
             wanted: false,
             closed: false,
             counts: Counts::default(),
+            gone: Vec::new(),
         }
     }
 
@@ -152,6 +156,7 @@ impl<T: Clone> Queue<T> {
         if self.closed {
             self.counts.put += 1;
             self.counts.dropped += 1;
+            self.gone.push(message.payload);
             return (PutResult::Dropped, None);
         }
         let waiting = match self.rule {
@@ -175,21 +180,24 @@ impl<T: Clone> Queue<T> {
             Rule::Drop => {
                 self.counts.put += 1;
                 self.counts.dropped += 1;
+                self.gone.push(message.payload);
                 (PutResult::Dropped, None)
             }
             Rule::Latest => {
                 self.counts.put += 1;
                 self.counts.replaced += 1;
-                self.items.pop_front();
+                self.head_changed |= self.held == 0;
+                self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
                 self.push(message);
                 (PutResult::Replaced, None)
             }
             Rule::Coalesce(merge) => {
                 let merge = Arc::clone(merge);
                 let newest = self.items.back_mut().expect("a full queue has a newest message");
-                if merged(&merge, &mut newest.payload, &message.payload) {
+                if merged(&merge, &mut newest.payload, &message.payload, &mut self.gone) {
                     self.counts.put += 1;
                     self.counts.coalesced += 1;
+                    self.gone.push(message.payload);
                     (PutResult::Coalesced, None)
                 } else {
                     // Neither may be lost, so the new one waits for room, as if this were a Block edge.
@@ -240,6 +248,35 @@ impl<T: Clone> Queue<T> {
         self.check();
     }
 
+    /// Puts copies of as many messages as it takes, and says how many those were.
+    pub(crate) fn put_copies<'a>(&mut self, mut from: impl ExactSizeIterator<Item = &'a Message<T>>) -> usize
+    where
+        T: 'a,
+    {
+        let all = from.len();
+        let mut done = 0;
+        if matches!(self.rule, Rule::Block) && !self.closed {
+            done = self.room().min(all);
+            self.items.extend(from.take(done).cloned());
+            self.counts.put += done as u64;
+            self.counts.peak = self.counts.peak.max(self.depth());
+            if done < all && !self.wanted {
+                self.wanted = true;
+                self.counts.blocked_times += 1;
+            }
+        } else {
+            while let Some(message) = from.next() {
+                if let (PutResult::Blocked, Some(message)) = self.offer(message.clone()) {
+                    self.gone.push(message.payload);
+                    break;
+                }
+                done += 1;
+            }
+        }
+        self.check();
+        done
+    }
+
     /// True once, when something waits that nobody told the scheduler of.
     pub(crate) fn tell(&mut self) -> bool {
         let news = !self.told && !self.items.is_empty() && !self.closed;
@@ -247,8 +284,8 @@ impl<T: Clone> Queue<T> {
         news
     }
 
-    /// Moves up to `most` messages into the consumer's hand.
-    pub(crate) fn take(&mut self, most: usize, hand: &mut VecDeque<Message<T>>) {
+    /// Moves up to `most` messages into the consumer's hand. True if the first is not the one that was given back last time.
+    pub(crate) fn take(&mut self, most: usize, hand: &mut VecDeque<Message<T>>) -> bool {
         debug_assert!(hand.is_empty() && self.held == 0, "one turn at a time");
         if self.items.len() <= most {
             self.held = self.items.len();
@@ -257,16 +294,16 @@ impl<T: Clone> Queue<T> {
             self.held = most;
             hand.extend(self.items.drain(..most));
         }
+        std::mem::take(&mut self.head_changed)
     }
 
     /// The consumer's turn is over. What is left in its hand goes back to where it came from.
     pub(crate) fn settle(&mut self, hand: &mut VecDeque<Message<T>>) -> Settled {
         self.counts.delivered += (self.held - hand.len()) as u64;
         self.held = 0;
-        let mut head_changed = false;
         if self.closed {
             self.counts.dropped += hand.len() as u64;
-            hand.clear();
+            self.gone.extend(hand.drain(..).map(|message| message.payload));
         }
         if !hand.is_empty() {
             if self.items.is_empty() {
@@ -276,7 +313,7 @@ impl<T: Clone> Queue<T> {
                     self.items.push_front(message);
                 }
             }
-            head_changed = self.trim();
+            self.trim();
         }
         let more = !self.items.is_empty();
         self.told = more;
@@ -285,7 +322,7 @@ impl<T: Clone> Queue<T> {
             self.wanted = false;
         }
         self.check();
-        Settled { more, roomy, head_changed }
+        Settled { more, roomy }
     }
 
     /// Whether a producer that was turned away would now be let in.
@@ -293,28 +330,28 @@ impl<T: Clone> Queue<T> {
         self.closed || self.depth() < self.capacity
     }
 
-    /// Messages were given back, or the capacity was lowered: the rule decides over what is too much. True if the oldest is gone.
-    fn trim(&mut self) -> bool {
-        let mut head_changed = false;
+    /// Messages were given back, or the capacity was lowered: the rule decides over what is too much.
+    fn trim(&mut self) {
         while self.items.len() > self.capacity {
             match &self.rule {
                 // Held messages count here, so there is too much only if the capacity was lowered, and then it drains.
                 Rule::Block => break,
                 Rule::Drop => {
-                    self.items.pop_back();
+                    self.gone.extend(self.items.pop_back().map(|newest| newest.payload));
                     self.counts.dropped += 1;
                 }
                 Rule::Latest => {
-                    self.items.pop_front();
+                    self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
                     self.counts.replaced += 1;
-                    head_changed = true;
+                    self.head_changed |= self.held == 0;
                 }
                 Rule::Coalesce(merge) => {
                     let merge = Arc::clone(merge);
                     let newest = self.items.pop_back().expect("longer than its capacity");
                     let before = self.items.back_mut().expect("the capacity is at least one");
-                    if merged(&merge, &mut before.payload, &newest.payload) {
+                    if merged(&merge, &mut before.payload, &newest.payload, &mut self.gone) {
                         self.counts.coalesced += 1;
+                        self.gone.push(newest.payload);
                     } else {
                         self.items.push_back(newest);
                         break;
@@ -322,7 +359,6 @@ impl<T: Clone> Queue<T> {
                 }
             }
         }
-        head_changed
     }
 
     /// True if the producer waited and has room now.
@@ -340,9 +376,15 @@ impl<T: Clone> Queue<T> {
     pub(crate) fn close(&mut self) -> bool {
         self.closed = true;
         self.counts.dropped += self.items.len() as u64;
-        self.items.clear();
+        self.gone.extend(self.items.drain(..).map(|message| message.payload));
         self.check();
         self.take_wanted()
+    }
+
+    /// Hands over what nobody gets, for an empty list that keeps its memory.
+    pub(crate) fn swap_gone(&mut self, empty: &mut Vec<T>) {
+        debug_assert!(empty.is_empty(), "what was handed over is dropped first");
+        std::mem::swap(&mut self.gone, empty);
     }
 
     fn take_wanted(&mut self) -> bool {
@@ -362,12 +404,13 @@ impl<T: Clone> Queue<T> {
 }
 
 /// Whether it worked. A function that fails or panics may leave neither payload changed for the worse, so it works on a copy.
-fn merged<T: Clone>(merge: &Merge<T>, queued: &mut T, new: &T) -> bool {
+fn merged<T: Clone>(merge: &Merge<T>, queued: &mut T, new: &T, gone: &mut Vec<T>) -> bool {
     let mut copy = queued.clone();
     let outcome = catch_unwind(AssertUnwindSafe(|| merge(&mut copy, new)));
     let done = matches!(outcome, Ok(Ok(())));
     if done {
-        *queued = copy;
+        std::mem::swap(queued, &mut copy);
     }
+    gone.push(copy);
     done
 }

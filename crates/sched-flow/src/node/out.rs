@@ -35,6 +35,8 @@ pub(crate) struct Outlet<T> {
     /// So many of the outbox are counted as emitted.
     counted: usize,
     pub(crate) checks: Vec<Check<T>>,
+    /// What edges let go of, on its way out.
+    gone: Vec<T>,
 }
 
 impl<T: Payload> Outlet<T> {
@@ -48,6 +50,7 @@ impl<T: Payload> Outlet<T> {
             call: 0,
             counted: 0,
             checks: Vec::new(),
+            gone: Vec::new(),
         }
     }
 
@@ -124,6 +127,9 @@ impl<T: Payload> Outlet<T> {
                     cx.log.filled.push(edge.index);
                 }
                 self.room = queue.room();
+                queue.swap_gone(&mut self.gone);
+                drop(queue);
+                self.gone.clear();
             }
             edges => {
                 let (last, others) = edges.split_last().expect("more than one");
@@ -131,42 +137,36 @@ impl<T: Payload> Outlet<T> {
                 let mut room = usize::MAX;
                 for (edge, sent) in others.iter().zip(&mut self.sent) {
                     let mut queue = edge.queue();
-                    while *sent < total && queue.put(self.outbox[*sent].clone()).1.is_none() {
-                        *sent += 1;
-                    }
+                    *sent += queue.put_copies(self.outbox.range(*sent..));
                     if queue.tell() {
                         cx.log.filled.push(edge.index);
                     }
                     room = room.min(queue.room());
+                    queue.swap_gone(&mut self.gone);
+                    drop(queue);
+                    self.gone.clear();
                 }
-                // The last edge takes what all others have, by value; and copies of the rest.
+                // What all others have, the last takes itself: one copy less.
                 let shared = self.sent[..others.len()].iter().copied().min().expect("at least one other");
                 let sent = &mut self.sent[others.len()];
                 let mut queue = last.queue();
-                let mut gone = 0;
-                while *sent < total {
-                    if *sent == gone && gone < shared {
-                        let message = self.outbox.pop_front().expect("not sent to all");
-                        if let (_, Some(message)) = queue.put(message) {
-                            self.outbox.push_front(message);
-                            break;
-                        }
-                        gone += 1;
-                    } else if queue.put(self.outbox[*sent - gone].clone()).1.is_some() {
-                        break;
-                    }
-                    *sent += 1;
+                if *sent == 0 && shared == total {
+                    queue.put_all(&mut self.outbox);
+                    let taken = total - self.outbox.len();
+                    self.sent.iter_mut().take(others.len()).for_each(|sent| *sent -= taken);
+                } else {
+                    *sent += queue.put_copies(self.outbox.range(*sent..));
                 }
                 if queue.tell() {
                     cx.log.filled.push(last.index);
                 }
                 self.room = room.min(queue.room());
+                queue.swap_gone(&mut self.gone);
                 drop(queue);
+                self.gone.clear();
                 let done = self.sent.iter().copied().min().expect("edges");
-                self.outbox.drain(..done - gone);
-                for sent in &mut self.sent {
-                    *sent -= done;
-                }
+                self.outbox.drain(..done);
+                self.sent.iter_mut().for_each(|sent| *sent -= done);
             }
         }
         self.counted = self.outbox.len();
