@@ -255,3 +255,15 @@ fn whoever_leaves_the_group_and_holds_the_pipe_holds_nothing_up() {
     let pid = std::fs::read_to_string(folder.path().join("escaped")).unwrap();
     std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
 }
+
+#[test]
+fn what_a_program_prints_as_errors_is_told_with_its_name() {
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let to = std::sync::Arc::clone(&told);
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo out; echo one >&2; printf two >&2'\n[node.z]\nkind = 'print'";
+    let paper = Paper::default();
+    let hooks = paper.hooks().stderr(move |node, line| to.lock().unwrap().push(format!("{node}: {line}")));
+    run_builder(flow(&plan(text), &hooks).unwrap(), |_| ()).unwrap();
+    assert_eq!(paper.lines(), ["out"]);
+    assert_eq!(*told.lock().unwrap(), ["a: one", "a: two"]);
+}
