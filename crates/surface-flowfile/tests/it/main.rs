@@ -1,0 +1,28 @@
+//! What a flow file means, what is said about one that means nothing, and how it is drawn.
+
+mod drawn;
+mod hostile;
+mod kinds;
+mod meaning;
+mod mistakes;
+mod properties;
+
+use surface_flowfile::{Plan, Problems, parse};
+
+/// A plan of a text that has none but right lines.
+fn plan(text: &str) -> Plan {
+    parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// What is wrong with a text.
+fn problems(text: &str) -> Problems {
+    match parse("test.toml", text) {
+        Ok(plan) => panic!("nothing is wrong with\n{text}\n{plan:#?}"),
+        Err(problems) => problems,
+    }
+}
+
+/// The edges by their ids.
+fn edges(plan: &Plan) -> Vec<String> {
+    plan.edges.iter().map(|edge| plan.edge_id(edge)).collect()
+}
