@@ -24,6 +24,7 @@
 //! | limit what a tenant may spend | [`NurseryOptions::budget`], [`budgeted`], [`charge`], [`BudgetedAlloc`] |
 //! | limit what a tenant may do | [`Ledger`], [`Cap`], [`NurseryOptions::capability`], [`Profile`] |
 //! | run a graph of heavy jobs within CPU, RAM and VRAM | [`jobs`] |
+//! | pass messages through a graph of nodes, with backpressure | [`flow`] |
 //! | keep things running that fail | [`actor::Supervisor`] |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
 //! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`] |

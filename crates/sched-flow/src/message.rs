@@ -16,7 +16,9 @@ pub trait Payload: Clone + Send + 'static {}
 impl<T: Clone + Send + 'static> Payload for T {}
 
 /// What a message is for.
+// As wide as its neighbours in a header, so that a header has no gaps and is copied by words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u64)]
 pub enum Kind {
     /// It carries what the graph is there for.
     #[default]

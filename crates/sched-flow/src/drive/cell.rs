@@ -194,9 +194,7 @@ impl Body<Control> for Steering {
         Ok(())
     }
 
-    fn mark(&mut self) {}
-
-    fn roll_back(&mut self) {}
+    fn roll_back(&mut self, _call: u64) {}
 
     fn room(&self) -> usize {
         usize::MAX

@@ -35,8 +35,7 @@ impl Handle {
     fn change<T>(&self, change: impl FnOnce(&mut Mind, &Shared) -> (T, Rings)) -> T {
         let mut mind = self.shared.signals.lock();
         let (result, rings) = change(&mut mind, &self.shared);
-        drop(mind);
-        self.shared.signals.ring(rings);
+        self.shared.unlock(mind, rings);
         result
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Mind {
     pub(crate) shutdown_asked: bool,
     /// What stopped the graph, and in which node.
     pub(crate) failure: Option<(u32, NodeError)>,
+    /// Edges that were closed and hold what nobody gets.
+    pub(crate) to_sweep: Vec<u32>,
 }
 
 pub(crate) struct Signals {
@@ -48,6 +50,10 @@ pub(crate) struct Signals {
 #[must_use = "workers sleep on until they are rung"]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rings(usize);
+
+impl Rings {
+    pub(crate) const NONE: Rings = Rings(0);
+}
 
 impl Mind {
     /// One worker, if one sleeps and would find something.
@@ -96,7 +102,16 @@ impl Mind {
 impl Signals {
     pub(crate) fn new(core: Core, priorities: Vec<i32>, workers: usize) -> Self {
         let (ring, bell) = channel(workers.max(1));
-        let mind = Mind { core, priorities, idle: 0, rung: 0, keeper: None, shutdown_asked: false, failure: None };
+        let mind = Mind {
+            core,
+            priorities,
+            idle: 0,
+            rung: 0,
+            keeper: None,
+            shutdown_asked: false,
+            failure: None,
+            to_sweep: Vec::new(),
+        };
         Self { mind: Mutex::new(mind), ring, bell }
     }
 

@@ -2,9 +2,12 @@
 //!
 //! Room: drive. Both drivers are this loop: once on the caller's thread, or on several fibers.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::{Shared, signals::Mind};
+use super::{
+    Shared,
+    signals::{Mind, Rings},
+};
 use crate::{
     decide::{Outcome, Pick, Turn},
     message::Time,
@@ -54,8 +57,7 @@ impl Shared {
             match mind.core.pick(now) {
                 Pick::Turn(turn) => {
                     let rings = mind.ring_if_ready();
-                    drop(mind);
-                    self.signals.ring(rings);
+                    self.unlock(mind, rings);
                     turns = turns.wrapping_add(1);
                     if on_fiber && turns.is_multiple_of(TURNS_BETWEEN_YIELDS) {
                         sched_tasks::yield_now();
@@ -70,7 +72,7 @@ impl Shared {
                         self.clock.jump(at);
                     } else {
                         let kept = mind.sleeps(until);
-                        drop(mind);
+                        self.unlock(mind, Rings::NONE);
                         self.signals.wait(kept.map(|at| self.clock.until(at)));
                         mind = self.signals.lock();
                         mind.woke(kept);
@@ -79,8 +81,7 @@ impl Shared {
                 }
                 Pick::Over => {
                     let rings = mind.ring_all();
-                    drop(mind);
-                    self.signals.ring(rings);
+                    self.unlock(mind, rings);
                     return;
                 }
             }
@@ -88,7 +89,7 @@ impl Shared {
     }
 
     /// Gives a turn and reports it.
-    fn give(&self, turn: Turn, began: Time) -> (std::sync::MutexGuard<'_, Mind>, Time) {
+    fn give(&self, turn: Turn, began: Time) -> (MutexGuard<'_, Mind>, Time) {
         let node = turn.node;
         let mut cell = self.cells[node as usize].try_lock().unwrap_or_else(|error| match error {
             std::sync::TryLockError::Poisoned(poisoned) => poisoned.into_inner(),
@@ -121,6 +122,14 @@ impl Shared {
         self.close_edges(mind);
     }
 
+    /// Lets go of the lock; then rings, and drops what closed edges held.
+    pub(super) fn unlock(&self, mut mind: MutexGuard<'_, Mind>, rings: Rings) {
+        let to_sweep = std::mem::take(&mut mind.to_sweep);
+        drop(mind);
+        self.signals.ring(rings);
+        to_sweep.iter().for_each(|edge| self.edges[*edge as usize].sweep());
+    }
+
     /// Closes edges into nodes that are over, and tells whoever waited there.
     pub(super) fn close_edges(&self, mind: &mut Mind) {
         loop {
@@ -132,6 +141,7 @@ impl Shared {
                 if self.edges[edge as usize].close() {
                     mind.core.roomy(edge);
                 }
+                mind.to_sweep.push(edge);
             }
         }
     }

@@ -68,6 +68,8 @@ pub(crate) trait AnyEdge: Send + Sync {
     fn set_capacity(&self, capacity: usize) -> bool;
     /// True if the producer waited.
     fn close(&self) -> bool;
+    /// Drops what nobody gets; without any lock held.
+    fn sweep(&self);
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
@@ -89,6 +91,12 @@ impl<T: Payload> AnyEdge for Edge<T> {
 
     fn close(&self) -> bool {
         self.queue().close()
+    }
+
+    fn sweep(&self) {
+        let mut gone = Vec::new();
+        self.queue().swap_gone(&mut gone);
+        drop(gone);
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {

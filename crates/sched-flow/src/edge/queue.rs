@@ -86,6 +86,8 @@ pub(crate) struct Queue<T> {
     /// Nobody will ever take from here again.
     closed: bool,
     counts: Counts,
+    /// Payloads that nobody gets. They are dropped after the lock is let go: to drop one may wake a node, whose lock comes before this one.
+    gone: Vec<T>,
 }
 
 impl<T: Clone> Queue<T> {
@@ -100,6 +102,7 @@ impl<T: Clone> Queue<T> {
             wanted: false,
             closed: false,
             counts: Counts::default(),
+            gone: Vec::new(),
         }
     }
 
@@ -152,6 +155,7 @@ impl<T: Clone> Queue<T> {
         if self.closed {
             self.counts.put += 1;
             self.counts.dropped += 1;
+            self.gone.push(message.payload);
             return (PutResult::Dropped, None);
         }
         let waiting = match self.rule {
@@ -175,21 +179,23 @@ impl<T: Clone> Queue<T> {
             Rule::Drop => {
                 self.counts.put += 1;
                 self.counts.dropped += 1;
+                self.gone.push(message.payload);
                 (PutResult::Dropped, None)
             }
             Rule::Latest => {
                 self.counts.put += 1;
                 self.counts.replaced += 1;
-                self.items.pop_front();
+                self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
                 self.push(message);
                 (PutResult::Replaced, None)
             }
             Rule::Coalesce(merge) => {
                 let merge = Arc::clone(merge);
                 let newest = self.items.back_mut().expect("a full queue has a newest message");
-                if merged(&merge, &mut newest.payload, &message.payload) {
+                if merged(&merge, &mut newest.payload, &message.payload, &mut self.gone) {
                     self.counts.put += 1;
                     self.counts.coalesced += 1;
+                    self.gone.push(message.payload);
                     (PutResult::Coalesced, None)
                 } else {
                     // Neither may be lost, so the new one waits for room, as if this were a Block edge.
@@ -240,6 +246,35 @@ impl<T: Clone> Queue<T> {
         self.check();
     }
 
+    /// Puts copies of as many messages as it takes, and says how many those were.
+    pub(crate) fn put_copies<'a>(&mut self, mut from: impl ExactSizeIterator<Item = &'a Message<T>>) -> usize
+    where
+        T: 'a,
+    {
+        let all = from.len();
+        let mut done = 0;
+        if matches!(self.rule, Rule::Block) && !self.closed {
+            done = self.room().min(all);
+            self.items.extend(from.take(done).cloned());
+            self.counts.put += done as u64;
+            self.counts.peak = self.counts.peak.max(self.depth());
+            if done < all && !self.wanted {
+                self.wanted = true;
+                self.counts.blocked_times += 1;
+            }
+        } else {
+            while let Some(message) = from.next() {
+                if let (PutResult::Blocked, Some(message)) = self.offer(message.clone()) {
+                    self.gone.push(message.payload);
+                    break;
+                }
+                done += 1;
+            }
+        }
+        self.check();
+        done
+    }
+
     /// True once, when something waits that nobody told the scheduler of.
     pub(crate) fn tell(&mut self) -> bool {
         let news = !self.told && !self.items.is_empty() && !self.closed;
@@ -266,7 +301,7 @@ impl<T: Clone> Queue<T> {
         let mut head_changed = false;
         if self.closed {
             self.counts.dropped += hand.len() as u64;
-            hand.clear();
+            self.gone.extend(hand.drain(..).map(|message| message.payload));
         }
         if !hand.is_empty() {
             if self.items.is_empty() {
@@ -301,11 +336,11 @@ impl<T: Clone> Queue<T> {
                 // Held messages count here, so there is too much only if the capacity was lowered, and then it drains.
                 Rule::Block => break,
                 Rule::Drop => {
-                    self.items.pop_back();
+                    self.gone.extend(self.items.pop_back().map(|newest| newest.payload));
                     self.counts.dropped += 1;
                 }
                 Rule::Latest => {
-                    self.items.pop_front();
+                    self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
                     self.counts.replaced += 1;
                     head_changed = true;
                 }
@@ -313,8 +348,9 @@ impl<T: Clone> Queue<T> {
                     let merge = Arc::clone(merge);
                     let newest = self.items.pop_back().expect("longer than its capacity");
                     let before = self.items.back_mut().expect("the capacity is at least one");
-                    if merged(&merge, &mut before.payload, &newest.payload) {
+                    if merged(&merge, &mut before.payload, &newest.payload, &mut self.gone) {
                         self.counts.coalesced += 1;
+                        self.gone.push(newest.payload);
                     } else {
                         self.items.push_back(newest);
                         break;
@@ -340,9 +376,15 @@ impl<T: Clone> Queue<T> {
     pub(crate) fn close(&mut self) -> bool {
         self.closed = true;
         self.counts.dropped += self.items.len() as u64;
-        self.items.clear();
+        self.gone.extend(self.items.drain(..).map(|message| message.payload));
         self.check();
         self.take_wanted()
+    }
+
+    /// Hands over what nobody gets, for an empty list that keeps its memory.
+    pub(crate) fn swap_gone(&mut self, empty: &mut Vec<T>) {
+        debug_assert!(empty.is_empty(), "what was handed over is dropped first");
+        std::mem::swap(&mut self.gone, empty);
     }
 
     fn take_wanted(&mut self) -> bool {
@@ -362,12 +404,13 @@ impl<T: Clone> Queue<T> {
 }
 
 /// Whether it worked. A function that fails or panics may leave neither payload changed for the worse, so it works on a copy.
-fn merged<T: Clone>(merge: &Merge<T>, queued: &mut T, new: &T) -> bool {
+fn merged<T: Clone>(merge: &Merge<T>, queued: &mut T, new: &T, gone: &mut Vec<T>) -> bool {
     let mut copy = queued.clone();
     let outcome = catch_unwind(AssertUnwindSafe(|| merge(&mut copy, new)));
     let done = matches!(outcome, Ok(Ok(())));
     if done {
-        *queued = copy;
+        std::mem::swap(queued, &mut copy);
     }
+    gone.push(copy);
     done
 }

@@ -54,6 +54,10 @@ pub(crate) struct Cx {
     pub(crate) header: Header,
     /// Traces that begin in this node are numbered; the upper bits name the node.
     next_trace: u64,
+    /// The number of this call.
+    pub(crate) call: u64,
+    /// How many messages were ever emitted.
+    pub(crate) pushes: usize,
     pub(crate) waker: Waker,
     pub(crate) host: Box<dyn Host>,
     pub(crate) log: Log,
@@ -68,6 +72,8 @@ impl Cx {
             now: Time::START,
             header: Header::default(),
             next_trace: (u64::from(index) + 1) << 40,
+            call: 0,
+            pushes: 0,
             waker,
             host,
             log: Log::default(),

@@ -261,8 +261,7 @@ trait AnyOutlet: Send {
     fn as_any(&mut self) -> &mut dyn Any;
     fn open(&mut self, setup: EdgeSetup) -> Arc<dyn AnyEdge>;
     fn check(&mut self, check: &Arc<dyn Any + Send + Sync>);
-    fn mark(&mut self);
-    fn roll_back(&mut self);
+    fn roll_back(&mut self, call: u64);
     fn room(&self) -> usize;
     fn has_room(&mut self, hoped: usize) -> bool;
     fn flush(&mut self, cx: &mut Cx) -> bool;
@@ -280,11 +279,8 @@ impl<T: Payload> AnyOutlet for Outlet<T> {
     fn check(&mut self, check: &Arc<dyn Any + Send + Sync>) {
         add_check(self, check);
     }
-    fn mark(&mut self) {
-        Outlet::mark(self);
-    }
-    fn roll_back(&mut self) {
-        Outlet::roll_back(self);
+    fn roll_back(&mut self, call: u64) {
+        Outlet::roll_back(self, call);
     }
     fn room(&self) -> usize {
         Outlet::room(self)
@@ -323,8 +319,7 @@ trait AnyInlet: Send {
 /// The node, as it is called with a message of any type.
 trait AnyBody {
     fn call(&mut self, message: AnyMessage<'_>, cx: &mut Cx) -> NodeResult;
-    fn mark(&mut self);
-    fn roll_back(&mut self);
+    fn roll_back(&mut self, call: u64);
     fn room(&self) -> usize;
     fn accepts(&self) -> bool;
 }
@@ -337,11 +332,8 @@ impl<T: Payload> Body<T> for Typed<'_> {
         let mut slot = Some(message);
         self.0.call(AnyMessage { slot: &mut slot, header, type_name: type_name::<T>() }, cx)
     }
-    fn mark(&mut self) {
-        self.0.mark();
-    }
-    fn roll_back(&mut self) {
-        self.0.roll_back();
+    fn roll_back(&mut self, call: u64) {
+        self.0.roll_back(call);
     }
     fn room(&self) -> usize {
         self.0.room()
@@ -416,11 +408,8 @@ impl<N: Node> AnyBody for NodeBody<'_, N> {
     fn call(&mut self, message: AnyMessage<'_>, cx: &mut Cx) -> NodeResult {
         self.node.on_message(self.port, message, &mut Context { outputs: self.outputs, cx })
     }
-    fn mark(&mut self) {
-        self.outputs.iter_mut().for_each(|(_, outlet)| outlet.mark());
-    }
-    fn roll_back(&mut self) {
-        self.outputs.iter_mut().for_each(|(_, outlet)| outlet.roll_back());
+    fn roll_back(&mut self, call: u64) {
+        self.outputs.iter_mut().for_each(|(_, outlet)| outlet.roll_back(call));
     }
     fn room(&self) -> usize {
         self.outputs.iter().map(|(_, outlet)| outlet.room()).min().unwrap_or(usize::MAX)
@@ -483,12 +472,8 @@ impl<N: Node> Unit for NodeUnit<N> {
         self.outlets().fold(true, |empty, outlet| outlet.flush(cx) & empty)
     }
 
-    fn mark(&mut self) {
-        self.ports.outputs.iter_mut().for_each(|(_, outlet)| outlet.mark());
-    }
-
-    fn roll_back(&mut self) {
-        self.ports.outputs.iter_mut().for_each(|(_, outlet)| outlet.roll_back());
+    fn roll_back(&mut self, call: u64) {
+        self.ports.outputs.iter_mut().for_each(|(_, outlet)| outlet.roll_back(call));
     }
 
     fn discard(&mut self) {

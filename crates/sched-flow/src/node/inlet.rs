@@ -42,8 +42,8 @@ pub(crate) enum Fate {
 /// A node as it is called for one type of input.
 pub(crate) trait Body<T> {
     fn call(&mut self, message: Message<T>, cx: &mut Cx) -> NodeResult;
-    fn mark(&mut self);
-    fn roll_back(&mut self);
+    /// What was emitted in this call is forgotten.
+    fn roll_back(&mut self, call: u64);
     fn room(&self) -> usize;
     fn accepts(&self) -> bool;
 }
@@ -98,50 +98,36 @@ impl<T: Payload> Inlet<T> {
     ) -> (Fate, bool) {
         let most = (budget as usize).min(body.room());
         self.feeds[place].edge.queue().take(most, &mut self.hand);
+        let taken = self.hand.len();
+        let mut undone = 0;
         let mut fate = Fate::Continue;
+        // A copy is kept of what may be tried again or buried. That, and being watched, costs extra only for whom it concerns.
+        let plain = !matches!(on_error, OnError::Retry(_) | OnError::DeadLetter) && cx.observer.is_none();
         while matches!(fate, Fate::Continue) && !self.hand.is_empty() {
-            // A copy is kept of what may be tried again or buried.
-            let keep = matches!(on_error, OnError::Retry(_) | OnError::DeadLetter);
             let mut kept = None;
-            let hand = &mut self.hand;
-            let failed = &mut self.feeds[place].failed;
-            let port = &*self.name;
             // Round the whole loop, not round each call: a barrier a turn instead of one a message.
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                while body.room() > 0 && body.accepts() {
-                    let Some(message) = hand.pop_front() else { break };
-                    cx.header = message.header;
-                    if keep {
-                        kept = Some(message.clone());
-                    }
-                    body.mark();
-                    let result = match cx.observer.clone() {
-                        None => body.call(message, cx),
-                        Some(observer) => {
-                            let id = Arc::clone(&cx.id);
-                            let call = Call::message(&id, port, cx.header, cx.now);
-                            observer.call_began(&call);
-                            let result = body.call(message, cx);
-                            observer.call_ended(&call, result.as_ref().err().map(|error| error as _));
-                            result
-                        }
-                    };
-                    cx.verdict(result)?;
-                    cx.log.handled += 1;
-                    *failed = 0;
-                }
-                Ok(())
+                if plain { self.run(body, cx) } else { self.run_with_care(place, &mut kept, body, cx) }
             }));
             let error = match outcome {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => error,
                 Err(panic) => panicked(panic),
             };
-            body.roll_back();
+            body.roll_back(cx.call);
+            undone += 1;
             fate = self.fail(place, error, kept, on_error, cx);
         }
         cx.handle_none();
-        let settled = self.feeds[place].edge.queue().settle(&mut self.hand);
+        // One that is to be tried again failed, and is back in the hand.
+        let back = usize::from(matches!(fate, Fate::Rest(_)));
+        cx.log.handled += (taken + back - self.hand.len() - undone) as u64;
+        let mut queue = self.feeds[place].edge.queue();
+        let settled = queue.settle(&mut self.hand);
+        let mut gone = Vec::new();
+        queue.swap_gone(&mut gone);
+        drop(queue);
+        drop(gone);
         if settled.head_changed {
             self.feeds[place].failed = 0;
         }
@@ -149,6 +135,57 @@ impl<T: Payload> Inlet<T> {
             cx.log.roomy.push(self.feeds[place].edge.index);
         }
         (fate, settled.more)
+    }
+
+    /// Calls with one message after the other, until one fails, nothing is left, or there is no room for what comes of it.
+    #[inline]
+    fn run(&mut self, body: &mut impl Body<T>, cx: &mut Cx) -> NodeResult {
+        // What was emitted is counted in one place; only when so many were as one output may take, is each looked at.
+        let mut limit = cx.pushes.saturating_add(body.room());
+        while body.accepts() {
+            if cx.pushes >= limit {
+                limit = cx.pushes.saturating_add(body.room());
+                if cx.pushes >= limit {
+                    break;
+                }
+            }
+            let Some(message) = self.hand.pop_front() else { break };
+            cx.header = message.header;
+            cx.call += 1;
+            let result = body.call(message, cx);
+            cx.verdict(result)?;
+        }
+        Ok(())
+    }
+
+    /// The same, with a copy of each message kept, and told to whoever watches.
+    fn run_with_care(
+        &mut self,
+        place: usize,
+        kept: &mut Option<Message<T>>,
+        body: &mut impl Body<T>,
+        cx: &mut Cx,
+    ) -> NodeResult {
+        while body.room() > 0 && body.accepts() {
+            let Some(message) = self.hand.pop_front() else { break };
+            cx.header = message.header;
+            cx.call += 1;
+            *kept = Some(message.clone());
+            let result = match cx.observer.clone() {
+                None => body.call(message, cx),
+                Some(observer) => {
+                    let id = Arc::clone(&cx.id);
+                    let call = Call::message(&id, &self.name, cx.header, cx.now);
+                    observer.call_began(&call);
+                    let result = body.call(message, cx);
+                    observer.call_ended(&call, result.as_ref().err().map(|error| error as _));
+                    result
+                }
+            };
+            cx.verdict(result)?;
+            self.feeds[place].failed = 0;
+        }
+        Ok(())
     }
 
     /// A message failed: the policy decides.

@@ -65,6 +65,13 @@ pub trait Stage: Send + 'static {
         vec!["out".to_owned()]
     }
 
+    /// Whether room at one of its outputs is enough to take a message. If not, every output must have room. One that says yes asks
+    /// [`Out::room_at`] where to emit.
+    #[inline]
+    fn any_output(&self) -> bool {
+        false
+    }
+
     /// Once, before anything else; producers before consumers.
     fn on_start(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;

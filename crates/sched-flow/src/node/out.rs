@@ -6,7 +6,7 @@
 //! Every message in an outbox reaches every edge of its port exactly once, in order; and none of a call that failed reaches any.
 //!
 //! # Why it holds
-//! Messages leave the outbox only in [`Outlet::flush`], never within a call; a failed call is cut off at the mark made before it.
+//! Messages leave the outbox only in [`Outlet::flush`], never within a call; a failed call is cut off at the mark made at its first message.
 //! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
 //! continued where it stopped. A message leaves the outbox when the last edge has it.
 
@@ -29,10 +29,14 @@ pub(crate) struct Outlet<T> {
     /// So many messages of the outbox find room in all Block edges, as far as is known. There may be more room, not less,
     /// unless a capacity was lowered.
     room: usize,
+    /// How long the outbox was before `call`, the last that emitted here.
     mark: usize,
+    call: u64,
     /// So many of the outbox are counted as emitted.
     counted: usize,
     pub(crate) checks: Vec<Check<T>>,
+    /// What edges let go of, on its way out.
+    gone: Vec<T>,
 }
 
 impl<T: Payload> Outlet<T> {
@@ -43,8 +47,10 @@ impl<T: Payload> Outlet<T> {
             sent: Vec::new(),
             room: 0,
             mark: 0,
+            call: 0,
             counted: 0,
             checks: Vec::new(),
+            gone: Vec::new(),
         }
     }
 
@@ -55,30 +61,40 @@ impl<T: Payload> Outlet<T> {
 
     #[inline]
     fn push(&mut self, message: Message<T>, cx: &mut Cx) {
+        // Elsewhere, so that here no message needs an address: it goes from registers into the outbox.
         if !self.checks.is_empty() {
-            for check in &self.checks {
-                if let Err(problem) = check(&message.payload) {
-                    cx.complain(problem);
-                    return;
-                }
-            }
+            return self.push_checked(message, cx);
         }
-        if self.outbox.len() - self.mark >= MOST_PER_CALL {
+        self.push_unchecked(message, cx);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_checked(&mut self, message: Message<T>, cx: &mut Cx) {
+        match self.checks.iter().try_for_each(|check| check(&message.payload)) {
+            Ok(()) => self.push_unchecked(message, cx),
+            Err(problem) => cx.complain(problem),
+        }
+    }
+
+    #[inline]
+    fn push_unchecked(&mut self, message: Message<T>, cx: &mut Cx) {
+        if self.call != cx.call {
+            self.call = cx.call;
+            self.mark = self.outbox.len();
+        } else if self.outbox.len() - self.mark >= MOST_PER_CALL {
             cx.complain_of_flood();
             return;
         }
+        cx.pushes += 1;
         self.outbox.push_back(message);
     }
 
-    /// A call begins.
-    #[inline]
-    pub(crate) fn mark(&mut self) {
-        self.mark = self.outbox.len();
-    }
-
     /// The call failed: nothing of it is sent.
-    pub(crate) fn roll_back(&mut self) {
-        self.outbox.truncate(self.mark);
+    pub(crate) fn roll_back(&mut self, call: u64) {
+        if self.call == call {
+            self.outbox.truncate(self.mark);
+        }
     }
 
     /// How many more messages may be emitted before the node must wait.
@@ -98,7 +114,6 @@ impl<T: Payload> Outlet<T> {
 
     /// Puts what it can into the edges. True if nothing is left.
     pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
-        self.mark = 0;
         if self.outbox.is_empty() {
             return true;
         }
@@ -112,6 +127,9 @@ impl<T: Payload> Outlet<T> {
                     cx.log.filled.push(edge.index);
                 }
                 self.room = queue.room();
+                queue.swap_gone(&mut self.gone);
+                drop(queue);
+                self.gone.clear();
             }
             edges => {
                 let (last, others) = edges.split_last().expect("more than one");
@@ -119,42 +137,36 @@ impl<T: Payload> Outlet<T> {
                 let mut room = usize::MAX;
                 for (edge, sent) in others.iter().zip(&mut self.sent) {
                     let mut queue = edge.queue();
-                    while *sent < total && queue.put(self.outbox[*sent].clone()).1.is_none() {
-                        *sent += 1;
-                    }
+                    *sent += queue.put_copies(self.outbox.range(*sent..));
                     if queue.tell() {
                         cx.log.filled.push(edge.index);
                     }
                     room = room.min(queue.room());
+                    queue.swap_gone(&mut self.gone);
+                    drop(queue);
+                    self.gone.clear();
                 }
-                // The last edge takes what all others have, by value; and copies of the rest.
+                // What all others have, the last takes itself: one copy less.
                 let shared = self.sent[..others.len()].iter().copied().min().expect("at least one other");
                 let sent = &mut self.sent[others.len()];
                 let mut queue = last.queue();
-                let mut gone = 0;
-                while *sent < total {
-                    if *sent == gone && gone < shared {
-                        let message = self.outbox.pop_front().expect("not sent to all");
-                        if let (_, Some(message)) = queue.put(message) {
-                            self.outbox.push_front(message);
-                            break;
-                        }
-                        gone += 1;
-                    } else if queue.put(self.outbox[*sent - gone].clone()).1.is_some() {
-                        break;
-                    }
-                    *sent += 1;
+                if *sent == 0 && shared == total {
+                    queue.put_all(&mut self.outbox);
+                    let taken = total - self.outbox.len();
+                    self.sent.iter_mut().take(others.len()).for_each(|sent| *sent -= taken);
+                } else {
+                    *sent += queue.put_copies(self.outbox.range(*sent..));
                 }
                 if queue.tell() {
                     cx.log.filled.push(last.index);
                 }
                 self.room = room.min(queue.room());
+                queue.swap_gone(&mut self.gone);
                 drop(queue);
+                self.gone.clear();
                 let done = self.sent.iter().copied().min().expect("edges");
-                self.outbox.drain(..done - gone);
-                for sent in &mut self.sent {
-                    *sent -= done;
-                }
+                self.outbox.drain(..done);
+                self.sent.iter_mut().for_each(|sent| *sent -= done);
             }
         }
         self.counted = self.outbox.len();
@@ -165,7 +177,6 @@ impl<T: Payload> Outlet<T> {
     pub(crate) fn discard(&mut self) {
         self.outbox.clear();
         self.sent.fill(0);
-        self.mark = 0;
         self.counted = 0;
     }
 }
@@ -217,6 +228,12 @@ impl<T: Payload> Out<'_, T> {
     #[inline]
     pub fn room(&self) -> usize {
         self.outlets.first().map_or(usize::MAX, Outlet::room)
+    }
+
+    /// As [`room`](Self::room), of an output by its place.
+    #[inline]
+    pub fn room_at(&self, output: usize) -> usize {
+        self.outlets.get(output).map_or(0, Outlet::room)
     }
 
     /// The time of this turn: read once, not per message. Virtual in a flow with virtual time.

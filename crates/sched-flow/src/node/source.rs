@@ -80,7 +80,7 @@ impl<S: Source> Unit for SourceUnit<S> {
                 if outlet.room() == 0 {
                     break;
                 }
-                outlet.mark();
+                cx.call += 1;
                 let result = source.produce(&mut Out { outlets: slice::from_mut(outlet), cx });
                 let produced = cx.verdict(result)?;
                 cx.log.handled += 1;
@@ -92,7 +92,7 @@ impl<S: Source> Unit for SourceUnit<S> {
         }));
         let result = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
         if result.is_err() {
-            self.outlet.roll_back();
+            self.outlet.roll_back(cx.call);
         }
         result
     }
@@ -105,12 +105,8 @@ impl<S: Source> Unit for SourceUnit<S> {
         self.outlet.flush(cx)
     }
 
-    fn mark(&mut self) {
-        self.outlet.mark();
-    }
-
-    fn roll_back(&mut self) {
-        self.outlet.roll_back();
+    fn roll_back(&mut self, call: u64) {
+        self.outlet.roll_back(call);
     }
 
     fn discard(&mut self) {

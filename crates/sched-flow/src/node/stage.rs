@@ -42,18 +42,14 @@ impl<S: Stage> Body<S::In> for StageBody<'_, S> {
         self.stage.on_message(message, &mut Out { outlets: self.outlets, cx })
     }
 
-    #[inline]
-    fn mark(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::mark);
-    }
-
-    fn roll_back(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::roll_back);
+    fn roll_back(&mut self, call: u64) {
+        self.outlets.iter_mut().for_each(|outlet| outlet.roll_back(call));
     }
 
     #[inline]
     fn room(&self) -> usize {
-        self.outlets.iter().map(Outlet::room).min().unwrap_or(usize::MAX)
+        let rooms = self.outlets.iter().map(Outlet::room);
+        if self.stage.any_output() { rooms.max() } else { rooms.min() }.unwrap_or(usize::MAX)
     }
 
     #[inline]
@@ -124,8 +120,9 @@ impl<S: Stage> Unit for StageUnit<S> {
 
     fn has_room(&mut self, hoped: usize) -> bool {
         // Every outlet is asked: each full edge owes a signal.
-        let outlets = self.outlets.iter_mut().fold(true, |room, outlet| outlet.has_room(hoped) & room);
-        self.inlet.dead.has_room(hoped) & outlets
+        let roomy = self.outlets.iter_mut().filter_map(|outlet| outlet.has_room(hoped).then_some(())).count();
+        let enough = if self.stage.any_output() { 1.min(self.outlets.len()) } else { self.outlets.len() };
+        self.inlet.dead.has_room(hoped) & (roomy >= enough)
     }
 
     fn flush(&mut self, cx: &mut Cx) -> bool {
@@ -133,12 +130,8 @@ impl<S: Stage> Unit for StageUnit<S> {
         self.inlet.dead.flush(cx) & outlets
     }
 
-    fn mark(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::mark);
-    }
-
-    fn roll_back(&mut self) {
-        self.outlets.iter_mut().for_each(Outlet::roll_back);
+    fn roll_back(&mut self, call: u64) {
+        self.outlets.iter_mut().for_each(|outlet| outlet.roll_back(call));
     }
 
     fn discard(&mut self) {

@@ -85,10 +85,8 @@ pub(crate) trait Unit: Send {
     fn has_room(&mut self, hoped: usize) -> bool;
     /// Puts what was emitted into the edges. True if nothing is left.
     fn flush(&mut self, cx: &mut Cx) -> bool;
-    /// A call begins.
-    fn mark(&mut self);
     /// A call failed: what it emitted is forgotten.
-    fn roll_back(&mut self);
+    fn roll_back(&mut self, call: u64);
     /// What was emitted and not accepted is forgotten.
     fn discard(&mut self);
     /// How much is emitted and not accepted.
@@ -104,7 +102,7 @@ pub(crate) trait Unit: Send {
 /// Calls a hook as messages are handled: with nothing emitted if it fails.
 pub(crate) fn call_hook(unit: &mut dyn Unit, hook: Hook, cx: &mut Cx) -> NodeResult {
     cx.handle_none();
-    unit.mark();
+    cx.call += 1;
     let observer = cx.observer.clone();
     let id = Arc::clone(&cx.id);
     let call = Call::hook(&id, hook.name(), cx.now);
@@ -118,7 +116,7 @@ pub(crate) fn call_hook(unit: &mut dyn Unit, hook: Hook, cx: &mut Cx) -> NodeRes
         observer.call_ended(&call, result.as_ref().err().map(|error| error as _));
     }
     if let Err(error) = &result {
-        unit.roll_back();
+        unit.roll_back(cx.call);
         note(error, cx);
     }
     result

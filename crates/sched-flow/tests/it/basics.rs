@@ -1,8 +1,8 @@
 //! Chains, fans, ends.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use sched_flow::{Builder, Flow, Graph, Policy, from_iter, map, sink};
+use sched_flow::{Builder, Flow, Graph, Handle, NodeError, OnError, Policy, from_iter, map, sink, try_sink};
 
 /// Runs a test with one worker and with two.
 pub(crate) fn on_both(test: impl Fn(Builder)) {
@@ -75,5 +75,39 @@ fn a_slow_consumer_of_the_newest_sees_the_last() {
         assert_eq!(edge.put, 10_000);
         assert_eq!(edge.delivered, kept.len() as u64);
         assert_eq!(edge.delivered + edge.replaced, 10_000);
+    });
+}
+
+/// Looks at the flow when it is dropped, for which all of its locks are taken.
+#[derive(Clone)]
+struct LooksWhenDropped(Arc<OnceLock<Handle>>);
+
+impl Drop for LooksWhenDropped {
+    fn drop(&mut self) {
+        self.0.get().map(Handle::stats);
+    }
+}
+
+#[test]
+fn payloads_are_dropped_without_a_lock() {
+    on_both(|builder| {
+        let looks = Arc::new(OnceLock::new());
+        let payload = LooksWhenDropped(Arc::clone(&looks));
+        let mut graph = Graph::new("drops");
+        let items = graph.add("items", from_iter(vec![payload; 1_000]));
+        let drops = graph.add("drops", sink(|_: LooksWhenDropped| ()).batch(1));
+        let newest = graph.add("newest", sink(|_: LooksWhenDropped| ()).batch(1));
+        let merges = graph.add("merges", sink(|_: LooksWhenDropped| ()).batch(1));
+        // One that fails with messages waiting: its edge is closed, and they are dropped.
+        let fails = try_sink(|_: LooksWhenDropped| Err(NodeError::msg("full of it"))).batch(1);
+        let fails = graph.add("fails", fails.on_error(OnError::StopNode));
+        graph.connect(&items, &drops).capacity(1).policy(Policy::Drop);
+        graph.connect(&items, &newest).capacity(2).policy(Policy::Latest);
+        graph.connect(&items, &merges).capacity(1).coalesce(|_: &mut LooksWhenDropped, _| Ok(()));
+        graph.connect(&items, &fails).capacity(100);
+        let flow = builder.register(graph).build().unwrap();
+        looks.set(flow.handle()).unwrap();
+        let ended = flow.run().unwrap();
+        assert!(ended.stats.edges.iter().all(|edge| edge.delivered < edge.put && edge.depth == 0));
     });
 }

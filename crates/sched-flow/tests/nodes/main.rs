@@ -1,6 +1,8 @@
 //! Stock nodes, each driven alone by the harness.
 
 mod harness;
+mod pace;
+mod shape;
 
 use std::time::Duration;
 

@@ -1,0 +1,262 @@
+//! Files of lines as ends of a graph.
+//!
+//! # Invariant
+//! [`lines_out`]: a message that was handled without an error is in the file, or in the buffer that goes there next. A message fails only if it is in neither.
+
+use std::{
+    collections::VecDeque,
+    io::{Read, Seek, SeekFrom, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+use sched_tasks::{
+    Sender,
+    fs::{self, File},
+};
+
+use super::{
+    lines::{LONGEST, Lines},
+    task::from_reporting_task,
+};
+use crate::{
+    error::{NodeError, NodeResult},
+    message::{Message, Time},
+    node::{NodeSpec, Out, Stage},
+};
+
+/// So much is read at a time.
+const CHUNK: usize = 64 << 10;
+/// So many lines wait between the file and the graph.
+const AHEAD: usize = 1024;
+
+/// The lines of a file, as `String`s without their ends.
+///
+/// A line that is too long, or is no UTF-8 text, is an error of the node, and the next one follows. A file that cannot be read is an error, and the end.
+///
+/// ```
+/// use bursar::flow::{Harness, Produced, lines_in};
+///
+/// let path = std::env::temp_dir().join(format!("bursar-lines-in-{}", std::process::id()));
+/// std::fs::write(&path, "one\ntwo\n")?;
+/// let mut node = Harness::new(lines_in(&path));
+/// while node.produce()? != Produced::End {
+///     node.woken();
+/// }
+/// assert_eq!(node.take::<String>("out"), ["one", "two"]);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), bursar::flow::NodeError>(())
+/// ```
+pub fn lines_in(path: impl Into<PathBuf>) -> LinesIn {
+    LinesIn { path: path.into(), longest: LONGEST, follow: None }
+}
+
+/// Reads lines from a file; made by [`lines_in`].
+#[derive(Debug, Clone)]
+pub struct LinesIn {
+    path: PathBuf,
+    longest: usize,
+    follow: Option<Duration>,
+}
+
+impl LinesIn {
+    /// Lines are at most so many bytes long; 1 MiB unless told otherwise.
+    ///
+    /// # Panics
+    /// If it is 0.
+    #[track_caller]
+    pub fn longest_line(mut self, bytes: usize) -> Self {
+        assert!(bytes > 0, "lines of at most 0 bytes say nothing; allow at least 1");
+        self.longest = bytes;
+        self
+    }
+
+    /// Does not end with the file, but looks every so often whether it has grown. If it has shrunk, it is read from its beginning.
+    ///
+    /// # Panics
+    /// If the time is zero.
+    #[track_caller]
+    pub fn follow(mut self, every: Duration) -> Self {
+        assert!(!every.is_zero(), "to look every 0 s is to do nothing else; give it some time");
+        self.follow = Some(every);
+        self
+    }
+
+    /// The node, to give it the settings that every node has.
+    pub fn spec(self) -> NodeSpec {
+        from_reporting_task(AHEAD, move |lines| self.read(&lines))
+    }
+
+    fn read(self, to: &Sender<Result<String, NodeError>>) -> NodeResult {
+        // The node is gone: no error, there is nobody to tell.
+        let mut gone = false;
+        let mut take = |line| {
+            to.send(line).map_err(|_| {
+                gone = true;
+                NodeError::msg("nobody reads any more")
+            })
+        };
+        let result = self.read_into(&mut take);
+        if gone { Ok(()) } else { result }
+    }
+
+    fn read_into(self, take: &mut impl FnMut(Result<String, NodeError>) -> NodeResult) -> NodeResult {
+        let mut file = File::open(&self.path)?;
+        let mut lines = Lines::new(self.longest);
+        let mut chunk = vec![0; CHUNK];
+        let mut position = 0u64;
+        loop {
+            let read = file.read(&mut chunk)?;
+            position += read as u64;
+            lines.feed(&chunk[..read], take)?;
+            if read > 0 {
+                continue;
+            }
+            let Some(every) = self.follow else { return lines.finish(take) };
+            sched_tasks::sleep(every);
+            if file.metadata()?.len() < position {
+                position = file.seek(SeekFrom::Start(0))?;
+                lines = Lines::new(self.longest);
+            }
+        }
+    }
+}
+
+impl From<LinesIn> for NodeSpec {
+    fn from(lines: LinesIn) -> NodeSpec {
+        lines.spec()
+    }
+}
+
+/// Writes `String`s into a file, a line for each. What was in the file is gone, unless it is told to [append](LinesOut::append).
+///
+/// Lines are gathered, and written when there are 64 KiB, at the latest after 100 ms, and at the end. What the disk says is an error of the node; the lines are kept and
+/// tried again.
+///
+/// ```
+/// use bursar::flow::{Harness, lines_out};
+///
+/// let path = std::env::temp_dir().join(format!("bursar-lines-out-{}", std::process::id()));
+/// let mut node = Harness::new(lines_out(&path));
+/// node.send("in", "one".to_string())?;
+/// node.end();
+/// assert_eq!(std::fs::read_to_string(&path)?, "one\n");
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), bursar::flow::NodeError>(())
+/// ```
+pub fn lines_out(path: impl Into<PathBuf>) -> LinesOut {
+    LinesOut { path: path.into(), append: false, flush_after: Duration::from_millis(100) }
+}
+
+/// Writes lines into a file; made by [`lines_out`].
+#[derive(Debug, Clone)]
+pub struct LinesOut {
+    path: PathBuf,
+    append: bool,
+    flush_after: Duration,
+}
+
+impl LinesOut {
+    /// Keeps what is in the file, and writes behind it.
+    pub fn append(mut self) -> Self {
+        self.append = true;
+        self
+    }
+
+    /// A line is written at the latest after this time; 100 ms unless told otherwise.
+    pub fn flush_after(mut self, time: Duration) -> Self {
+        self.flush_after = time;
+        self
+    }
+
+    /// The node, to give it the settings that every node has.
+    pub fn spec(self) -> NodeSpec {
+        NodeSpec::stage(Writer { options: self, file: None, buffer: VecDeque::new(), due: None })
+    }
+}
+
+impl From<LinesOut> for NodeSpec {
+    fn from(lines: LinesOut) -> NodeSpec {
+        lines.spec()
+    }
+}
+
+struct Writer {
+    options: LinesOut,
+    file: Option<File>,
+    buffer: VecDeque<u8>,
+    due: Option<Time>,
+}
+
+impl Writer {
+    fn file(&mut self) -> Result<&mut File, NodeError> {
+        if self.file.is_none() {
+            let LinesOut { path, append, .. } = &self.options;
+            let opened = fs::File::options().write(true).create(true).append(*append).truncate(!*append).open(path)?;
+            self.file = Some(opened);
+        }
+        Ok(self.file.as_mut().expect("opened"))
+    }
+
+    /// Writes what is gathered. What could not be written stays.
+    fn flush(&mut self) -> NodeResult {
+        self.due = None;
+        while !self.buffer.is_empty() {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let result = self.file().and_then(|file| Ok(file.write(buffer.make_contiguous())?));
+            self.buffer = buffer;
+            match result {
+                Ok(0) => return Err(NodeError::msg(format!("{} takes no more bytes", self.options.path.display()))),
+                Ok(written) => drop(self.buffer.drain(..written)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stage for Writer {
+    type In = String;
+    type Out = ();
+
+    fn outputs(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn on_start(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
+        self.file().map(drop)
+    }
+
+    fn on_message(&mut self, message: Message<String>, out: &mut Out<'_, ()>) -> NodeResult {
+        // First what was gathered: if that fails, this line has not been taken, and may be tried again.
+        if self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        self.buffer.extend(message.payload.as_bytes());
+        self.buffer.push_back(b'\n');
+        if self.due.is_none() {
+            let due = out.now() + self.options.flush_after;
+            self.due = Some(due);
+            out.tick_at(due);
+        }
+        Ok(())
+    }
+
+    fn on_tick(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
+        let result = self.flush();
+        if result.is_err() {
+            let due = out.now() + self.options.flush_after.max(Duration::from_millis(100));
+            self.due = Some(due);
+            out.tick_at(due);
+        }
+        result
+    }
+
+    fn on_end(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
+        self.flush()
+    }
+
+    fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
+        self.flush()
+    }
+}
