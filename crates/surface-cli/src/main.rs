@@ -158,8 +158,8 @@ mod tests {
     fn every_example_of_the_help_is_understood() {
         let top = Cli::command();
         let mut count = 0;
-        let nested = top.get_subcommands().flat_map(|command| command.get_subcommands());
-        for command in std::iter::once(&top).chain(top.get_subcommands()).chain(nested) {
+        let flow = top.find_subcommand("flow").unwrap();
+        for command in std::iter::once(&top).chain(top.get_subcommands()).chain(flow.get_subcommands()) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let examples = help.lines().filter_map(|line| line.strip_prefix("  bursar "));
             let mut own = 0;

@@ -43,6 +43,10 @@ pub(crate) fn find<'a>(sort: Sort, word: &str, all: &[&'a str]) -> Result<&'a st
     if let Some(exact) = all.iter().find(|name| **name == word) {
         return Ok(exact);
     }
+    // Half an edge is no name, even if only one has it: whoever typed more must learn where the rest went.
+    if sort == Sort::Edge && word.ends_with('-') {
+        return Err(Unclear::Unknown(unknown(sort, word, all)));
+    }
     let ends = (sort == Sort::Edge).then(|| word.split_once("->").or_else(|| word.split_once(','))).flatten();
     let joined: Vec<&str> = match ends {
         Some((from, to)) => all.iter().filter(|name| joins(name, from.trim(), to.trim())).copied().collect(),

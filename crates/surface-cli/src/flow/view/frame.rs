@@ -11,6 +11,8 @@
 
 use std::ops::Range;
 
+use console::measure_text_width;
+
 use super::rates::Rates;
 use super::table::{Column, fit, wanted};
 use super::words::{count, grouped, latency, percent, rate};
@@ -115,10 +117,12 @@ fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Arou
         Column::left(" EDGE", 9, names(false)),
         Column::left("BAND", 2, cells(&|_, edge| band(&edge.band, paint))),
         Column::left("POLICY", 3, cells(&|_, edge| edge.policy.clone())),
-        Column::left("WAITING", 7, cells(&|_, edge| format!("{} {:>most$}", bar(edge, paint), filled(edge)))),
-        Column::right("RATE/S", 6, cells(&|at, _| rate(rates.edge(at)))),
-        Column::right("DELIVERED", 5, cells(&|_, edge| count(edge.delivered))),
-        Column::left("", 4, cells(&|_, edge| lost(edge, paint))),
+        Column::left("WAITING", 8, cells(&|_, edge| format!("{} {:>most$}", bar(edge, paint), filled(edge)))),
+        Column::right("RATE/S", 7, cells(&|at, _| rate(rates.edge(at)))),
+        Column::right("DELIVERED", 4, cells(&|_, edge| count(edge.delivered))),
+        Column::left("", 5, cells(&|_, edge| lost(edge, paint))),
+        // Last, so that nothing moves when it comes and goes.
+        Column::left("", 6, cells(&|_, edge| if edge.blocked { paint.red("■ blocked") } else { String::new() })),
     ];
     if wanted(&columns) > width {
         columns[0].cells = names(true);
@@ -162,12 +166,9 @@ fn band(band: &str, paint: Paint) -> String {
     }
 }
 
-/// What did not get through, and whether its producer has to wait.
+/// What did not get through as it was.
 fn lost(edge: &EdgeLine, paint: Paint) -> String {
     let mut says = Vec::new();
-    if edge.blocked {
-        says.push(paint.red("■ blocked"));
-    }
     for (number, what) in [(edge.dropped, "dropped"), (edge.replaced, "replaced"), (edge.coalesced, "merged")] {
         if number > 0 {
             says.push(paint.yellow(&format!("{} {what}", count(number))));
@@ -231,9 +232,10 @@ fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
         }
     }
     parts.push(format!("load {}", percent(rates.load())));
-    if around.selected.is_some() {
-        parts.push("k kill · q stop · ? keys".to_owned());
-    }
+    // Where there is room, what to press.
+    let taken: usize = parts.iter().map(|part| measure_text_width(part) + 3).sum();
+    let hints = ["k kill · q stop · ? keys", "? keys"].into_iter().filter(|_| around.selected.is_some());
+    parts.extend(hints.map(str::to_owned).find(|hint| taken + measure_text_width(hint) < around.width));
     let line = format!(" {}", parts.join(" · "));
     match &around.note {
         Some(_) => around.paint.yellow(&line),

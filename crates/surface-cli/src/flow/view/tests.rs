@@ -51,16 +51,15 @@ fn around(width: usize, height: usize) -> Around {
 fn a_frame_shows_depth_rate_loss_latency_and_errors() {
     let flow = sensors();
     let lines = frame(&flow, &Rates::of_all(&flow), &around(120, 24));
-    let expected = "\
- EDGE              BAND    POLICY  WAITING           RATE/S  DELIVERED
- imu:out->slow:in  normal  block   ████████ 640/640     100      1,000  ■ blocked
+    let expected = " EDGE              BAND    POLICY  WAITING           RATE/S  DELIVERED
+ imu:out->slow:in  normal  block   ████████ 640/640     100      1,000                   ■ blocked
 ▸slow:out->log:in  high    latest  ███░░░░░     3/8     100      1,000  12,034 replaced
 
  NODE  STATE    MSG/S     P50     P99  BUSY  ERRORS
  imu   running    100  1.2 µs  340 µs   5 %
  slow  running    100  1.2 µs  340 µs   5 %
  log   running    100  1.2 µs  340 µs   5 %       3  the disk\u{fffd}is full
- f-7f3a sensors · 10 s · 200 msg/s · 2,000 delivered · 12,034 lost by policy · 3 errors · load 15 % · k kill · q st…";
+ f-7f3a sensors · 10 s · 200 msg/s · 2,000 delivered · 12,034 lost by policy · 3 errors · load 15 % · ? keys";
     assert_eq!(lines.join("\n"), expected);
 }
 
@@ -87,7 +86,7 @@ fn a_frame_is_never_larger_than_the_terminal_and_always_shows_the_selected_edge(
                 let what = format!("{width} x {height}, {selected} selected: {lines:#?}");
                 assert!(lines.len() <= height, "{} lines; {what}", lines.len());
                 assert!(lines.iter().all(|line| measure_text_width(line) <= width), "{what}");
-                if height > 12 {
+                if height > 12 && width >= 20 {
                     assert!(lines.iter().any(|line| line.starts_with('▸')), "{what}");
                 }
             }
