@@ -20,7 +20,7 @@ use std::{
 };
 
 use crate::{
-    drive::host::NurseryHost,
+    drive::{cell::stops, host::NurseryHost},
     edge::{AnyEdge, Edge, EdgeSetup},
     error::{NodeError, NodeResult, OnError},
     message::{Message, Payload, Time, TraceId},
@@ -39,6 +39,9 @@ use crate::{
 const PLENTY: usize = 1 << 30;
 /// Who waits longer than this for a wake has found a bug.
 const WAKE_LIMIT: Duration = Duration::from_secs(20);
+
+/// A source that fails so often in a row will not work.
+const MOST_FAILURES: u32 = 1000;
 
 /// Drives one node without a graph, in virtual time.
 ///
@@ -90,6 +93,8 @@ enum State {
     Running,
     /// No more input comes; something is still under way.
     Ending,
+    /// `on_end` was called, and something is under way again.
+    Closing,
     Ended,
     Stopped,
 }
@@ -233,12 +238,40 @@ impl Harness {
         hand.into()
     }
 
+    /// What was emitted at an output, of a node that is woken from outside: asks it if it is a source, and waits for its waker, until at least
+    /// so many messages came or it has ended. Waits in real time; virtual time stands still.
+    ///
+    /// # Panics
+    /// As [`take`](Self::take) and [`woken`](Self::woken); and if a source does nothing but fail.
+    #[track_caller]
+    pub fn collect<T: Payload>(&mut self, output: &str, count: usize) -> Vec<T> {
+        let mut got = Vec::new();
+        let mut failed = 0;
+        loop {
+            got.extend(self.take(output));
+            if got.len() >= count || self.is_ended() || self.is_stopped() {
+                return got;
+            }
+            let produced = if self.unit.is_source() { self.produce() } else { Ok(Produced::Idle) };
+            let new = self.take(output);
+            match produced {
+                Ok(Produced::Idle) if new.is_empty() => self.woken(),
+                Ok(_) => failed = 0,
+                Err(error) => {
+                    failed += 1;
+                    assert!(failed < MOST_FAILURES, "the source failed {failed} times in a row: {error}");
+                }
+            }
+            got.extend(new);
+        }
+    }
+
     /// Lets time go on. Ticks that fall due, and messages that rest after an error, come in their order, each at its time.
     pub fn advance(&mut self, by: Duration) {
         let until = self.cx.now + by;
         loop {
             let due = [self.asked, self.next_tick, self.rest].into_iter().flatten().min();
-            let Some(due) = due.filter(|due| *due <= until && self.state < State::Ended) else { break };
+            let Some(due) = due.filter(|due| *due <= until && self.state < State::Closing) else { break };
             self.cx.now = due.max(self.cx.now);
             if self.rest.is_some_and(|rest| rest <= due) {
                 self.rest = None;
@@ -307,18 +340,22 @@ impl Harness {
             return Ok(Produced::More);
         }
         let result = self.unit.produce(1, &mut self.cx);
-        match &result {
-            Ok(Produced::End) => self.state = State::Ended,
-            Ok(_) => {}
-            Err(error) => note(error, &mut self.cx),
+        if let Ok(Produced::End) = result {
+            self.state = State::Ended;
         }
         self.settle();
-        self.errors.copy_to(&mut self.told);
+        if let Err(error) = &result {
+            note(error, &mut self.cx);
+            self.errors.copy_to(&mut self.told);
+            if self.stops_at(NodeError::msg(error.to_string())) {
+                self.stop();
+            }
+        }
         result
     }
 
     /// Says that no more input comes. `on_end` is called when all that came is handled and the node says that it is
-    /// done, now or later: see [`is_ended`](Self::is_ended).
+    /// done, now or later; after that the node is over when it says so once more: see [`is_ended`](Self::is_ended).
     pub fn end(&mut self) {
         if self.state == State::Running {
             self.state = State::Ending;
@@ -326,7 +363,7 @@ impl Harness {
         self.pump();
     }
 
-    /// Whether `on_end` was called, or the source said that that was all.
+    /// Whether `on_end` was called and nothing is left, or the source said that that was all.
     pub fn is_ended(&self) -> bool {
         self.state >= State::Ended
     }
@@ -376,10 +413,21 @@ impl Harness {
     fn call(&mut self, hook: Hook) {
         if self.state != State::Stopped {
             // What it failed with is noted there.
-            let _ = call_hook(&mut *self.unit, hook, &mut self.cx);
+            let result = call_hook(&mut *self.unit, hook, &mut self.cx);
             self.settle();
+            if hook != Hook::Stop
+                && let Err(error) = result
+                && self.stops_at(error)
+            {
+                return self.stop();
+            }
             self.pump();
         }
+    }
+
+    /// Whether the policy stops the node where there is no message to try again.
+    fn stops_at(&self, error: NodeError) -> bool {
+        matches!(stops(&self.on_error, error), Fate::StopNode | Fate::StopGraph(_))
     }
 
     /// Takes over what a call asked for, and sends what it emitted.
@@ -393,7 +441,7 @@ impl Harness {
 
     /// Lets the node handle what waits, as far as it can.
     fn pump(&mut self) {
-        while self.state < State::Ended && self.rest.is_none() {
+        while self.state < State::Closing && self.rest.is_none() {
             // Both are asked: each may have something to say.
             if !self.unit.flush(&mut self.cx) || !self.unit.has_room(usize::MAX) {
                 break;
@@ -415,9 +463,12 @@ impl Harness {
                 Fate::StopNode | Fate::StopGraph(_) => return self.stop(),
             }
         }
-        let drained = self.waiting.is_empty() && self.unit.unsent() == 0;
-        if self.state == State::Ending && drained && self.unit.is_done() {
+        let drained = self.waiting.is_empty() && self.unit.unsent() == 0 && self.unit.is_done();
+        if self.state == State::Closing && drained {
             self.state = State::Ended;
+        }
+        if self.state == State::Ending && drained {
+            self.state = State::Closing;
             self.call(Hook::End);
         }
         self.errors.copy_to(&mut self.told);

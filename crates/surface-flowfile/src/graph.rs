@@ -41,8 +41,8 @@ const EDGES: usize = 200;
 ///   └─ even      sample
 ///      └─ show   print
 ///
-///   count:out->even:in   block 64
-///   even:out->show:in    latest 64
+///   count:out->even:in   block 1024
+///   even:out->show:in    latest 1024
 /// ");
 /// # Ok::<(), surface_flowfile::Problems>(())
 /// ```

@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod build;
 mod check;
 pub mod graph;
 pub mod kinds;

@@ -86,7 +86,7 @@ impl Node {
         self.kind.inputs.iter().map(|port| port.name.to_owned()).collect()
     }
 
-    /// Its outputs, `dead` last.
+    /// Its outputs, those of dead letters last.
     pub fn outputs(&self) -> Vec<String> {
         let mut outputs: Vec<String> = match &self.action {
             Action::Router(routes) => {
@@ -98,12 +98,10 @@ impl Node {
                 }
                 names
             }
-            Action::Splitter { outputs } => (1..=*outputs).map(|nth| nth.to_string()).collect(),
+            Action::Splitter { outputs } => (0..*outputs).map(|nth| nth.to_string()).collect(),
             _ => self.kind.outputs.iter().map(|port| port.name.to_owned()).collect(),
         };
-        if self.on_error.has_dead_letters() {
-            outputs.push(DEAD.to_owned());
-        }
+        outputs.extend(self.dead_outputs());
         outputs
     }
 }
@@ -119,17 +117,26 @@ impl Node {
         let own = match &self.action {
             Action::Router(routes) => name == ELSE || routes.iter().any(|route| route.to == name),
             Action::Splitter { outputs } => {
-                name.parse().is_ok_and(|nth: usize| (1..=*outputs).contains(&nth) && nth.to_string() == name)
+                name.parse().is_ok_and(|nth: usize| nth < *outputs && nth.to_string() == name)
             }
             _ => self.kind.outputs.iter().any(|port| port.name == name),
         };
-        own || (name == DEAD && self.on_error.has_dead_letters())
+        own || self.dead_outputs().iter().any(|dead| dead == name)
+    }
+
+    /// Outputs of messages it gave up: one for each input.
+    pub(crate) fn dead_outputs(&self) -> Vec<String> {
+        match self.kind.inputs {
+            _ if !self.on_error.has_dead_letters() => Vec::new(),
+            [_] => vec![DEAD.to_owned()],
+            inputs => inputs.iter().map(|port| format!("{DEAD}-{}", port.name)).collect(),
+        }
     }
 }
 
 /// The input every node has.
 pub const CONTROL: &str = "control";
-/// The output of messages a node gave up.
+/// The output of messages a node gave up; of several inputs, `dead-left` and so on.
 pub const DEAD: &str = "dead";
 /// The output of messages no route takes.
 pub const ELSE: &str = "else";
@@ -193,9 +200,9 @@ impl Edge {
         self.priority >= PRIORITY_CONTROL
     }
 
-    /// Whether a circle through it cannot lock up: it never makes its producer wait, or carries control messages.
+    /// Whether a circle through it cannot lock up: it never makes its producer wait, or it only steers.
     pub fn breaks_circles(&self) -> bool {
-        self.policy != Policy::Block || self.is_control()
+        self.policy != Policy::Block || self.input == CONTROL
     }
 }
 
@@ -204,7 +211,7 @@ pub const PRIORITY_CONTROL: i32 = 100;
 /// The least priority of the high band.
 pub const PRIORITY_HIGH: i32 = 10;
 /// Messages an edge holds if its file does not say.
-pub const CAPACITY: usize = 64;
+pub const CAPACITY: usize = 1024;
 
 /// What happens when an edge is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -104,7 +104,7 @@ fn of_condition(condition: &Condition) -> Option<(Type, &'static str, &'static s
 /// What a node gives if such values come in.
 pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
     let by_format = |format: Format| if format == Format::Lines { Type::Text } else { Type::Any };
-    if output == DEAD {
+    if output.starts_with(DEAD) {
         return Type::Object;
     }
     match &node.action {
@@ -120,7 +120,10 @@ pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
             if list.iter().all(|value| of(value) == first) { first } else { Type::Any }
         }
         Action::RandomWalk(walk) if walk.field.is_whole() => Type::Number,
-        Action::RandomWalk(_) | Action::Counter { .. } | Action::Correlator { .. } => Type::Object,
+        Action::RandomWalk(_) => Type::Object,
+        Action::Correlator { .. } => Type::Object,
+        Action::Counter { field: None, .. } => Type::Number,
+        Action::Counter { .. } => Type::Object,
         Action::Batcher { .. } => Type::List,
         Action::Window { aggregate, .. } => match aggregate {
             Aggregate::Count | Aggregate::Sum | Aggregate::Mean | Aggregate::Min | Aggregate::Max => Type::Number,

@@ -215,12 +215,13 @@ fn pick(end: &End<'_>, side: Side, ports: &Ports<'_, '_>, values: &mut Values<'_
     let (what, usual) = if side == Side::Input { ("input", "in") } else { ("output", "out") };
     let node = end.node;
     if let Some(port) = end.port {
-        if ports.has(side, port) || (side == Side::Input && port == CONTROL) {
+        let elsewhere = ports.has(side.other(), port) || (side == Side::Output && port == CONTROL);
+        // In the middle of a chain the port belongs to one of its two edges: to the first, if it could be either.
+        let of_the_other = end.within && elsewhere && (side == Side::Output || !ports.has(side, port));
+        if (ports.has(side, port) && !of_the_other) || (side == Side::Input && port == CONTROL) {
             return Some(port.to_owned());
         }
-        let elsewhere = ports.has(side.other(), port) || (side == Side::Output && port == CONTROL);
-        // In the middle of a chain the port belongs to one of its two edges.
-        if !(elsewhere && end.within) {
+        if !of_the_other {
             let (message, help) = if elsewhere {
                 let (opposite, rule) =
                     if side == Side::Input { ("output", "ends at an input") } else { ("input", "starts at an output") };

@@ -116,7 +116,7 @@ pub(crate) enum Phase {
     Running,
     /// No new messages; the rest by this time.
     Draining(Time),
-    /// No more turns. True if something was left undone because the time was over.
+    /// No more turns. True if nodes were left before their end: the time was over, or somebody could not wait.
     Halted {
         late: bool,
     },
@@ -183,6 +183,9 @@ impl Core {
         // A start is reported as a turn that was for nothing else.
         let turn = Turn { node, band: Band::Normal, work: Work::Flush, budget: 0 };
         self.report(turn, outcome, log);
+        if let Some(event) = self.nodes[node as usize].early.take() {
+            self.command(node, event);
+        }
     }
 
     /// The edge has something, and had not.
@@ -217,8 +220,8 @@ impl Core {
 
     /// Somebody used the waker of a node.
     pub(crate) fn woken(&mut self, node: u32) {
-        let state = self.nodes[node as usize].state;
-        if !state.is_over() && state != NodeState::Created {
+        // Also while it is being started: it may have given its waker away already.
+        if !self.nodes[node as usize].state.is_over() {
             self.nodes[node as usize].woken = true;
             self.place(node);
         }
@@ -245,7 +248,7 @@ impl Core {
     /// No more turns.
     pub(crate) fn halt(&mut self) {
         if !matches!(self.phase, Phase::Halted { .. }) {
-            self.phase = Phase::Halted { late: false };
+            self.phase = Phase::Halted { late: self.alive > 0 };
         }
     }
 
@@ -258,7 +261,14 @@ impl Core {
     /// A node is told to stop, pause or go on.
     fn steer(&mut self, node: u32, event: Event) {
         let core = &mut self.nodes[node as usize];
-        if core.state == NodeState::Created || core.state.is_over() {
+        if core.state == NodeState::Created {
+            // Nothing undoes a stop.
+            if core.early != Some(Event::InputsEnded) {
+                core.early = Some(event);
+            }
+            return;
+        }
+        if core.state.is_over() {
             return;
         }
         core.moves(event);
@@ -445,6 +455,10 @@ impl Core {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self.phase, Phase::Draining(_))
     }
 
     pub(crate) fn node(&self, node: u32) -> &NodeCore {

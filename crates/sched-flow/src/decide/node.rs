@@ -85,6 +85,8 @@ pub(crate) struct NodeCore {
     pub(super) ready: [VecDeque<u32>; 3],
     pub(super) steer: [VecDeque<u32>; 3],
     pub(super) queued: [bool; 3],
+    /// What it was told before it was started.
+    pub(super) early: Option<Event>,
     /// `on_end` was called.
     pub(super) end_said: bool,
     own_was_last: bool,
@@ -115,6 +117,7 @@ impl NodeCore {
             ready: Default::default(),
             steer: Default::default(),
             queued: [false; 3],
+            early: None,
             end_said: false,
             own_was_last: false,
             counts: NodeCounts::default(),
@@ -136,9 +139,14 @@ impl NodeCore {
         self.facts.band.min(Band::High)
     }
 
+    /// Whether it is given ticks. One that was told to stop may wait for one, to be done with what it holds.
+    fn ticks(&self) -> bool {
+        self.state == NodeState::Running || (self.state == NodeState::Ending && !self.done)
+    }
+
     /// Work of its own that it has in a band.
     fn own(&self, band: Band) -> Option<Work> {
-        if self.tick_due && band == self.tick_band() && self.state == NodeState::Running {
+        if self.tick_due && band == self.tick_band() && self.ticks() {
             return Some(Work::Tick);
         }
         if band != self.facts.band {

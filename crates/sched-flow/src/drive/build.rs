@@ -123,7 +123,8 @@ impl Builder {
         self
     }
 
-    /// Time moves on only when nothing else can happen, and then at once: an hour of ticks takes as long as its turns. For tests, with one worker.
+    /// Time moves on only when nothing else can happen, and then at once: an hour of ticks takes as long as its turns. Only while the flow
+    /// drains each turn takes a microsecond, so that it ends in any case. For tests, with one worker.
     pub fn virtual_time(mut self) -> Self {
         self.virtual_time = true;
         self

@@ -2,7 +2,10 @@
 //!
 //! Room: drive. The worker that was given the turn has the cell to itself: the decisions hand out one turn of a node at a time.
 
-use std::time::Duration;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use crate::{
     decide::{Outcome, Turn, Work},
@@ -12,7 +15,7 @@ use crate::{
     node::{
         Produced,
         cx::Cx,
-        inlet::{Body, Fate, Inlet},
+        inlet::{Body, Fate, Inlet, panic_of},
         unit::{Hook, Unit, call_hook, note},
     },
     state::Event,
@@ -95,10 +98,17 @@ impl Cell {
     /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send.
     pub(crate) fn stop(&mut self, now: Time, was_started: bool) {
         self.begin(now);
+        let Self { unit, cx, .. } = self;
+        // This may be part of an unwinding already, where a second panic would abort the process.
+        let mut safely = |what: &mut dyn FnMut(&mut dyn Unit, &mut Cx)| {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| what(&mut **unit, cx))) {
+                note(&panic_of(panic), cx);
+            }
+        };
         if was_started {
-            let _told_by_the_counters = call_hook(&mut *self.unit, Hook::Stop, &mut self.cx);
+            safely(&mut |unit, cx| _ = call_hook(unit, Hook::Stop, cx)); // told by the counters
         }
-        self.unit.discard();
+        safely(&mut |unit, _| unit.discard());
         self.cx.host.end();
     }
 
@@ -153,7 +163,7 @@ impl Cell {
 }
 
 /// What a policy says where there is no message to try again or to bury.
-fn stops(policy: &OnError, error: NodeError) -> Fate {
+pub(crate) fn stops(policy: &OnError, error: NodeError) -> Fate {
     match policy {
         OnError::Skip | OnError::DeadLetter => Fate::Continue,
         OnError::StopNode => Fate::StopNode,

@@ -43,8 +43,7 @@ impl Handle {
     /// stopped and [`run`](super::Flow::run) returns. A second call changes nothing.
     pub fn shutdown(&self) {
         self.change(|mind, shared| {
-            mind.shutdown_asked = true;
-            mind.core.drain(shared.clock.now() + shared.drain_timeout);
+            mind.drain(shared.clock.now() + shared.drain_timeout);
             shared.close_edges(mind);
             ((), mind.ring_all())
         });

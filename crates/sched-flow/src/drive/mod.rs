@@ -10,7 +10,7 @@
 //! | `handle` | what can be asked of a flow from outside |
 
 mod build;
-mod cell;
+pub(crate) mod cell;
 mod clock;
 mod handle;
 pub(crate) mod host;
@@ -109,7 +109,7 @@ impl Flow {
             if workers == 1 {
                 let _stops = Stops(shared);
                 shared.start();
-                shared.work(false);
+                shared.work();
                 return Ok(());
             }
             sched_tasks::nursery(|nursery| {
@@ -118,7 +118,7 @@ impl Flow {
                     shared.start();
                     sched_tasks::nursery(|nursery| {
                         for worker in 0..workers {
-                            nursery.task().name(format!("flow {} {worker}", shared.name)).spawn(|| shared.work(true));
+                            nursery.task().name(format!("flow {} {worker}", shared.name)).spawn(|| shared.work());
                         }
                         Ok(())
                     })
@@ -156,8 +156,8 @@ impl fmt::Debug for Flow {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ended {
-    /// Everything that was put on an edge was delivered, or went the way of its policy. If not, the time to drain was over, and
-    /// [`EdgeStats::depth`](crate::EdgeStats::depth) says what was left where.
+    /// Everything that was put on an edge was delivered, or went the way of its policy. If not, the time to drain was over, or
+    /// somebody [stopped](Handle::stop_now) it, and [`EdgeStats::depth`](crate::EdgeStats::depth) says what was left where.
     pub drained: bool,
     /// The last counts.
     pub stats: Stats,

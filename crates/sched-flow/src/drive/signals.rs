@@ -32,7 +32,9 @@ pub(crate) struct Mind {
     rung: usize,
     /// One that sleeps wakes up at this time.
     keeper: Option<Time>,
-    /// Somebody wants the flow to drain, before it was started.
+    /// All nodes were started.
+    pub(crate) started: bool,
+    /// Somebody wants the flow to drain; perhaps before it was started.
     pub(crate) shutdown_asked: bool,
     /// What stopped the graph, and in which node.
     pub(crate) failure: Option<(u32, NodeError)>,
@@ -56,6 +58,14 @@ impl Rings {
 }
 
 impl Mind {
+    /// Lets the flow drain until then. One that is still being started drains when it is: a source that starts later must end, too.
+    pub(crate) fn drain(&mut self, until: Time) {
+        self.shutdown_asked = true;
+        if self.started {
+            self.core.drain(until);
+        }
+    }
+
     /// One worker, if one sleeps and would find something.
     pub(crate) fn ring_if_ready(&mut self) -> Rings {
         let next = self.core.next_time();
@@ -108,6 +118,7 @@ impl Signals {
             idle: 0,
             rung: 0,
             keeper: None,
+            started: false,
             shutdown_asked: false,
             failure: None,
             to_sweep: Vec::new(),

@@ -2,7 +2,10 @@
 //!
 //! Room: drive. Both drivers are this loop: once on the caller's thread, or on several fibers.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use super::{
     Shared,
@@ -18,6 +21,9 @@ use crate::{
 /// A fiber gives way to others of its thread after so many turns.
 const TURNS_BETWEEN_YIELDS: u32 = 8;
 
+/// What a turn costs in virtual time, while the flow drains.
+const VIRTUAL_TURN: Duration = Duration::from_micros(1);
+
 impl Shared {
     /// Calls `on_start`, producers first.
     pub(super) fn start(&self) {
@@ -31,10 +37,17 @@ impl Shared {
             if mind.failure.is_some() {
                 return;
             }
+            if mind.core.node(node).state.is_over() {
+                drop(mind);
+                // What a node started dies with it.
+                cell.cx.host.end();
+            }
         }
         let mut mind = self.signals.lock();
+        mind.started = true;
         if mind.shutdown_asked {
-            mind.core.drain(self.clock.now() + self.drain_timeout);
+            mind.drain(self.clock.now() + self.drain_timeout);
+            self.close_edges(&mut mind);
         }
     }
 
@@ -49,7 +62,8 @@ impl Shared {
     }
 
     /// Gives turns until there will be none.
-    pub(super) fn work(&self, on_fiber: bool) {
+    pub(super) fn work(&self) {
+        let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
         let mut mind = self.signals.lock();
@@ -59,10 +73,16 @@ impl Shared {
                     let rings = mind.ring_if_ready();
                     self.unlock(mind, rings);
                     turns = turns.wrapping_add(1);
-                    if on_fiber && turns.is_multiple_of(TURNS_BETWEEN_YIELDS) {
+                    // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
+                    if turns.is_multiple_of(TURNS_BETWEEN_YIELDS) && (on_fiber || sched_tasks::is_cancelled()) {
                         sched_tasks::yield_now();
                     }
                     (mind, now) = self.give(turn, now);
+                    if self.clock.is_virtual() && mind.core.is_draining() {
+                        // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
+                        now = now + VIRTUAL_TURN;
+                        self.clock.jump(now);
+                    }
                 }
                 Pick::Idle(until) => {
                     if let Some(at) = until
@@ -117,7 +137,7 @@ impl Shared {
             mind.core.halt();
         }
         if log.shutdown {
-            mind.core.drain(now + self.drain_timeout);
+            mind.drain(now + self.drain_timeout);
         }
         self.close_edges(mind);
     }

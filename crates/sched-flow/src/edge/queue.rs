@@ -71,14 +71,14 @@ pub(crate) struct Settled {
     pub(crate) more: bool,
     /// The producer waited for room, and there is some.
     pub(crate) roomy: bool,
-    /// The oldest message is not the one that was given back first: an edge of the newest let go of it.
-    pub(crate) head_changed: bool,
 }
 
 pub(crate) struct Queue<T> {
     items: VecDeque<Message<T>>,
     /// So many were taken by the consumer and are neither delivered nor given back.
     held: usize,
+    /// The oldest message was let go of, and another is the oldest since.
+    head_changed: bool,
     capacity: usize,
     rule: Rule<T>,
     told: bool,
@@ -96,6 +96,7 @@ impl<T: Clone> Queue<T> {
         Self {
             items: VecDeque::new(),
             held: 0,
+            head_changed: false,
             capacity,
             rule,
             told: false,
@@ -185,6 +186,7 @@ impl<T: Clone> Queue<T> {
             Rule::Latest => {
                 self.counts.put += 1;
                 self.counts.replaced += 1;
+                self.head_changed |= self.held == 0;
                 self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
                 self.push(message);
                 (PutResult::Replaced, None)
@@ -282,8 +284,8 @@ impl<T: Clone> Queue<T> {
         news
     }
 
-    /// Moves up to `most` messages into the consumer's hand.
-    pub(crate) fn take(&mut self, most: usize, hand: &mut VecDeque<Message<T>>) {
+    /// Moves up to `most` messages into the consumer's hand. True if the first is not the one that was given back last time.
+    pub(crate) fn take(&mut self, most: usize, hand: &mut VecDeque<Message<T>>) -> bool {
         debug_assert!(hand.is_empty() && self.held == 0, "one turn at a time");
         if self.items.len() <= most {
             self.held = self.items.len();
@@ -292,13 +294,13 @@ impl<T: Clone> Queue<T> {
             self.held = most;
             hand.extend(self.items.drain(..most));
         }
+        std::mem::take(&mut self.head_changed)
     }
 
     /// The consumer's turn is over. What is left in its hand goes back to where it came from.
     pub(crate) fn settle(&mut self, hand: &mut VecDeque<Message<T>>) -> Settled {
         self.counts.delivered += (self.held - hand.len()) as u64;
         self.held = 0;
-        let mut head_changed = false;
         if self.closed {
             self.counts.dropped += hand.len() as u64;
             self.gone.extend(hand.drain(..).map(|message| message.payload));
@@ -311,7 +313,7 @@ impl<T: Clone> Queue<T> {
                     self.items.push_front(message);
                 }
             }
-            head_changed = self.trim();
+            self.trim();
         }
         let more = !self.items.is_empty();
         self.told = more;
@@ -320,7 +322,7 @@ impl<T: Clone> Queue<T> {
             self.wanted = false;
         }
         self.check();
-        Settled { more, roomy, head_changed }
+        Settled { more, roomy }
     }
 
     /// Whether a producer that was turned away would now be let in.
@@ -328,9 +330,8 @@ impl<T: Clone> Queue<T> {
         self.closed || self.depth() < self.capacity
     }
 
-    /// Messages were given back, or the capacity was lowered: the rule decides over what is too much. True if the oldest is gone.
-    fn trim(&mut self) -> bool {
-        let mut head_changed = false;
+    /// Messages were given back, or the capacity was lowered: the rule decides over what is too much.
+    fn trim(&mut self) {
         while self.items.len() > self.capacity {
             match &self.rule {
                 // Held messages count here, so there is too much only if the capacity was lowered, and then it drains.
@@ -342,7 +343,7 @@ impl<T: Clone> Queue<T> {
                 Rule::Latest => {
                     self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
                     self.counts.replaced += 1;
-                    head_changed = true;
+                    self.head_changed |= self.held == 0;
                 }
                 Rule::Coalesce(merge) => {
                     let merge = Arc::clone(merge);
@@ -358,7 +359,6 @@ impl<T: Clone> Queue<T> {
                 }
             }
         }
-        head_changed
     }
 
     /// True if the producer waited and has room now.

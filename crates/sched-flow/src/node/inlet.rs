@@ -97,7 +97,9 @@ impl<T: Payload> Inlet<T> {
         cx: &mut Cx,
     ) -> (Fate, bool) {
         let most = (budget as usize).min(body.room());
-        self.feeds[place].edge.queue().take(most, &mut self.hand);
+        if self.feeds[place].edge.queue().take(most, &mut self.hand) {
+            self.feeds[place].failed = 0;
+        }
         let taken = self.hand.len();
         let mut undone = 0;
         let mut fate = Fate::Continue;
@@ -128,9 +130,6 @@ impl<T: Payload> Inlet<T> {
         queue.swap_gone(&mut gone);
         drop(queue);
         drop(gone);
-        if settled.head_changed {
-            self.feeds[place].failed = 0;
-        }
         if settled.roomy {
             cx.log.roomy.push(self.feeds[place].edge.index);
         }
@@ -170,6 +169,7 @@ impl<T: Payload> Inlet<T> {
             let Some(message) = self.hand.pop_front() else { break };
             cx.header = message.header;
             cx.call += 1;
+            *kept = None; // the copy may fail, and then this message must, not the one before
             *kept = Some(message.clone());
             let result = match cx.observer.clone() {
                 None => body.call(message, cx),
@@ -236,10 +236,18 @@ impl<T: Payload> Inlet<T> {
 
 /// What a panic said. A cancellation is none, and goes on its way.
 pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> NodeError {
-    if sched_tasks::is_cancelled() {
+    // One with words is a panic, even if there is a cancellation as well.
+    if words(&*panic).is_none() && sched_tasks::is_cancelled() {
         resume_unwind(panic);
     }
-    let words = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
-    NodeError::msg(format!("panicked: {}", words.as_deref().unwrap_or("without a message")))
+    panic_of(panic)
+}
+
+/// What a panic said, where no cancellation can come.
+pub(crate) fn panic_of(panic: Box<dyn Any + Send>) -> NodeError {
+    NodeError::msg(format!("panicked: {}", words(&*panic).unwrap_or("without a message")))
+}
+
+fn words(panic: &(dyn Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }

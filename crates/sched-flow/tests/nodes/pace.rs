@@ -1,5 +1,7 @@
 //! Nodes that change when a message goes on.
 
+use std::time::Duration;
+
 use sched_flow::{Harness, debounce, delay, delay_up_to, throttle};
 
 use crate::{MS, ms};
@@ -108,7 +110,7 @@ fn a_delay_that_is_full_takes_no_more() {
 
 #[test]
 fn a_delay_of_nothing_passes_at_once() {
-    let mut node = Harness::new(delay::<i32>(MS * 0));
+    let mut node = Harness::new(delay::<i32>(Duration::ZERO));
     node.send("in", 0).unwrap();
     assert_eq!(node.take::<i32>("out"), [0]);
 }

@@ -242,7 +242,7 @@ pub const KINDS: &[Kind] = &[
         role: Role::Stage,
         about: "deals messages out to its outputs in turn",
         inputs: IN,
-        outputs: &[port("1, 2, …", "every so manieth message")],
+        outputs: &[port("0, 1, …", "every so manieth message")],
         fields: &[field("outputs", Whole(2, 256), Required, "how many", "4")],
     },
     Kind {
@@ -330,10 +330,10 @@ pub const KINDS: &[Kind] = &[
         role: Role::Stage,
         about: "how many messages came so far",
         inputs: IN,
-        outputs: &[port("out", "{ total, per_second }, or with `field` { total, per_second, by }")],
+        outputs: &[port("out", "the number so far; with `field`, an object of numbers")],
         fields: &[
             field("interval", Duration, Means("1s"), "how often it tells", "\"5s\""),
-            field("field", Name, Means("only a total"), "count each value of this field, too", "\"level\""),
+            field("field", Name, Means("all together"), "count each value of this field by itself", "\"level\""),
         ],
     },
     Kind {
@@ -353,7 +353,10 @@ pub const KINDS: &[Kind] = &[
         role: Role::Stage,
         about: "after so many failures in a row lets nothing through for a while",
         inputs: IN,
-        outputs: &[port("out", "messages while it is closed"), port("rejected", "messages while it is open")],
+        outputs: &[
+            port("out", "messages while it is closed, without failures"),
+            port("rejected", "messages while it is open"),
+        ],
         fields: &[
             CONDITIONS[0],
             CONDITIONS[1],
@@ -389,7 +392,11 @@ pub const KINDS: &[Kind] = &[
         role: Role::Stage,
         about: "pairs messages of two inputs that have the same key",
         inputs: &[port("left", "messages"), port("right", "messages")],
-        outputs: &[port("out", "{ key, left, right }"), port("unmatched", "{ side, value }, too late for a pair")],
+        outputs: &[
+            port("out", "{ left, right }"),
+            port("left", "what found no right one"),
+            port("right", "what found no left one"),
+        ],
         fields: &[
             field("key", Name, Required, "the field that is the same in both", "\"id\""),
             field("within", Duration, Means("10s"), "how long one waits for the other", "\"1s\""),

@@ -20,10 +20,10 @@ test: 4 nodes, 4 edges
      ├─ z   print
      └─ k   sample
 
-  a:out->f:in        block 64
-  f:out->z:in        block 64
+  a:out->f:in        block 1024
+  f:out->z:in        block 1024
   f:out->k:in        latest 1, high
-  k:out->a:control   block 64, control
+  k:out->a:control   block 1024, control
 "
     );
 }

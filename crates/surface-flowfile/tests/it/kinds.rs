@@ -12,7 +12,7 @@ fn file(name: &str, fields: &str) -> String {
     }
     let output = match name {
         "router" => Some("else"),
-        "splitter" => Some("1"),
+        "splitter" => Some("0"),
         _ => kind.outputs.first().map(|port| port.name),
     };
     edges.extend(output.map(|port| format!("\"x:{port} -> sink\"")));

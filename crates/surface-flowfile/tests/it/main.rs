@@ -1,11 +1,14 @@
-//! What a flow file means, what is said about one that means nothing, and how it is drawn.
+//! What a flow file means, what is said about one that means nothing, how it is drawn, and how it runs.
 
+mod command;
 mod drawn;
 mod hostile;
 mod kinds;
 mod meaning;
 mod mistakes;
+mod net;
 mod properties;
+mod run;
 
 use surface_flowfile::{Plan, Problems, parse};
 

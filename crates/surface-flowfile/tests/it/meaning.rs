@@ -69,7 +69,7 @@ fn a_file_with_everything_means_what_it_says() {
     assert_eq!(edges(&plan), ["hot:out->show:in", "hot:dead->errors:in", "imu:out->hot:in"]);
     let edge = &plan.edges[2];
     assert_eq!((edge.capacity, edge.policy, edge.priority), (256, Policy::Latest, 10));
-    assert_eq!((plan.edges[0].capacity, plan.edges[0].policy, plan.edges[0].priority), (64, Policy::Block, 0));
+    assert_eq!((plan.edges[0].capacity, plan.edges[0].policy, plan.edges[0].priority), (1024, Policy::Block, 0));
 }
 
 #[test]

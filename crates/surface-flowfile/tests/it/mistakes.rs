@@ -304,7 +304,7 @@ kind = 'merger'
 kind = 'print'
 "##,
         &[
-            r##"1:25: messages go in a circle that can lock up when its edges are full: m -> m2 -> m (2 nodes); let one of its edges not wait: `policy = "latest"`, "drop" or "coalesce", or `priority = "control"`"##,
+            r##"1:25: messages go in a circle that can lock up when its edges are full: m -> m2 -> m (2 nodes); let one of its edges not wait: `policy = "latest"`, "drop" or "coalesce""##,
         ],
     );
 }
@@ -320,7 +320,7 @@ kind = 'stdin'
 kind = 'merger'
 "##,
         &[
-            r##"1:10: messages go in a circle that can lock up when its edges are full: m -> m (1 node); let one of its edges not wait: `policy = "latest"`, "drop" or "coalesce", or `priority = "control"`"##,
+            r##"1:10: messages go in a circle that can lock up when its edges are full: m -> m (1 node); let one of its edges not wait: `policy = "latest"`, "drop" or "coalesce""##,
         ],
     );
 }
@@ -387,8 +387,8 @@ expose = { in = 'q:in', out = 'x', b = 'x:bad' }
 kind = 'merger'
 "##,
         &[
-            r##"1:55: node `s` has several outputs; write `s:1`; it has `1`, `2`"##,
-            r##"1:65: node `s` has no output `3`; it has `1`, `2`"##,
+            r##"1:55: node `s` has several outputs; write `s:0`; it has `0`, `1`"##,
+            r##"1:65: node `s` has no output `3`; it has `0`, `1`"##,
             r##"6:42: a route needs `to`, the output; write `to = "hot"`"##,
             r##"6:44: `too` is not a field of a route; did you mean `to`?"##,
             r##"6:59: a route is a table, not the number `3`; write `{ to = "hot", field = "celsius", above = 80 }`"##,
@@ -557,10 +557,10 @@ fn a_circle_is_fine_where_an_edge_does_not_wait() {
     let text = "edges = ['a -> m -> n']\n[node.a]\nkind = 'stdin'\n[node.m]\nkind = 'merger'\n[node.n]\nkind = 'merger'\n\
                 [[edge]]\nfrom = 'n'\nto = 'm'\n";
     assert!(problems(text).to_string().contains("messages go in a circle"));
-    for way in ["policy = 'latest'", "policy = 'drop'", "coalesce = 'last'", "priority = 'control'"] {
+    for way in ["policy = 'latest'", "policy = 'drop'", "coalesce = 'last'"] {
         crate::plan(&format!("{text}{way}"));
     }
-    assert!(problems(&format!("{text}priority = 'high'")).to_string().contains("messages go in a circle"));
+    assert!(problems(&format!("{text}priority = 'control'")).to_string().contains("messages go in a circle"));
 }
 
 #[test]
@@ -587,4 +587,15 @@ fn a_number_that_no_message_holds_is_refused() {
     for value in ["18446744073709551615", "-9223372036854775808", "1e300", "2026-01-01", "{ a = [true] }"] {
         crate::plan(&text(value));
     }
+}
+
+#[test]
+fn a_source_has_no_dead_letters() {
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
+    says(
+        text,
+        &[
+            r#"4:12: `stdin` node `a` takes no messages, so it has no dead letters; write "skip", "stop-node" or "stop""#,
+        ],
+    );
 }
