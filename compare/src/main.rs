@@ -8,6 +8,7 @@
 //! # Not for
 //! Absolute figures. They belong to the machine; only the ratios travel.
 
+mod chain;
 mod measure;
 mod memory;
 mod table;

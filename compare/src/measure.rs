@@ -111,8 +111,16 @@ impl Plan {
 /// # Panics
 /// If there are no samples.
 pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
+    per_mille(samples, percent * 10)
+}
+
+/// The value below which so many thousandths of the samples lie.
+///
+/// # Panics
+/// If there are no samples.
+pub fn per_mille(samples: &mut [f64], thousandths: usize) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
-    samples[(samples.len() * percent / 100).min(samples.len() - 1)]
+    samples[(samples.len() * thousandths / 1000).min(samples.len() - 1)]
 }
 
 #[cfg(test)]
@@ -153,5 +161,7 @@ mod tests {
         assert_eq!(percentile(&mut samples, 50), 50.0);
         assert_eq!(percentile(&mut samples, 99), 99.0);
         assert_eq!(percentile(&mut [7.0], 99), 7.0);
+        let mut samples: Vec<f64> = (0..2000).rev().map(f64::from).collect();
+        assert_eq!(per_mille(&mut samples, 999), 1998.0);
     }
 }

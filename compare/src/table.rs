@@ -44,8 +44,9 @@ impl Row {
         Self { workload, peer, ours, theirs, unit, bar }
     }
 
+    /// How many times theirs ours is. Nothing is 0 times anything, even a limit of nothing.
     pub fn ratio(&self) -> f64 {
-        self.ours / self.theirs
+        if self.ours == 0.0 { 0.0 } else { self.ours / self.theirs }
     }
 
     /// Whether the bar is met; `None` if there is none.
@@ -168,6 +169,14 @@ mod tests {
         for bar in [Bar::Times(1.0), Bar::Part(3), Bar::AtMost, Bar::Below, Bar::AtLeast] {
             assert_eq!(row(f64::NAN, 1.0, bar).met(), Some(false), "{bar:?}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_met_by_nothing_only() {
+        let (none, some) = (row(0.0, 0.0, Bar::AtMost), row(0.1, 0.0, Bar::AtMost));
+        assert_eq!((none.met(), none.ratio()), (Some(true), 0.0));
+        assert_eq!(some.met(), Some(false));
+        assert!(some.json().ends_with(r#""ratio":-1}"#), "JSON knows no infinity");
     }
 
     #[test]

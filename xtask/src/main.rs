@@ -3,13 +3,14 @@
 //! Plain Rust and two small crates, so that a machine with a toolchain can run them.
 #![forbid(unsafe_code)]
 
+mod coverage;
 mod steps;
 mod tidy;
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use lexopt::prelude::*;
 
@@ -24,6 +25,10 @@ The project's own tools.
                               our speed and memory beside our peers'; close other
                               programs first. `cargo xtask compare --list` names the
                               workloads
+  cargo xtask coverage CRATE [--min PERCENT]
+                              which lines of a crate its own tests run, file by file;
+                              fails below PERCENT. Says so if it must fetch
+                              cargo-llvm-cov (into the target folder) or LLVM's tools
 
 Steps of `test`, in order:
 ";
@@ -79,14 +84,21 @@ fn tidy() -> ExitCode {
 
 /// Builds and runs `compare/`, from the folder the user is in: `--json` is relative to it.
 fn compare(args: &[OsString]) -> ExitCode {
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--release", "--quiet", "--manifest-path"])
-        .arg(root().join("compare/Cargo.toml"))
-        .arg("--target-dir")
-        .arg(target_dir().join("compare"))
-        .arg("--")
-        .args(args)
-        .status();
+    let call = |subcommand: &[&str], args: &[OsString]| {
+        Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(subcommand)
+            .args(["--release", "--quiet", "--manifest-path"])
+            .arg(root().join("compare/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(target_dir().join("compare"))
+            .args(args)
+            .status()
+    };
+    // All programs first: one of them starts another, and `run` builds only its own.
+    let mut status = call(&["build", "--bins"], &[]);
+    if status.as_ref().is_ok_and(ExitStatus::success) {
+        status = call(&["run"], &[&["--".into()], args].concat());
+    }
     match status {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code as u8)),
         Err(error) => {
@@ -117,11 +129,12 @@ fn main() -> ExitCode {
     let wants_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
     match command.to_str() {
         Some("compare") => compare(&rest),
-        Some("help" | "test" | "tidy") if wants_help => {
+        Some("help" | "test" | "tidy" | "coverage") if wants_help => {
             print!("{}", help());
             ExitCode::SUCCESS
         }
         Some("test") => test(&rest),
+        Some("coverage") => coverage::run(&rest),
         Some("tidy") if rest.is_empty() => tidy(),
         Some("tidy") => {
             eprintln!("xtask: `tidy` takes no arguments, got {rest:?}\n{USAGE}");
@@ -129,7 +142,7 @@ fn main() -> ExitCode {
         }
         _ => {
             let command = command.to_string_lossy();
-            eprintln!("xtask: no command is called `{command}`; there are: test tidy compare\n{USAGE}");
+            eprintln!("xtask: no command is called `{command}`; there are: test tidy compare coverage\n{USAGE}");
             ExitCode::from(2)
         }
     }

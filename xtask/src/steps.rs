@@ -8,6 +8,7 @@
 //! a renamed file or a forgotten `cfg` must not look like success.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -188,13 +189,15 @@ fn crates_with(file: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn works(args: &[&str]) -> bool {
+/// Whether cargo can do this.
+pub(crate) fn works(args: &[&str]) -> bool {
     let mut command = Command::new(cargo());
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-fn cargo() -> std::ffi::OsString {
+/// The cargo that runs us.
+pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
@@ -215,17 +218,23 @@ fn component(subcommand: &str, name: &str) -> Result<(), String> {
 }
 
 /// A call of cargo, which can be shown as a person would type it.
-struct Cargo {
+pub(crate) struct Cargo {
+    program: OsString,
     args: Vec<String>,
     env: Vec<(&'static str, String)>,
 }
 
 impl Cargo {
-    fn new(args: &[&str]) -> Self {
-        Self { args: Vec::new(), env: Vec::new() }.args(args)
+    pub(crate) fn new(args: &[&str]) -> Self {
+        Self::with(cargo(), args)
     }
 
-    fn args(mut self, args: &[&str]) -> Self {
+    /// Through a program that is not in cargo's path.
+    pub(crate) fn with(program: OsString, args: &[&str]) -> Self {
+        Self { program, args: Vec::new(), env: Vec::new() }.args(args)
+    }
+
+    pub(crate) fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|&arg| arg.to_owned()));
         self
     }
@@ -234,7 +243,7 @@ impl Cargo {
         names.iter().fold(self, |cargo, name| cargo.args(&["-p", name]))
     }
 
-    fn env(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn env(mut self, name: &'static str, value: &str) -> Self {
         self.env.push((name, value.to_owned()));
         self
     }
@@ -253,24 +262,25 @@ impl Cargo {
 
     fn shown(&self) -> String {
         let env: String = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
-        format!("{env}cargo {}", self.args.join(" "))
+        let program = if self.program == cargo() { "cargo".into() } else { self.program.to_string_lossy() };
+        format!("{env}{program} {}", self.args.join(" "))
     }
 
     fn command(&self) -> Command {
         println!("$ {}", self.shown());
-        let mut command = Command::new(cargo());
+        let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir(root());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 
-    fn run(&self) -> Result<(), String> {
+    pub(crate) fn run(&self) -> Result<(), String> {
         let status = self.command().status().map_err(|error| self.cannot_start(&error))?;
         if status.success() { Ok(()) } else { Err(self.failed()) }
     }
 
     /// As `run`, and fails if the test harness reports no test that passed.
-    fn run_tests(&self) -> Result<(), String> {
+    pub(crate) fn run_tests(&self) -> Result<(), String> {
         let mut child = self.command().stdout(Stdio::piped()).spawn().map_err(|error| self.cannot_start(&error))?;
         let mut passed = 0;
         for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {

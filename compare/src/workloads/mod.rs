@@ -4,6 +4,11 @@ mod budgeted;
 mod budgets;
 mod dag;
 mod fib;
+mod flow_chain;
+mod flow_control;
+mod flow_fan;
+mod flow_memory;
+mod flow_parallel;
 mod jobs;
 mod park_fibers;
 mod park_futures;
@@ -50,6 +55,11 @@ pub const ALL: &[Workload] = &[
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
     Workload { name: dag::NAME, about: "a graph of 1 M empty jobs, 3 needs each", run: dag::run },
     Workload { name: jobs::NAME, about: "1 M empty jobs that need nothing", run: jobs::run },
+    Workload { name: flow_chain::NAME, about: "1 M messages through 10 nodes, 1 thread", run: flow_chain::run },
+    Workload { name: flow_parallel::NAME, about: "the same chain, 2 workers", run: flow_parallel::run },
+    Workload { name: flow_fan::NAME, about: "1 M messages dealt to 8 nodes, and merged", run: flow_fan::run },
+    Workload { name: flow_control::NAME, about: "a control message under full load", run: flow_control::run },
+    Workload { name: flow_memory::NAME, about: "allocations per message; 10^3 to 10^6 of them", run: flow_memory::run },
 ];
 
 /// The workload of that name.
@@ -87,7 +97,8 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale budgets budgeted dag jobs"
+             stream park-fibers park-futures steal scale budgets budgeted dag jobs flow-chain \
+             flow-parallel flow-fan flow-control flow-memory"
         );
     }
 }

@@ -16,6 +16,11 @@ pub fn tokio(workers: usize) -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build()?)
 }
 
+/// A tokio runtime on the thread that calls it.
+pub fn tokio_on_this_thread() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_current_thread().build()?)
+}
+
 /// Runs the root task on a worker of `runtime` and waits for it.
 pub fn run_tokio<T: Send + 'static>(
     runtime: &tokio::runtime::Runtime,

@@ -13,10 +13,10 @@ use crate::fields::{Spot, Values};
 use crate::foreach::{self, Around, Instances};
 use crate::limits::Limits;
 use crate::plan::{Action, Job};
-use crate::problem::Span;
 use crate::read::{Draft, Drafts, Line, Settings};
 use crate::template::Template;
-use crate::units::clip;
+use surface_text::Span;
+use surface_text::units::clip;
 
 /// Jobs of a file, and which of them each draft became.
 #[derive(Default)]

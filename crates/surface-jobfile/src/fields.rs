@@ -1,256 +1,61 @@
-//! The fields of a job, and how one value of each is read.
+//! The fields of a job: what each takes, and an example.
 //!
-//! Room: surface. Knows fields one by one; how they belong together is known in `src/read.rs`.
+//! Room: surface, values only. How they belong together is known in `src/read.rs`.
 //!
 //! # Invariant
-//! A value of the wrong type or beyond its limit gives `None` and one problem that names the value and shows a right one.
+//! A field is in one of two lists: those that `[defaults]` may have, too, and those of a job alone.
 
-use crate::problem::{Report, Span};
-use crate::tree::{Node, Table, Value};
-use crate::units;
+pub(crate) use surface_text::fields::{Field, Spot, Values};
 
-/// A value and where it was written.
-#[derive(Clone, Debug)]
-pub(crate) struct Spot<T> {
-    pub(crate) at: Span,
-    pub(crate) value: T,
-}
+const ALONE: &[Field<'static>] = &[
+    Field::new("run", "a shell line", "\"echo hello\""),
+    Field::new("command", "a list of a program and its arguments", "[\"echo\", \"hello\"]"),
+    Field::new("needs", "a list of jobs", "[\"other\"]"),
+    Field::new("foreach", "a table of values", "{ scene = \"1..8\" }"),
+    Field::new("exclude", "a list of combinations", "[{ scene = \"3\" }]"),
+    Field::new("include", "a list of combinations", "[{ scene = \"9\" }]"),
+    Field::new("inputs", "a list of files", "[\"a.json\", \"img/*.png\"]"),
+    Field::new("outputs", "a list of files", "[\"film.mp4\"]"),
+];
 
-/// A field, what it takes, and an example.
-pub(crate) struct Field<'a> {
-    pub(crate) name: &'a str,
-    takes: &'static str,
-    example: &'static str,
-    /// Whether `[defaults]` may have it.
-    pub(crate) shared: bool,
-}
-
-const fn job(name: &'static str, takes: &'static str, example: &'static str) -> Field<'static> {
-    Field { name, takes, example, shared: false }
-}
-
-const fn both(name: &'static str, takes: &'static str, example: &'static str) -> Field<'static> {
-    Field { name, takes, example, shared: true }
-}
-
-pub(crate) const FIELDS: &[Field<'static>] = &[
-    job("run", "a shell line", "\"echo hello\""),
-    job("command", "a list of a program and its arguments", "[\"echo\", \"hello\"]"),
-    job("needs", "a list of jobs", "[\"other\"]"),
-    job("foreach", "a table of values", "{ scene = \"1..8\" }"),
-    job("exclude", "a list of combinations", "[{ scene = \"3\" }]"),
-    job("include", "a list of combinations", "[{ scene = \"9\" }]"),
-    job("inputs", "a list of files", "[\"a.json\", \"img/*.png\"]"),
-    job("outputs", "a list of files", "[\"film.mp4\"]"),
-    both("shell", "the name of a shell", "\"bash\""),
-    both("cpu", "a whole number of slots", "1"),
-    both("ram", "a size", "\"256 MB\""),
-    both("vram", "a size", "\"6 GB\""),
-    both("priority", "a whole number", "10"),
-    both("retries", "a whole number", "2"),
-    both("backoff", "a duration", "\"1s\""),
-    both("timeout", "a duration", "\"10m\""),
-    both("grace", "a duration", "\"5s\""),
-    both("ram_limit", "a size", "\"4 GB\""),
-    both("over_ram", "\"kill\" or \"warn\"", "\"kill\""),
-    both("pin", "a list of CPU numbers", "[0, 1]"),
-    both("nice", "a whole number", "5"),
-    both("env", "a table of variables", "{ LANG = \"C\" }"),
-    both("cwd", "a folder", "\"sub\""),
-    both("on_crash", "\"adopt\", \"restart\" or \"fail\"", "\"adopt\""),
+const SHARED: &[Field<'static>] = &[
+    Field::new("shell", "the name of a shell", "\"bash\""),
+    Field::new("cpu", "a whole number of slots", "1"),
+    Field::new("ram", "a size", "\"256 MB\""),
+    Field::new("vram", "a size", "\"6 GB\""),
+    Field::new("priority", "a whole number", "10"),
+    Field::new("retries", "a whole number", "2"),
+    Field::new("backoff", "a duration", "\"1s\""),
+    Field::new("timeout", "a duration", "\"10m\""),
+    Field::new("grace", "a duration", "\"5s\""),
+    Field::new("ram_limit", "a size", "\"4 GB\""),
+    Field::new("over_ram", "\"kill\" or \"warn\"", "\"kill\""),
+    Field::new("pin", "a list of CPU numbers", "[0, 1]"),
+    Field::new("nice", "a whole number", "5"),
+    Field::new("env", "a table of variables", "{ LANG = \"C\" }"),
+    Field::new("cwd", "a folder", "\"sub\""),
+    Field::new("on_crash", "\"adopt\", \"restart\" or \"fail\"", "\"adopt\""),
 ];
 
 /// Other places a value can stand in.
-pub(crate) const NAME: Field<'static> = both("name", "a text", "\"render\"");
-pub(crate) const VALUE: Field<'static> = both("foreach", "texts and numbers", "{ os = [\"linux\", \"mac\"] }");
+pub(crate) const NAME: Field<'static> = Field::new("name", "a text", "\"render\"");
+pub(crate) const VALUE: Field<'static> = Field::new("foreach", "texts and numbers", "{ os = [\"linux\", \"mac\"] }");
 
 /// A named resource, or the demand for one.
 pub(crate) const fn resource(name: &str) -> Field<'_> {
-    Field { name, takes: "a whole number", example: "1", shared: true }
+    Field::new(name, "a whole number", "1")
+}
+
+/// All of them, those of a job alone first.
+pub(crate) fn fields() -> impl Iterator<Item = &'static Field<'static>> {
+    ALONE.iter().chain(SHARED)
 }
 
 pub(crate) fn field(name: &str) -> Option<&'static Field<'static>> {
-    FIELDS.iter().find(|field| field.name == name)
+    fields().find(|field| field.name == name)
 }
 
-/// Reads values, and collects what is wrong with them.
-pub(crate) struct Values<'t> {
-    pub(crate) source: &'t str,
-    pub(crate) report: Report,
-}
-
-impl<'t> Values<'t> {
-    /// What was written at a place, for a message.
-    pub(crate) fn written(&self, at: &Span) -> String {
-        units::clip(self.source.get(at.clone()).unwrap_or_default())
-    }
-
-    pub(crate) fn wrong_type(&mut self, field: &Field<'_>, node: &Node<'_>) {
-        let Field { name, takes, example, .. } = field;
-        let (kind, written) = (node.value.kind(), self.written(&node.at));
-        let message = format!("`{name}` takes {takes}, not {kind} `{written}`");
-        self.report.add(&node.at, message, format!("write `{name} = {example}`"));
-    }
-
-    pub(crate) fn text<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<&'n str> {
-        let Value::Text(text) = &node.value else {
-            self.wrong_type(field, node);
-            return None;
-        };
-        if text.contains('\0') {
-            let message = format!("`{}` has a character 0 in it, and no program can take that", field.name);
-            self.report.add(&node.at, message, "remove `\\u0000`");
-            return None;
-        }
-        Some(text)
-    }
-
-    /// As `text`, but something has to be written.
-    pub(crate) fn some_text<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<&'n str> {
-        let text = self.text(field, node)?;
-        if text.trim().is_empty() {
-            let message = format!("`{}` is empty", field.name);
-            self.report.add(&node.at, message, format!("write `{} = {}`, or leave it out", field.name, field.example));
-            return None;
-        }
-        Some(text)
-    }
-
-    pub(crate) fn texts<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<Vec<Spot<&'n str>>> {
-        let Value::List(items) = &node.value else {
-            if let Value::Text(_) = node.value {
-                let (name, written) = (field.name, self.written(&node.at));
-                let message = format!("`{name}` takes {}, not the text {written}", field.takes);
-                self.report.add(&node.at, message, format!("write `{name} = [{written}]`"));
-            } else {
-                self.wrong_type(field, node);
-            }
-            return None;
-        };
-        let mut texts = Vec::with_capacity(items.len());
-        for item in items {
-            texts.push(Spot { at: item.at.clone(), value: self.text(field, item)? });
-        }
-        Some(texts)
-    }
-
-    pub(crate) fn whole(&mut self, field: &Field<'_>, node: &Node<'t>, least: i64, most: i64) -> Option<i64> {
-        let number = match &node.value {
-            Value::Whole(number) => *number,
-            Value::Text(text) if text.trim().parse::<i64>().is_ok() => {
-                let message = format!("`{}` takes {}, and this is a text", field.name, field.takes);
-                self.report.add(&node.at, message, format!("write `{} = {}`, without quotes", field.name, text.trim()));
-                return None;
-            }
-            _ => {
-                self.wrong_type(field, node);
-                return None;
-            }
-        };
-        match i64::try_from(number) {
-            Ok(number) if (least..=most).contains(&number) => Some(number),
-            _ => {
-                let limit =
-                    if number < i128::from(least) { format!("least is {least}") } else { format!("most is {most}") };
-                let message = format!("`{}` is {}, and the {limit}", field.name, self.written(&node.at));
-                self.report.add(&node.at, message, format!("write a number from {least} to {most}"));
-                None
-            }
-        }
-    }
-
-    /// Megabytes.
-    pub(crate) fn size(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<u64> {
-        match &node.value {
-            Value::Whole(_) => {
-                let most = i64::try_from(units::MAX_MB).unwrap_or(i64::MAX);
-                self.whole(field, node, 0, most).and_then(|mb| u64::try_from(mb).ok())
-            }
-            Value::Text(text) => match units::megabytes(text) {
-                Ok(mb) => Some(mb),
-                Err(why) => {
-                    let message = format!("`{}` is {}, which is no size: {why}", field.name, self.written(&node.at));
-                    self.report.add(&node.at, message, "write \"512 MB\", \"1.5 GiB\", or a plain number of MB");
-                    None
-                }
-            },
-            _ => {
-                self.wrong_type(field, node);
-                None
-            }
-        }
-    }
-
-    /// Milliseconds.
-    pub(crate) fn millis(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<u64> {
-        let text = match &node.value {
-            Value::Text(text) => text.to_string(),
-            Value::Whole(number) => number.to_string(),
-            Value::Decimal => self.source.get(node.at.clone()).unwrap_or_default().to_owned(),
-            _ => {
-                self.wrong_type(field, node);
-                return None;
-            }
-        };
-        match units::millis(&text) {
-            Ok(0) if field.name == "timeout" => {
-                self.report.add(&node.at, "`timeout` is 0, so the job could never run", "leave it out for no timeout");
-                None
-            }
-            Ok(ms) => Some(ms),
-            Err(why) => {
-                let message = format!("`{}` is {}, which is no duration: {why}", field.name, self.written(&node.at));
-                self.report.add(&node.at, message, "write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds");
-                None
-            }
-        }
-    }
-
-    /// One of some words.
-    pub(crate) fn choice<T: Copy>(&mut self, field: &Field<'_>, node: &Node<'t>, words: &[(&str, T)]) -> Option<T> {
-        let text = self.text(field, node)?;
-        let found = words.iter().find(|(word, _)| *word == text).map(|&(_, value)| value);
-        if found.is_none() {
-            let message = format!("`{}` takes {}, not {}", field.name, field.takes, self.written(&node.at));
-            self.report.add(&node.at, message, format!("write `{} = {}`", field.name, field.example));
-        }
-        found
-    }
-
-    pub(crate) fn table<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<&'n Table<'t>> {
-        if let Value::Table(table) = &node.value {
-            return Some(table);
-        }
-        self.wrong_type(field, node);
-        None
-    }
-
-    /// A text, or a number or flag as it is written.
-    pub(crate) fn scalar(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<String> {
-        match &node.value {
-            Value::Text(_) => self.text(field, node).map(str::to_owned),
-            Value::Whole(_) | Value::Decimal | Value::Flag => {
-                self.source.get(node.at.clone()).map(|text| text.trim().to_owned())
-            }
-            _ => {
-                self.wrong_type(field, node);
-                None
-            }
-        }
-    }
-
-    /// Variables of an `env` table.
-    pub(crate) fn env(&mut self, field: &Field<'_>, node: &Node<'t>) -> Vec<(String, Spot<String>)> {
-        let Some(table) = self.table(field, node) else { return Vec::new() };
-        let mut env = Vec::with_capacity(table.entries.len());
-        for entry in &table.entries {
-            if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-                let message = format!("`{}` cannot be the name of a variable", units::clip(&entry.key).escape_debug());
-                self.report.add(&entry.at, message, "use letters, digits and `_`");
-            } else if let Some(value) = self.scalar(field, &entry.node) {
-                env.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
-            }
-        }
-        env
-    }
+/// Whether `[defaults]` may have it.
+pub(crate) fn is_shared(field: &Field<'_>) -> bool {
+    SHARED.iter().any(|shared| shared.name == field.name)
 }

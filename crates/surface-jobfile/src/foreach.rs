@@ -11,12 +11,12 @@ use std::path::Path;
 use crate::fields::{VALUE, Values, field};
 use crate::fresh::matches;
 use crate::limits::Limits;
-use crate::problem::Span;
 use crate::read::Draft;
-use crate::suggest::nearest;
 use crate::template::{JOB, is_ident};
-use crate::tree::{Node, Value};
-use crate::units::{self, Range};
+use surface_text::Span;
+use surface_text::nearest;
+use surface_text::tree::{Node, Value};
+use surface_text::units::{self, Range};
 
 /// Keys of a matrix.
 const KEYS: usize = 8;

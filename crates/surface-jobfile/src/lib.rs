@@ -7,7 +7,7 @@
 //!
 //! # Why it holds
 //! The text goes through stages, each over the result of the one before: bytes, a tree of values with their places
-//! (`src/tree.rs`, `src/json.rs`), drafts checked field by field (`src/read.rs`), instances (`src/foreach.rs`, `src/expand.rs`), needs
+//! (`crates/surface-text/src/tree.rs`), drafts checked field by field (`src/read.rs`), instances (`src/foreach.rs`, `src/expand.rs`), needs
 //! (`src/needs.rs`). Only trees nest, and their depth is limited; everything that multiplies is counted first.
 //!
 //! ```
@@ -31,35 +31,27 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod cycle;
 mod expand;
 mod fields;
 mod foreach;
 mod fresh;
 pub mod graph;
-mod json;
 mod limits;
 mod needs;
 mod plan;
-mod problem;
 mod read;
-mod suggest;
 mod template;
-mod tree;
-mod units;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 pub use fresh::Freshness;
 pub use limits::Limits;
 pub use plan::{Action, Job, OnCrash, OverRam, Plan, Resources};
-pub use problem::{Place, Problem, Problems};
-pub use units::{megabytes, millis};
+pub use surface_text::units::{megabytes, millis};
+pub use surface_text::{Place, Problem, Problems};
 
-use fields::Values;
-use problem::Report;
+use surface_text::source;
+use surface_text::tree::Dialect;
 
 /// Reads a job file. Commands and globs are relative to its folder, which becomes [`Plan::base`], absolute.
 ///
@@ -71,22 +63,9 @@ use problem::Report;
 /// # Errors
 /// Everything that is wrong with it, or why it cannot be read.
 pub fn load(path: &Path) -> Result<Plan, Problems> {
-    let name = path.display().to_string();
     let limits = Limits::default();
-    let unreadable = |error: std::io::Error| {
-        Problems::of_file(
-            &name,
-            format!("cannot be read: {error}"),
-            "name a job file, such as examples/quickstart.toml",
-        )
-    };
-    let file = File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    // One byte more than allowed tells a file that is too long, also if it has no length, as a pipe.
-    file.take(limits.file_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    let absolute = std::path::absolute(path).map_err(unreadable)?;
-    let base = absolute.parent().unwrap_or(Path::new("/"));
-    plan(&name, base, &bytes, &limits)
+    let (bytes, base) = source::read(path, limits.file_bytes, "name a job file, such as examples/quickstart.toml")?;
+    plan(&path.display().to_string(), &base, &bytes, &limits)
 }
 
 /// Reads the text of a job file. `name` is used in messages; its ending chooses the syntax (`.json`, else TOML), and
@@ -107,32 +86,19 @@ pub fn parse_with(name: &str, bytes: &[u8], limits: &Limits) -> Result<Plan, Pro
     plan(name, base, bytes, limits)
 }
 
+const DIALECT: Dialect = Dialect {
+    brackets: 16,
+    dots: 16,
+    levels: 256,
+    json_depth: 32,
+    deep: "a job file needs four levels; write it flat",
+    line: "a line is `key = value`, a job starts with `[job.NAME]`, and text is in quotes",
+    shape: "a job file in JSON is { \"job\": { \"hello\": { \"run\": \"echo hello\" } } }",
+};
+
 fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
-    if bytes.len() > limits.file_bytes {
-        let message = format!("has more than {} bytes, which is the most", limits.file_bytes);
-        return Err(Problems::of_file(file, message, "split it, or let `foreach` write the jobs"));
-    }
-    let path = Path::new(file);
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
-    if ending == "yaml" || ending == "yml" {
-        return Err(Problems::of_file(file, "is YAML by its name, which is not read", "write it as TOML or JSON"));
-    }
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            let at = error.valid_up_to();
-            let mut report = Report::default();
-            let message = format!("byte 0x{:02X} is not UTF-8", bytes[at]);
-            report.add(&(at..at + 1), message, "save the file as UTF-8");
-            return Err(report.finish(file, bytes));
-        }
-    };
-    let mut report = Report::default();
-    let tree = if ending == "json" { json::json(text, &mut report) } else { tree::toml(text, &mut report) };
-    if !report.is_empty() {
-        return Err(report.finish(file, bytes));
-    }
-    let mut values = Values { source: text, report };
+    let too_long = "split it, or let `foreach` write the jobs";
+    let (tree, mut values) = source::tree(file, bytes, limits.file_bytes, too_long, &DIALECT)?;
     let drafts = read::read(&tree, &mut values, limits);
     let mut all = expand::expand(&drafts, base, limits, &mut values);
     needs::groups(&drafts, &mut values);
@@ -147,7 +113,8 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
     if !values.report.is_empty() {
         return Err(values.report.finish(file, bytes));
     }
-    let stem = || path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let stem =
+        || Path::new(file).file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
     Ok(Plan {
         name: drafts.name.unwrap_or_else(stem),
         base: base.to_owned(),

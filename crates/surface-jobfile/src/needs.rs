@@ -8,15 +8,15 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::cycle;
 use crate::expand::{Expanded, Index, instance_name};
 use crate::fields::{Spot, Values};
 use crate::limits::Limits;
 use crate::plan::Job;
 use crate::read::{Draft, Drafts};
-use crate::suggest::nearest;
 use crate::template::Template;
-use crate::units::clip;
+use surface_text::cycle;
+use surface_text::nearest;
+use surface_text::units::clip;
 
 /// Names of a circle that are written out; of a longer one the ends.
 const CIRCLE: usize = 12;

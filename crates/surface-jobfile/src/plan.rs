@@ -275,7 +275,7 @@ impl Plan {
     /// ```
     pub fn order(&self) -> Option<Vec<usize>> {
         let needs: Vec<&[usize]> = self.jobs.iter().map(|job| job.needs.as_slice()).collect();
-        let order = crate::cycle::order(&needs);
+        let order = surface_text::cycle::order(&needs);
         (order.len() == self.jobs.len()).then_some(order)
     }
 }

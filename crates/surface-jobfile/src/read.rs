@@ -5,13 +5,13 @@
 //! # Invariant
 //! Reading goes on after a problem, so that one look at the file finds them all; a draft is only used if there was none.
 
-use crate::fields::{FIELDS, Field, NAME, Spot, Values, field, resource};
+use crate::fields::{Field, NAME, Spot, Values, field, fields, is_shared, resource};
 use crate::limits::Limits;
 use crate::plan::{OnCrash, OverRam, Resources};
-use crate::problem::Span;
-use crate::suggest::nearest;
-use crate::tree::{Entry, Node, Table, Value};
-use crate::units;
+use surface_text::Span;
+use surface_text::nearest;
+use surface_text::tree::{Entry, Node, Table, Value};
+use surface_text::units;
 
 /// What `[defaults]` and a job may both say.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +140,7 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
         let mut defaults = Settings::default();
         for entry in &table.entries {
             match field(&entry.key) {
-                Some(field) if field.shared => setting(&mut defaults, field, &entry.node, values),
+                Some(field) if is_shared(field) => setting(&mut defaults, field, &entry.node, values),
                 Some(field) => {
                     let message = format!("`{}` cannot be in [defaults]", field.name);
                     values.report.add(&entry.at, message, "write it in each job");
@@ -239,7 +239,7 @@ fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, 
         return;
     }
     let name = units::clip(&entry.key);
-    let candidates = FIELDS.iter().map(|field| field.name).chain(resources.named.iter().map(|(name, _)| name.as_str()));
+    let candidates = fields().map(|field| field.name).chain(resources.named.iter().map(|(name, _)| name.as_str()));
     let help = match (nearest(&entry.key, candidates), &entry.node.value) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, Value::Whole(_)) => {
@@ -251,7 +251,7 @@ fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, 
 }
 
 fn list_of_fields() -> String {
-    FIELDS.iter().map(|field| field.name).collect::<Vec<_>>().join(", ")
+    fields().map(|field| field.name).collect::<Vec<_>>().join(", ")
 }
 
 fn draft<'n, 't>(
@@ -396,7 +396,13 @@ fn setting<'t>(settings: &mut Settings, field: &Field<'_>, node: &Node<'t>, valu
         }
         "retries" => settings.retries = values.whole(field, node, 0, 1_000).and_then(small),
         "backoff" => settings.backoff_ms = values.millis(field, node),
-        "timeout" => settings.timeout_ms = values.millis(field, node),
+        "timeout" => {
+            settings.timeout_ms = values.millis(field, node);
+            if settings.timeout_ms == Some(0) {
+                let message = "`timeout` is 0, so the job could never run";
+                values.report.add(&node.at, message, "leave it out for no timeout");
+            }
+        }
         "grace" => settings.grace_ms = values.millis(field, node),
         "ram_limit" => settings.ram_limit_mb = values.size(field, node),
         "over_ram" => {

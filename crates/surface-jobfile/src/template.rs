@@ -10,7 +10,7 @@
 //! `{{` for `{` everywhere: `${A:-${B}}` and the templates of other tools would lose braces without a word. Only
 //! `{{key}}`, which would otherwise be replaced, means the text `{key}`.
 
-use crate::suggest::nearest;
+use surface_text::nearest;
 
 /// The key that is always there: the name of the instance.
 pub(crate) const JOB: &str = "job";

@@ -15,7 +15,8 @@ const FLOORS: &[&[&str]] = &[
     &["sched-jobs", "sched-flow"],
     &["proof-sim"],
     &["bursar"],
-    &["surface-capi", "surface-janus", "surface-jobfile", "surface-journal", "surface-neighbours"],
+    &["surface-text"],
+    &["surface-capi", "surface-flowfile", "surface-janus", "surface-jobfile", "surface-journal", "surface-neighbours"],
     &["surface-cli"],
 ];
 

@@ -246,8 +246,7 @@ impl NodeCore {
         counts.retries += log.retries;
         counts.ticks += u64::from(log.ticked);
         counts.busy += took;
-        if log.handled > 0 {
-            let each = took.as_nanos() as u64 / log.handled;
+        if let Some(each) = (took.as_nanos() as u64).checked_div(log.handled) {
             counts.latency.record(Duration::from_nanos(each), log.handled);
         }
         if let Some(error) = &log.last_error {

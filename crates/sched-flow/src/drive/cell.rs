@@ -74,9 +74,22 @@ impl Cell {
         } else {
             let fate = match turn.work {
                 Work::Serve(edge) => {
-                    let (Place::Port(port), at) = place(edge) else { unreachable!("only control is steered by") };
-                    let (fate, more) = self.unit.serve(port, at, turn.budget, &self.on_error, &mut self.cx);
+                    let (mut fate, more) = self.serve(place(edge), turn.budget);
                     outcome.more = more;
+                    for edge in turn.also.edges() {
+                        let spent = self.cx.log.handled + self.cx.log.errors;
+                        let left = u64::from(turn.budget).saturating_sub(spent) as u32;
+                        if left == 0 || !matches!(fate, Fate::Continue) || !self.unit.accepts() || self.unit.room() == 0
+                        {
+                            break;
+                        }
+                        let more;
+                        (fate, more) = self.serve(place(*edge), left);
+                        outcome.also += 1;
+                        if more {
+                            self.cx.log.filled.push(*edge);
+                        }
+                    }
                     fate
                 }
                 Work::Produce => self.produce(turn.budget, &mut outcome),
@@ -141,6 +154,11 @@ impl Cell {
         outcome.done = self.unit.is_done();
     }
 
+    fn serve(&mut self, (place, at): (Place, usize), budget: u32) -> (Fate, bool) {
+        let Place::Port(port) = place else { unreachable!("edges to `control` steer") };
+        self.unit.serve(port, at, budget, &self.on_error, &mut self.cx)
+    }
+
     fn hook(&mut self, hook: Hook) -> Fate {
         match call_hook(&mut *self.unit, hook, &mut self.cx) {
             Ok(()) => Fate::Continue,
@@ -180,7 +198,7 @@ impl Cell {
 }
 
 /// What a policy says where there is no message to try again or to bury.
-fn stops(policy: &OnError, error: NodeError) -> Fate {
+pub(crate) fn stops(policy: &OnError, error: NodeError) -> Fate {
     match policy {
         OnError::Skip | OnError::DeadLetter => Fate::Continue,
         OnError::StopNode => Fate::StopNode,

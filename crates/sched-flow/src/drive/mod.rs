@@ -10,7 +10,7 @@
 //! | `handle` | what can be asked of a flow from outside |
 
 mod build;
-mod cell;
+pub(crate) mod cell;
 mod clock;
 mod handle;
 pub(crate) mod host;

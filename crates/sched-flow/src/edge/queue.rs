@@ -249,7 +249,7 @@ impl<T: Clone> Queue<T> {
     }
 
     /// Puts copies of as many messages as it takes, and says how many those were.
-    pub(crate) fn put_copies<'a>(&mut self, mut from: impl ExactSizeIterator<Item = &'a Message<T>>) -> usize
+    pub(crate) fn put_copies<'a>(&mut self, from: impl ExactSizeIterator<Item = &'a Message<T>>) -> usize
     where
         T: 'a,
     {
@@ -269,7 +269,7 @@ impl<T: Clone> Queue<T> {
                 self.counts.blocked_times += 1;
             }
         } else {
-            while let Some(message) = from.next() {
+            for message in from {
                 if let (PutResult::Blocked, Some(message)) = self.offer(message.clone()) {
                     self.gone.push(message.payload);
                     break;

@@ -81,8 +81,8 @@ impl Graph {
     }
 
     /// Adds a node. Two of one name are a [problem](Problem::DuplicateNode), which is told when the flow is made.
-    pub fn add(&mut self, name: impl Into<String>, node: NodeSpec) -> NodeRef {
-        self.enter(name.into(), Entry::Node(Box::new(node)))
+    pub fn add(&mut self, name: impl Into<String>, node: impl Into<NodeSpec>) -> NodeRef {
+        self.enter(name.into(), Entry::Node(Box::new(node.into())))
     }
 
     /// Adds a graph as a node. Its ports are those it [exposes](Self::expose_input), and its nodes are called `name/node`.

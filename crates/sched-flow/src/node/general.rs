@@ -92,7 +92,8 @@ pub trait Node: Send + 'static {
         true
     }
 
-    /// Asked when no more input comes: whether [`on_end`](Self::on_end) may be called.
+    /// Whether nothing is under way inside it that will wake the node, or that a tick brings out. [`on_end`](Self::on_end) comes only
+    /// then; and after that, the node is over only then. Asked after every turn.
     fn is_done(&self) -> bool {
         true
     }
@@ -466,6 +467,10 @@ impl<N: Node> Unit for NodeUnit<N> {
 
     fn has_room(&mut self, hoped: usize) -> bool {
         self.outlets().fold(true, |room, outlet| outlet.has_room(hoped) & room)
+    }
+
+    fn room(&self) -> usize {
+        self.ports.outputs.iter().map(|(_, outlet)| outlet.room()).min().unwrap_or(usize::MAX)
     }
 
     fn flush(&mut self, cx: &mut Cx) -> bool {

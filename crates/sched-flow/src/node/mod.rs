@@ -111,8 +111,8 @@ pub trait Stage: Send + 'static {
         true
     }
 
-    /// Asked when no more input comes: whether [`on_end`](Self::on_end) may be called. False while something is under way that will wake the
-    /// node.
+    /// Whether nothing is under way inside it that will wake the node, or that a tick brings out. [`on_end`](Self::on_end) comes only
+    /// then; and after that, the node is over only then. Asked after every turn.
     fn is_done(&self) -> bool {
         true
     }

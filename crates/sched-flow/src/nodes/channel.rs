@@ -26,11 +26,14 @@ use crate::{
 const MOST_AT_ONCE: usize = 64;
 
 type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// Waits, and gives its end of the channel back.
+type Receiving<T> = Waiting<(Receiver<T>, Result<T, RecvError>)>;
+type Sending<T> = Waiting<(Sender<T>, Result<(), SendError<T>>)>;
 
 /// The receiving end of a channel, for somebody who must not wait.
 pub(super) enum Inflow<T> {
     Open(Receiver<T>),
-    Waiting(Waiting<(Receiver<T>, Result<T, RecvError>)>),
+    Waiting(Receiving<T>),
     Closed,
 }
 
@@ -108,7 +111,7 @@ impl<T: Payload> Source for FromChannel<T> {
 /// The sending end of a channel, for somebody who must not wait. Holds at most one value.
 pub(super) enum Outflow<T> {
     Open(Sender<T>),
-    Waiting(Waiting<(Sender<T>, Result<(), SendError<T>>)>),
+    Waiting(Sending<T>),
     Closed,
 }
 
@@ -158,13 +161,6 @@ impl<T: Send + 'static> Outflow<T> {
     /// Whether nothing is held.
     pub(super) fn is_free(&self) -> bool {
         !matches!(self, Outflow::Waiting(_))
-    }
-
-    /// What is in the channel can still be received, nothing more can be sent.
-    pub(super) fn close(&self) {
-        if let Outflow::Open(sender) = self {
-            sender.close();
-        }
     }
 }
 

@@ -35,15 +35,12 @@ const AHEAD: usize = 1024;
 /// A line that is too long, or is no UTF-8 text, is an error of the node, and the next one follows. A file that cannot be read is an error, and the end.
 ///
 /// ```
-/// use bursar::flow::{Harness, Produced, lines_in};
+/// use bursar::flow::{Harness, lines_in};
 ///
 /// let path = std::env::temp_dir().join(format!("bursar-lines-in-{}", std::process::id()));
 /// std::fs::write(&path, "one\ntwo\n")?;
 /// let mut node = Harness::new(lines_in(&path));
-/// while node.produce()? != Produced::End {
-///     node.woken();
-/// }
-/// assert_eq!(node.take::<String>("out"), ["one", "two"]);
+/// assert_eq!(node.collect::<String>("out", 2), ["one", "two"]);
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), bursar::flow::NodeError>(())
 /// ```

@@ -44,11 +44,7 @@ use crate::{
 /// for x in 0..3u64 {
 ///     node.send("in", x)?;
 /// }
-/// node.end();
-/// while !node.is_ended() {
-///     node.woken();
-/// }
-/// assert_eq!(node.take::<u64>("out"), [0, 2, 4]); // in order, though the last was ready first
+/// assert_eq!(node.collect::<u64>("out", 3), [0, 2, 4]); // in order, though the last was ready first
 /// # Ok::<(), NodeError>(())
 /// ```
 pub fn map_async<A, B, E, Fut, F>(make: F) -> MapAsync<A, B, F>
@@ -180,6 +176,8 @@ impl Wake for Call {
     }
 }
 
+type Running<B> = Pin<Box<dyn Future<Output = Result<B, NodeError>> + Send>>;
+
 /// From a message to its outcome.
 struct Slot<A, B> {
     header: Header,
@@ -187,7 +185,7 @@ struct Slot<A, B> {
     due: Option<Time>,
     call: Arc<Call>,
     /// None when it is done.
-    future: Option<Pin<Box<dyn Future<Output = Result<B, NodeError>> + Send>>>,
+    future: Option<Running<B>>,
     outcome: Option<Result<B, NodeError>>,
 }
 

@@ -79,7 +79,7 @@ fn check(capacity: usize) {
 /// is an error of the node.
 ///
 /// ```
-/// use bursar::{SendError, flow::{Harness, Produced, from_task}, sleep};
+/// use bursar::{SendError, flow::{Harness, from_task}, sleep};
 /// use std::time::Duration;
 ///
 /// let mut node = Harness::new(from_task(8, |readings| {
@@ -89,11 +89,7 @@ fn check(capacity: usize) {
 ///     }
 ///     Ok::<_, SendError<i32>>(())
 /// }));
-/// while node.produce()? != Produced::End {
-///     node.woken();
-/// }
-/// assert_eq!(node.take::<i32>("out"), [0, 1, 2]);
-/// # Ok::<(), bursar::flow::NodeError>(())
+/// assert_eq!(node.collect::<i32>("out", 3), [0, 1, 2]);
 /// ```
 ///
 /// # Panics
@@ -201,10 +197,10 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
 /// returned. If it returns an error, or panics, that is an error of the node; so is every message for a task that is over.
 ///
 /// ```
-/// use bursar::flow::{Harness, NodeError, to_task};
+/// use bursar::{Receiver, flow::{Harness, NodeError, to_task}};
 ///
-/// let (done, sum) = bursar::oneshot::channel();
-/// let mut node = Harness::new(to_task(8, |numbers| {
+/// let (done, sum) = bursar::sync::oneshot::channel();
+/// let mut node = Harness::new(to_task(8, |numbers: Receiver<i32>| {
 ///     done.send(numbers.iter().sum::<i32>())?; // until no more comes
 ///     Ok::<_, bursar::SendError<i32>>(())
 /// }));
@@ -225,7 +221,13 @@ where
 {
     check(capacity);
     let body: Job<Receiver<T>> = Box::new(move |receiver| attempt(|| body(receiver)));
-    NodeSpec::stage(ToTask { capacity, body: Some(body), outflow: Outflow::Closed, desk: Desk::default() })
+    NodeSpec::stage(ToTask {
+        capacity,
+        body: Some(body),
+        outflow: Outflow::Closed,
+        desk: Desk::default(),
+        ended: false,
+    })
 }
 
 struct ToTask<T> {
@@ -233,6 +235,8 @@ struct ToTask<T> {
     body: Option<Job<Receiver<T>>>,
     outflow: Outflow<T>,
     desk: Desk,
+    /// No more comes.
+    ended: bool,
 }
 
 impl<T: Payload> Stage for ToTask<T> {
@@ -267,6 +271,12 @@ impl<T: Payload> Stage for ToTask<T> {
     }
 
     fn on_end(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
+        self.outflow = Outflow::Closed; // its sender is the only one
+        self.ended = true;
+        Ok(())
+    }
+
+    fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
         // If the end was faster than the wake.
         self.desk.take()
     }
@@ -276,11 +286,8 @@ impl<T: Payload> Stage for ToTask<T> {
     }
 
     fn is_done(&self) -> bool {
-        // No more input comes, so nothing more is sent once nothing is held.
-        if self.outflow.is_free() {
-            self.outflow.close();
-        }
-        self.desk.is_over()
+        // Before its end the task may take its time; after it, the node is over when the task is.
+        self.outflow.is_free() && (!self.ended || self.desk.is_over())
     }
 }
 

@@ -50,10 +50,7 @@ const BREATH: Duration = Duration::from_millis(100);
 /// let address = listener.local_addr()?;
 /// let mut node = Harness::new(tcp_in_on(listener)); // or `tcp_in("0.0.0.0:7000")`
 /// TcpStream::connect(address)?.write_all(b"hello\n")?;
-/// node.produce()?;
-/// node.woken();
-/// node.produce()?;
-/// assert_eq!(node.take::<String>("out"), ["hello"]);
+/// assert_eq!(node.collect::<String>("out", 1), ["hello"]);
 /// # Ok::<(), bursar::flow::NodeError>(())
 /// ```
 pub fn tcp_in(address: impl Into<String>) -> TcpIn<String> {

@@ -1,8 +1,12 @@
 //! Stock nodes, each driven alone by the harness.
 
+mod ends;
 mod harness;
+mod memory;
+mod outside;
 mod pace;
 mod shape;
+mod whole;
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Nodes that route, watch, sample and gather.
 
+use std::time::Duration;
+
 use sched_flow::{
     DeadLetter, Harness, Kind, NodeSpec, Span, batcher, counter, deal, fold, inspect, merger, router, sample_every,
     sample_nth, sample_random, scan, sliding_window, splitter, tumbling_window, validator,
@@ -270,5 +272,5 @@ fn a_window_is_folded() {
 #[test]
 #[should_panic(expected = "a window that moves by Time(0ns) stands still; let it move")]
 fn a_window_that_stands_still_is_refused() {
-    let _ = sliding_window::<u32>(Span::Count(1), Span::Time(MS * 0));
+    let _ = sliding_window::<u32>(Span::Count(1), Span::Time(Duration::ZERO));
 }

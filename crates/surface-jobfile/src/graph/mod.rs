@@ -6,12 +6,10 @@
 //! A picture is a function of the plan, the same every time; names are escaped; and any plan can be drawn, also one put
 //! together by hand with circles or needs that are no jobs.
 
-mod dot;
 mod picture;
-mod svg;
 mod text;
 
-use picture::Picture;
+use surface_text::picture::Picture;
 
 use crate::plan::Plan;
 
@@ -41,7 +39,7 @@ const FOLD: usize = 60;
 /// # Ok::<(), surface_jobfile::Problems>(())
 /// ```
 pub fn text(plan: &Plan) -> String {
-    text::draw(plan, &Picture::folded(plan))
+    text::draw(plan, &picture::folded(plan))
 }
 
 /// For Graphviz: `bursar graph FILE | dot -Tpdf`.
@@ -52,7 +50,7 @@ pub fn text(plan: &Plan) -> String {
 /// # Ok::<(), surface_jobfile::Problems>(())
 /// ```
 pub fn dot(plan: &Plan) -> String {
-    dot::draw(plan, &picture(plan))
+    picture(plan).dot()
 }
 
 /// For a browser: one file without scripts, left to right, in the colours of the page that shows it.
@@ -63,9 +61,9 @@ pub fn dot(plan: &Plan) -> String {
 /// # Ok::<(), surface_jobfile::Problems>(())
 /// ```
 pub fn svg(plan: &Plan) -> String {
-    svg::draw(plan, &picture(plan))
+    picture(plan).svg()
 }
 
 fn picture(plan: &Plan) -> Picture {
-    if plan.jobs.len() > FOLD { Picture::folded(plan) } else { Picture::of_jobs(plan) }
+    if plan.jobs.len() > FOLD { picture::folded(plan) } else { picture::of_jobs(plan) }
 }

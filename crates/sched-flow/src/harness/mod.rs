@@ -10,17 +10,12 @@
 //! [`Harness::pump`] is the one place that serves messages. It is called after everything that may let the node go on: a message, a
 //! tick, a wake, a take that made room.
 
-use std::{
-    any::Any,
-    collections::VecDeque,
-    fmt,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    task::{Wake, Waker},
-    time::Duration,
-};
+mod told;
+
+use std::{any::Any, collections::VecDeque, fmt, sync::Arc, task::Waker, time::Duration};
 
 use crate::{
-    drive::host::NurseryHost,
+    drive::{cell::stops, host::NurseryHost},
     edge::{AnyEdge, Edge, EdgeSetup},
     error::{NodeError, NodeResult, OnError},
     message::{Message, Payload, Time, TraceId},
@@ -34,11 +29,15 @@ use crate::{
     observe::Observer,
     policy::Policy,
 };
+use told::{Bell, Errors, WAKE_LIMIT};
 
 /// As many as anybody will send in a test.
 const PLENTY: usize = 1 << 30;
-/// Who waits longer than this for a wake has found a bug.
-const WAKE_LIMIT: Duration = Duration::from_secs(20);
+
+/// A node that asks so often for a tick at the same time will do so for ever.
+const MOST_AT_ONE_TIME: u32 = 10_000;
+/// A source that fails so often in a row will not work.
+const MOST_FAILURES: u32 = 1000;
 
 /// Drives one node without a graph, in virtual time.
 ///
@@ -90,6 +89,8 @@ enum State {
     Running,
     /// No more input comes; something is still under way.
     Ending,
+    /// `on_end` was called, and something is under way again.
+    Closing,
     Ended,
     Stopped,
 }
@@ -233,12 +234,50 @@ impl Harness {
         hand.into()
     }
 
+    /// What was emitted at an output, of a node that is woken from outside: asks it if it is a source, and waits for its waker, until at least
+    /// so many messages came or it has ended. Waits in real time; virtual time stands still.
+    ///
+    /// # Panics
+    /// As [`take`](Self::take) and [`woken`](Self::woken); and if a source does nothing but fail.
+    #[track_caller]
+    pub fn collect<T: Payload>(&mut self, output: &str, count: usize) -> Vec<T> {
+        let mut got = Vec::new();
+        let mut failed = 0;
+        loop {
+            got.extend(self.take(output));
+            if got.len() >= count || self.is_ended() || self.is_stopped() {
+                return got;
+            }
+            let produced = if self.unit.is_source() { self.produce() } else { Ok(Produced::Idle) };
+            let new = self.take(output);
+            match produced {
+                Ok(Produced::Idle) if new.is_empty() => self.woken(),
+                Ok(_) => failed = 0,
+                Err(error) => {
+                    failed += 1;
+                    assert!(failed < MOST_FAILURES, "the source failed {failed} times in a row: {error}");
+                }
+            }
+            got.extend(new);
+        }
+    }
+
     /// Lets time go on. Ticks that fall due, and messages that rest after an error, come in their order, each at its time.
+    ///
+    /// # Panics
+    /// If the node asks again and again for a tick at the same time: time would stand still.
+    #[track_caller]
     pub fn advance(&mut self, by: Duration) {
         let until = self.cx.now + by;
+        let mut standing = 0;
         loop {
             let due = [self.asked, self.next_tick, self.rest].into_iter().flatten().min();
-            let Some(due) = due.filter(|due| *due <= until && self.state < State::Ended) else { break };
+            let Some(due) = due.filter(|due| *due <= until && self.state < State::Closing) else { break };
+            standing = if due > self.cx.now { 0 } else { standing + 1 };
+            assert!(
+                standing < MOST_AT_ONE_TIME,
+                "the node asked {standing} times for a tick at {due}; ask for a later one"
+            );
             self.cx.now = due.max(self.cx.now);
             if self.rest.is_some_and(|rest| rest <= due) {
                 self.rest = None;
@@ -307,18 +346,22 @@ impl Harness {
             return Ok(Produced::More);
         }
         let result = self.unit.produce(1, &mut self.cx);
-        match &result {
-            Ok(Produced::End) => self.state = State::Ended,
-            Ok(_) => {}
-            Err(error) => note(error, &mut self.cx),
+        if let Ok(Produced::End) = result {
+            self.state = State::Ended;
         }
         self.settle();
-        self.errors.copy_to(&mut self.told);
+        if let Err(error) = &result {
+            note(error, &mut self.cx);
+            self.errors.copy_to(&mut self.told);
+            if self.stops_at(NodeError::msg(error.to_string())) {
+                self.stop();
+            }
+        }
         result
     }
 
     /// Says that no more input comes. `on_end` is called when all that came is handled and the node says that it is
-    /// done, now or later: see [`is_ended`](Self::is_ended).
+    /// done, now or later; after that the node is over when it says so once more: see [`is_ended`](Self::is_ended).
     pub fn end(&mut self) {
         if self.state == State::Running {
             self.state = State::Ending;
@@ -326,7 +369,7 @@ impl Harness {
         self.pump();
     }
 
-    /// Whether `on_end` was called, or the source said that that was all.
+    /// Whether `on_end` was called and nothing is left, or the source said that that was all.
     pub fn is_ended(&self) -> bool {
         self.state >= State::Ended
     }
@@ -376,10 +419,21 @@ impl Harness {
     fn call(&mut self, hook: Hook) {
         if self.state != State::Stopped {
             // What it failed with is noted there.
-            let _ = call_hook(&mut *self.unit, hook, &mut self.cx);
+            let result = call_hook(&mut *self.unit, hook, &mut self.cx);
             self.settle();
+            if hook != Hook::Stop
+                && let Err(error) = result
+                && self.stops_at(error)
+            {
+                return self.stop();
+            }
             self.pump();
         }
+    }
+
+    /// Whether the policy stops the node where there is no message to try again.
+    fn stops_at(&self, error: NodeError) -> bool {
+        matches!(stops(&self.on_error, error), Fate::StopNode | Fate::StopGraph(_))
     }
 
     /// Takes over what a call asked for, and sends what it emitted.
@@ -393,7 +447,7 @@ impl Harness {
 
     /// Lets the node handle what waits, as far as it can.
     fn pump(&mut self) {
-        while self.state < State::Ended && self.rest.is_none() {
+        while self.state < State::Closing && self.rest.is_none() {
             // Both are asked: each may have something to say.
             if !self.unit.flush(&mut self.cx) || !self.unit.has_room(usize::MAX) {
                 break;
@@ -415,9 +469,12 @@ impl Harness {
                 Fate::StopNode | Fate::StopGraph(_) => return self.stop(),
             }
         }
-        let drained = self.waiting.is_empty() && self.unit.unsent() == 0;
-        if self.state == State::Ending && drained && self.unit.is_done() {
+        let drained = self.waiting.is_empty() && self.unit.unsent() == 0 && self.unit.is_done();
+        if self.state == State::Closing && drained {
             self.state = State::Ended;
+        }
+        if self.state == State::Ending && drained {
+            self.state = State::Closing;
             self.call(Hook::End);
         }
         self.errors.copy_to(&mut self.told);
@@ -446,59 +503,4 @@ fn typed<T: Payload>(edge: &Arc<dyn AnyEdge>) -> Option<Arc<Edge<T>>> {
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// What the node's waker rings.
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    ringing: Condvar,
-}
-
-impl Bell {
-    fn rung(&self) -> MutexGuard<'_, bool> {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn silence(&self) {
-        *self.rung() = false;
-    }
-
-    /// Waits for it, and silences it. False if it took too long.
-    fn wait(&self) -> bool {
-        let rung = self.ringing.wait_timeout_while(self.rung(), WAKE_LIMIT, |rung| !*rung);
-        std::mem::take(&mut *rung.unwrap_or_else(PoisonError::into_inner).0)
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        *self.rung() = true;
-        self.ringing.notify_all();
-    }
-}
-
-/// What the node failed with; its tasks may tell from other threads.
-#[derive(Default)]
-struct Errors(Mutex<Vec<String>>);
-
-impl Errors {
-    fn push(&self, error: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(error);
-    }
-
-    fn copy_to(&self, told: &mut Vec<String>) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.extend_from_slice(&all[told.len()..]);
-    }
-}
-
-impl Observer for Errors {
-    fn failed(&self, _node: &str, error: &str) {
-        self.push(error.to_owned());
-    }
 }

@@ -15,7 +15,7 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Mi
 use miette::{SourceCode, SourceSpan, SpanContents};
 
 /// Bytes of the file.
-pub(crate) type Span = Range<usize>;
+pub type Span = Range<usize>;
 
 /// Problems kept; further ones are counted.
 const KEPT: usize = 50;
@@ -34,7 +34,7 @@ pub struct Place {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, as it was named to [`load`](crate::load) or [`parse`](crate::parse).
+    /// The file, as it was named by whoever asked for it.
     pub file: String,
     /// Where; `None` if it is no place in the text, such as a file that is not there.
     pub place: Option<Place>,
@@ -133,8 +133,10 @@ impl Diagnostic for Told<'_> {
 /// shows the lines of the file, too.
 ///
 /// ```
-/// let problems = surface_jobfile::parse("a.toml", "[job.a]\nrun = 'true'\nretires = 2").unwrap_err();
-/// assert_eq!(problems.to_string(), "a.toml:3:1: `retires` is not a field of a job; did you mean `retries`?");
+/// let mut report = surface_text::Report::default();
+/// report.add(&(4..11), "`retires` is not a field", "did you mean `retries`?");
+/// let problems = report.finish("a.toml", b"[a]\nretires = 2");
+/// assert_eq!(problems.to_string(), "a.toml:2:1: `retires` is not a field; did you mean `retries`?");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
@@ -144,7 +146,7 @@ pub struct Problems {
 
 impl Problems {
     /// One problem with a file that is no place in its text.
-    pub(crate) fn of_file(file: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn of_file(file: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         let problem =
             Problem { file: file.to_owned(), place: None, message: message.into(), help: help.into(), excerpt: None };
         Self { list: vec![problem], uncounted: 0 }
@@ -213,14 +215,15 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 /// Collects problems while a file is read.
-#[derive(Default)]
-pub(crate) struct Report {
+#[derive(Debug, Default)]
+pub struct Report {
     raw: Vec<(Span, String, String)>,
     uncounted: usize,
 }
 
 impl Report {
-    pub(crate) fn add(&mut self, at: &Span, message: impl Into<String>, help: impl Into<String>) {
+    /// Notes what is wrong at a place, and the way out.
+    pub fn add(&mut self, at: &Span, message: impl Into<String>, help: impl Into<String>) {
         if self.is_full() {
             self.uncounted += 1;
         } else {
@@ -229,16 +232,17 @@ impl Report {
     }
 
     /// Further problems are only counted: a costly suggestion for one would be lost.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.raw.len() >= KEPT
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is wrong so far.
+    pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
 
     /// Finds lines and columns; `text` need not be UTF-8, since that may be the problem.
-    pub(crate) fn finish(mut self, file: &str, text: &[u8]) -> Problems {
+    pub fn finish(mut self, file: &str, text: &[u8]) -> Problems {
         self.raw.sort_by_key(|(at, ..)| at.start);
         let (mut line, mut line_start, mut seen) = (0, 0, 0);
         let mut list = Vec::with_capacity(self.raw.len());

@@ -28,7 +28,7 @@ pub fn megabytes(text: &str) -> Result<u64, &'static str> {
 }
 
 /// 10^18 bytes: more than any machine has, and far from any overflow.
-pub(crate) const MAX_MB: u64 = 1_000_000_000_000;
+pub const MAX_MB: u64 = 1_000_000_000_000;
 
 /// Milliseconds of `10m`, `1h30m`, `1.5s`, `250ms`, or of a plain number of seconds.
 ///
@@ -66,15 +66,19 @@ pub fn millis(text: &str) -> Result<u64, &'static str> {
 const MAX_MILLIS: u64 = 36_500 * 86_400_000;
 
 /// `a..b`, both ends included; as wide as written if an end starts with 0, so that `01..10` sorts.
-pub(crate) struct Range {
-    pub(crate) first: i64,
-    pub(crate) last: i64,
-    pub(crate) width: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// The first number.
+    pub first: i64,
+    /// The last one.
+    pub last: i64,
+    /// Digits of each, with zeros before it; 0 for as many as it has.
+    pub width: usize,
 }
 
 impl Range {
     /// `None` if it is no range; else the range, or why it is a bad one.
-    pub(crate) fn read(text: &str) -> Option<Result<Self, String>> {
+    pub fn read(text: &str) -> Option<Result<Self, String>> {
         let (first, last) = text.split_once("..")?;
         let (first, last) = (first.trim(), last.trim_start_matches('=').trim());
         let end = |end: &str| -> Result<i64, String> {
@@ -93,18 +97,20 @@ impl Range {
     }
 
     /// How many numbers; 0 if it runs backwards.
-    pub(crate) fn len(&self) -> u128 {
+    #[allow(clippy::len_without_is_empty)] // how many is always asked
+    pub fn len(&self) -> u128 {
         u128::try_from(i128::from(self.last) - i128::from(self.first) + 1).unwrap_or(0)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = String> + use<> {
+    /// Each as a text.
+    pub fn values(&self) -> impl Iterator<Item = String> + use<> {
         let width = self.width;
         (self.first..=self.last).map(move |value| format!("{value:0width$}"))
     }
 }
 
 /// At most 40 characters of what somebody wrote, for a message.
-pub(crate) fn clip(text: &str) -> String {
+pub fn clip(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -114,7 +120,7 @@ pub(crate) fn clip(text: &str) -> String {
 }
 
 /// `6000` as `6 GB`, `1611` as `1611 MB`.
-pub(crate) fn size(mb: u64) -> String {
+pub fn size(mb: u64) -> String {
     if mb >= 1_000 && mb.is_multiple_of(1_000) {
         format!("{} GB", mb / 1_000)
     } else if mb >= 1_000 && mb.is_multiple_of(100) {

@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// An order with needs first, lowest index first among those that could be next. Nodes in or behind a circle, or with
 /// a need that is no node, are missing.
-pub(crate) fn order(needs: &[&[usize]]) -> Vec<usize> {
+pub fn order(needs: &[&[usize]]) -> Vec<usize> {
     let (starts, users) = users(needs);
     let mut unmet: Vec<usize> = needs.iter().map(|needs| needs.len()).collect();
     let mut ready: BinaryHeap<Reverse<usize>> =
@@ -22,6 +22,52 @@ pub(crate) fn order(needs: &[&[usize]]) -> Vec<usize> {
             unmet[user] -= 1;
             if unmet[user] == 0 {
                 ready.push(Reverse(user));
+            }
+        }
+    }
+    order
+}
+
+/// One node needs another.
+#[derive(Clone, Copy, Debug)]
+pub struct Tie {
+    /// Who has to come first.
+    pub need: usize,
+    /// Who comes later.
+    pub user: usize,
+    /// It may be broken where a circle would be closed.
+    pub loose: bool,
+}
+
+/// An order with needs first, as [`order`]; where all that are left wait for each other, loose ties of the lowest that waits for
+/// nothing else are broken. Nodes in or behind a circle without a loose tie are missing.
+pub fn order_of_ties(count: usize, ties: &[Tie]) -> Vec<usize> {
+    let mut of_user: Vec<Vec<usize>> = vec![Vec::new(); count];
+    // Firm ties are counted apart: who has none left may go ahead in a circle.
+    let (mut unmet, mut firm) = (vec![0_usize; count], vec![0_usize; count]);
+    for (at, tie) in ties.iter().enumerate().filter(|(_, tie)| tie.need < count && tie.user < count) {
+        of_user[tie.need].push(at);
+        unmet[tie.user] += 1;
+        firm[tie.user] += usize::from(!tie.loose);
+    }
+    let all_met = |unmet: &[usize]| (0..count).filter(|&node| unmet[node] == 0).map(Reverse).collect::<BinaryHeap<_>>();
+    let (mut ready, mut could) = (all_met(&unmet), all_met(&firm));
+    let mut done = vec![false; count];
+    let mut order = Vec::with_capacity(count);
+    while let Some(Reverse(node)) = ready.pop().or_else(|| could.pop()) {
+        if std::mem::replace(&mut done[node], true) {
+            continue;
+        }
+        order.push(node);
+        for &at in &of_user[node] {
+            let Tie { user, loose, .. } = ties[at];
+            unmet[user] -= 1;
+            firm[user] -= usize::from(!loose);
+            if unmet[user] == 0 {
+                ready.push(Reverse(user));
+            }
+            if firm[user] == 0 && !loose {
+                could.push(Reverse(user));
             }
         }
     }
@@ -53,7 +99,7 @@ fn users(needs: &[&[usize]]) -> (Vec<usize>, Vec<usize>) {
 const TRIES: usize = 16;
 
 /// A circle, if there is one: each node needs the next, and the last the first. Short, if that is cheap to find.
-pub(crate) fn cycle(needs: &[&[usize]]) -> Option<Vec<usize>> {
+pub fn cycle(needs: &[&[usize]]) -> Option<Vec<usize>> {
     let order = order(needs);
     if order.len() == needs.len() {
         return None;
@@ -123,6 +169,16 @@ mod tests {
         let needs: Vec<[usize; 1]> = (0..count).map(|node| [(node + 1) % count]).collect();
         let needs: Vec<&[usize]> = needs.iter().map(|needs| needs.as_slice()).collect();
         assert_eq!(cycle(&needs).map(|circle| circle.len()), Some(count));
+    }
+
+    #[test]
+    fn a_loose_tie_is_broken_where_it_has_to_be_and_a_firm_one_never() {
+        let tie = |need, user, loose| Tie { need, user, loose };
+        assert_eq!(order_of_ties(3, &[tie(2, 0, true), tie(0, 1, false)]), [2, 0, 1], "no circle, none broken");
+        assert_eq!(order_of_ties(3, &[tie(2, 0, true), tie(0, 1, false), tie(1, 2, false)]), [0, 1, 2]);
+        assert_eq!(order_of_ties(3, &[tie(1, 0, false), tie(0, 1, false)]), [2], "0 and 1 wait for each other");
+        assert_eq!(order_of_ties(1, &[tie(0, 0, true)]), [0]);
+        assert_eq!(order_of_ties(1, &[tie(0, 0, false)]), [0; 0]);
     }
 
     #[test]

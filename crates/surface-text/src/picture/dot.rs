@@ -1,4 +1,4 @@
-//! The plan for Graphviz.
+//! A picture for Graphviz.
 //!
 //! Room: surface, pure.
 //!
@@ -7,20 +7,24 @@
 
 use std::fmt::Write;
 
-use super::picture::Picture;
-use crate::plan::Plan;
+use super::Picture;
 
-pub(super) fn draw(plan: &Plan, picture: &Picture) -> String {
-    let mut out = format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n", quoted(&plan.name));
+pub(super) fn draw(picture: &Picture) -> String {
+    let name = quoted(&picture.name);
+    let mut out = format!("digraph {name} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
     for (node, card) in picture.cards.iter().enumerate() {
         let label =
             if card.detail.is_empty() { card.label.clone() } else { format!("{}\n{}", card.label, card.detail) };
         let _ = writeln!(out, "  n{node} [label={}];", quoted(&label));
     }
-    for (user, card) in picture.cards.iter().enumerate() {
-        for need in &card.needs {
-            let _ = writeln!(out, "  n{need} -> n{user};");
-        }
+    for arrow in &picture.arrows {
+        let mut looks = Vec::new();
+        looks.extend((!arrow.label.is_empty()).then(|| format!("label={}", quoted(&arrow.label))));
+        looks.extend(arrow.control.then(|| "style=dashed, color=red".to_owned()));
+        // Else Graphviz would turn the circle round.
+        looks.extend((arrow.loose && picture.goes_back(arrow)).then(|| "constraint=false".to_owned()));
+        let looks = if looks.is_empty() { String::new() } else { format!(" [{}]", looks.join(", ")) };
+        let _ = writeln!(out, "  n{} -> n{}{looks};", arrow.from, arrow.to);
     }
     out.push_str("}\n");
     out

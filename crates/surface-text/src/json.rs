@@ -1,9 +1,9 @@
 //! JSON as the same tree as TOML.
 //!
-//! Room: surface. Knows syntax; knows no job.
+//! Room: surface. Knows syntax; what a file means is for those who read the tree.
 //!
 //! # Invariant
-//! It recurses at most [`DEPTH`] deep, reads each byte a bounded number of times, and refuses a key written twice.
+//! It recurses at most [`Dialect::json_depth`] deep, reads each byte a bounded number of times, and refuses a key written twice.
 //!
 //! # Why not serde_json
 //! It does not say where a value stands, and of two equal keys it keeps the last.
@@ -12,29 +12,26 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::problem::{Report, Span};
-use crate::tree::{Entry, Node, Table, Value};
-
-const DEPTH: usize = 32;
+use crate::tree::{DEEP, Dialect, Entry, Node, Table, Value};
 
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    dialect: Dialect,
 }
 
 struct Wrong(Span, String, &'static str);
 
-const SHAPE: &str = "a job file in JSON is { \"job\": { \"hello\": { \"run\": \"echo hello\" } } }";
-
 /// Reads JSON; the first error of its syntax goes into the report.
-pub(crate) fn json<'t>(text: &'t str, report: &mut Report) -> Table<'t> {
+pub(crate) fn json<'t>(text: &'t str, dialect: &Dialect, report: &mut Report) -> Table<'t> {
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
-    let mut reader = Reader { text, at: start };
+    let mut reader = Reader { text, at: start, dialect: *dialect };
     let table = reader.value(0).and_then(|node| {
         reader.space();
         match node.value {
             _ if reader.at < text.len() => Err(reader.wrong("something stands after the end", "remove it")),
             Value::Table(table) => Ok(table),
-            _ => Err(Wrong(node.at, "this is no table".to_owned(), SHAPE)),
+            _ => Err(Wrong(node.at, "this is no table".to_owned(), dialect.shape)),
         }
     });
     table.unwrap_or_else(|Wrong(at, message, help)| {
@@ -71,18 +68,18 @@ impl<'t> Reader<'t> {
         self.space();
         let start = self.at;
         let value = match self.peek() {
-            Some(b'{' | b'[') if depth >= DEPTH => {
-                return Err(self.wrong("this is nested too deep", "a job file needs four levels; write it flat"));
+            Some(b'{' | b'[') if depth >= self.dialect.json_depth => {
+                return Err(self.wrong(DEEP, self.dialect.deep));
             }
             Some(b'{') => Value::Table(self.table(depth)?),
             Some(b'[') => Value::List(self.list(depth)?),
             Some(b'"') => Value::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
-            None => return Err(self.wrong("the file ends in the middle", SHAPE)),
+            None => return Err(self.wrong("the file ends in the middle", self.dialect.shape)),
             Some(_) => match ["true", "false", "null"].iter().find(|word| self.text[start..].starts_with(**word)) {
                 Some(&word) => {
                     self.at += word.len();
-                    if word == "null" { Value::Null } else { Value::Flag }
+                    if word == "null" { Value::Null } else { Value::Flag(word == "true") }
                 }
                 None => return Err(self.wrong("this is no value", "text is in double quotes")),
             },
@@ -152,7 +149,7 @@ impl<'t> Reader<'t> {
             return Ok(Value::Whole(text.parse().unwrap_or(saturated)));
         }
         match text.parse::<f64>() {
-            Ok(_) => Ok(Value::Decimal),
+            Ok(number) => Ok(Value::Decimal(number)),
             Err(_) => {
                 Err(Wrong(start..self.at, format!("`{}` is no number", crate::units::clip(text)), "write 1 or 1.5"))
             }

@@ -1,4 +1,4 @@
-//! The plan for a browser.
+//! A picture for a browser.
 //!
 //! Room: surface, pure.
 //!
@@ -9,10 +9,10 @@
 //! Boxes of a layer are sorted by the mean place of those they are tied to, swept to and fro a few times
 //! (the barycentre heuristic): most crossings of arrows go away, for the price of a few sorts.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::picture::Picture;
-use crate::plan::Plan;
+use super::{Arrow, Picture};
 
 const LETTER: usize = 8; // of a 13 px monospace font, rounded up
 const BOX_HEIGHT: usize = 40;
@@ -23,21 +23,30 @@ const SWEEPS: usize = 4;
 /// Longer labels are cut; the whole is in the tooltip.
 const LABEL: usize = 40;
 
-pub(super) fn draw(plan: &Plan, picture: &Picture) -> String {
+/// A letter at an arrow, of a 10 px font.
+const SMALL: usize = 6;
+/// How far below the boxes an arrow goes that goes back.
+const DIP: usize = 36;
+
+pub(super) fn draw(picture: &Picture) -> String {
     let layers = arrange(picture);
     let mut at = vec![(0, 0, 0); picture.cards.len()]; // x, y, width
     let tallest = layers.iter().map(Vec::len).max().unwrap_or(0);
+    let gaps = gaps(picture);
     let mut x = MARGIN;
-    for layer in &layers {
+    for (layer, gap) in layers.iter().zip(&gaps) {
         let letters = layer.iter().map(|&node| letters(picture, node)).max().unwrap_or(0);
         let width = letters * LETTER + 24;
         let top = MARGIN + (tallest - layer.len()) * ROW / 2;
         for (nth, &node) in layer.iter().enumerate() {
             at[node] = (x, top + nth * ROW, width);
         }
-        x += width + GAP;
+        x += width + gap;
     }
-    let (width, height) = ((x + MARGIN).saturating_sub(GAP), tallest * ROW + 2 * MARGIN);
+    let back = picture.arrows.iter().any(|arrow| picture.goes_back(arrow));
+    let last_gap = gaps.last().copied().unwrap_or(GAP);
+    let width = (x + MARGIN).saturating_sub(last_gap);
+    let height = tallest * ROW + 2 * MARGIN + if back { DIP } else { 0 };
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\">\n\
          <title>{}</title>\n<style>\n\
@@ -45,17 +54,25 @@ pub(super) fn draw(plan: &Plan, picture: &Picture) -> String {
          .d {{ font-size: 10px; fill: #5b6475 }}\n\
          rect {{ fill: #f4f6fa; stroke: #8a94a6 }}\n\
          path {{ fill: none; stroke: #8a94a6 }}\n\
+         .c {{ stroke: #d04437; stroke-dasharray: 5 3 }}\n\
+         marker path {{ fill: #8a94a6 }}\n\
          @media (prefers-color-scheme: dark) {{ text {{ fill: #e6e9f0 }} .d {{ fill: #a3adbf }} rect {{ fill: #262c3a }} }}\n\
          </style>\n",
-        escaped(&plan.name)
+        escaped(&picture.name)
     );
-    for (user, card) in picture.cards.iter().enumerate() {
-        for &need in &card.needs {
-            let ((from_x, from_y, from_width), (to_x, to_y, _)) = (at[need], at[user]);
-            let (x1, y1, x2, y2) = (from_x + from_width, from_y + BOX_HEIGHT / 2, to_x, to_y + BOX_HEIGHT / 2);
-            let (bend1, bend2) = (x1 + GAP / 2, x2.saturating_sub(GAP / 2));
-            let _ = writeln!(out, "<path d=\"M{x1} {y1}C{bend1} {y1} {bend2} {y2} {x2} {y2}\"/>");
-        }
+    // Left to right goes without saying; a circle does not.
+    let heads = back || picture.arrows.iter().any(|arrow| !arrow.label.is_empty());
+    if heads {
+        out.push_str(
+            "<marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
+             <path d=\"M0 0L8 4L0 8z\"/></marker>\n",
+        );
+    }
+    let mut drawn: HashMap<(usize, usize), usize> = HashMap::new();
+    for arrow in &picture.arrows {
+        let nth = drawn.entry((arrow.from, arrow.to)).or_default();
+        line(&mut out, arrow, (at[arrow.from], at[arrow.to]), picture.goes_back(arrow), *nth, heads);
+        *nth += 1;
     }
     for (card, &(x, y, width)) in picture.cards.iter().zip(&at) {
         let _ = write!(out, "<g><title>{}</title>", escaped(&format!("{} {}", card.label, card.detail)));
@@ -75,6 +92,47 @@ pub(super) fn draw(plan: &Plan, picture: &Picture) -> String {
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// An arrow and its label; the `nth` between the same two boxes stands below the one before.
+fn line(
+    out: &mut String,
+    arrow: &Arrow,
+    (from, to): ((usize, usize, usize), (usize, usize, usize)),
+    back: bool,
+    nth: usize,
+    heads: bool,
+) {
+    let shift = (nth * 10).min(BOX_HEIGHT / 2);
+    let (path, label_x, label_y) = if back {
+        let (x1, x2) = (from.0 + from.2 / 2 + shift, to.0 + to.2 / 2 + shift);
+        let (y1, y2) = (from.1 + BOX_HEIGHT, to.1 + BOX_HEIGHT);
+        let dip = y1.max(y2) + DIP;
+        (format!("M{x1} {y1}C{x1} {dip} {x2} {dip} {x2} {y2}"), (x1 + x2) / 2, dip - 4)
+    } else {
+        let (x1, y1) = (from.0 + from.2, from.1 + BOX_HEIGHT / 2 + shift);
+        let (x2, y2) = (to.0, to.1 + BOX_HEIGHT / 2 + shift);
+        let (bend1, bend2) = (x1 + GAP / 2, x2.saturating_sub(GAP / 2));
+        (format!("M{x1} {y1}C{bend1} {y1} {bend2} {y2} {x2} {y2}"), (x1 + x2) / 2, (y1 + y2) / 2 - 4)
+    };
+    let class = if arrow.control { " class=\"c\"" } else { "" };
+    let head = if heads { " marker-end=\"url(#head)\"" } else { "" };
+    let _ = writeln!(out, "<path{class} d=\"{path}\"{head}/>");
+    if !arrow.label.is_empty() {
+        let label = escaped(&cut(&arrow.label));
+        let _ =
+            writeln!(out, "<text class=\"d\" x=\"{label_x}\" y=\"{label_y}\" text-anchor=\"middle\">{label}</text>");
+    }
+}
+
+/// The room behind each layer: labels of the arrows that leave it fit.
+fn gaps(picture: &Picture) -> Vec<usize> {
+    let mut gaps = vec![GAP; picture.layers];
+    for arrow in picture.arrows.iter().filter(|arrow| !arrow.label.is_empty()) {
+        let gap = &mut gaps[picture.cards[arrow.from].layer];
+        *gap = (*gap).max(cut(&arrow.label).chars().count() * SMALL + 24);
+    }
+    gaps
 }
 
 fn letters(picture: &Picture, node: usize) -> usize {

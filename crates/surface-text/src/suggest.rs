@@ -9,7 +9,7 @@
 const WORD_CHARS: usize = 64;
 
 /// The candidate nearest to `word`, if a typing error could lie between them.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let ends = |word: &str| [word.chars().next(), word.chars().next_back()].map(|c| c.map(|c| c.to_ascii_lowercase()));
     let [first, last] = ends(word);
     let word = letters(word)?;

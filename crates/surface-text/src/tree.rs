@@ -1,6 +1,6 @@
 //! What TOML and JSON have in common: values that know where they stand.
 //!
-//! Room: surface. Knows syntax; knows no job.
+//! Room: surface. Knows syntax; what a file means is for those who read the tree.
 //!
 //! # Invariant
 //! Entries of a table are in the order they were written, and no two have the same key.
@@ -18,32 +18,42 @@ use crate::problem::{Report, Span};
 use crate::units::clip;
 
 /// A value and its place.
-#[derive(Debug)]
-pub(crate) struct Node<'t> {
-    pub(crate) at: Span,
-    pub(crate) value: Value<'t>,
+#[derive(Clone, Debug)]
+pub struct Node<'t> {
+    /// Where it is written.
+    pub at: Span,
+    /// What it is.
+    pub value: Value<'t>,
 }
 
-#[derive(Debug)]
-pub(crate) enum Value<'t> {
+/// A value; `'t` is the text it was read from.
+#[derive(Clone, Debug)]
+pub enum Value<'t> {
+    /// In quotes.
     Text(Cow<'t, str>),
-    /// Saturated; no field takes as much.
+    /// A whole number, saturated; no field takes as much.
     Whole(i128),
-    Decimal,
-    Flag,
+    /// A number with a point or an exponent; TOML has also `inf` and `nan`.
+    Decimal(f64),
+    /// `true` or `false`.
+    Flag(bool),
+    /// A date or a time, which only TOML has.
     Date,
+    /// Which only JSON has.
     Null,
+    /// In order.
     List(Vec<Node<'t>>),
+    /// Keys and values.
     Table(Table<'t>),
 }
 
 impl Value<'_> {
-    /// For messages: "not a list".
-    pub(crate) fn kind(&self) -> &'static str {
+    /// For messages: "not the list".
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "the text",
-            Self::Whole(_) | Self::Decimal => "the number",
-            Self::Flag => "the flag",
+            Self::Whole(_) | Self::Decimal(_) => "the number",
+            Self::Flag(_) => "the flag",
             Self::Date => "the date",
             Self::Null => "the empty value",
             Self::List(_) => "the list",
@@ -52,27 +62,56 @@ impl Value<'_> {
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Table<'t> {
-    pub(crate) entries: Vec<Entry<'t>>,
+/// Entries in the order they were written.
+#[derive(Clone, Debug, Default)]
+pub struct Table<'t> {
+    /// No two have the same key.
+    pub entries: Vec<Entry<'t>>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Entry<'t> {
-    pub(crate) key: Cow<'t, str>,
+/// A key and its value.
+#[derive(Clone, Debug)]
+pub struct Entry<'t> {
+    /// Without quotes.
+    pub key: Cow<'t, str>,
     /// Of the key.
-    pub(crate) at: Span,
-    pub(crate) node: Node<'t>,
+    pub at: Span,
+    /// Its value.
+    pub node: Node<'t>,
 }
 
-/// Brackets in brackets, and names in a dotted key; a job file needs four.
-const DEPTH: usize = 16;
-const DEEP: (&str, &str) = ("this is nested too deep", "a job file needs four levels; write it flat");
+impl<'t> Table<'t> {
+    /// The entry with this key.
+    pub fn get(&self, key: &str) -> Option<&Entry<'t>> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+}
+
+/// What a kind of file calls itself in messages about syntax, and how deep it may nest.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    /// Brackets in brackets, in TOML.
+    pub brackets: usize,
+    /// Names in a dotted key, in TOML.
+    pub dots: usize,
+    /// Brackets in brackets with the names of their keys, in TOML: dotted keys in nested tables multiply.
+    pub levels: usize,
+    /// Brackets in brackets, in JSON, which has no dotted keys.
+    pub json_depth: usize,
+    /// The way out of nesting too deep: "a job file needs four levels; write it flat".
+    pub deep: &'static str,
+    /// The way out of any other error in TOML: "a line is `key = value`, …".
+    pub line: &'static str,
+    /// The way out of JSON that is no table, or ends early: the smallest file.
+    pub shape: &'static str,
+}
+
+pub(crate) const DEEP: &str = "this is nested too deep";
 
 /// Reads TOML; every error of its syntax goes into the report.
-pub(crate) fn toml<'t>(text: &'t str, report: &mut Report) -> Table<'t> {
-    if let Some(at) = too_deep(text) {
-        report.add(&at, DEEP.0, DEEP.1);
+pub fn toml<'t>(text: &'t str, dialect: &Dialect, report: &mut Report) -> Table<'t> {
+    if let Some(at) = too_deep(text, dialect) {
+        report.add(&at, DEEP, dialect.deep);
         return Table::default();
     }
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -99,7 +138,7 @@ pub(crate) fn toml<'t>(text: &'t str, report: &mut Report) -> Table<'t> {
         } else if message.contains("string values must be quoted") {
             report.add(&at, "this text has no quotes", format!("write \"{}\"", clip(written)));
         } else {
-            report.add(&at, message, "a line is `key = value`, a job starts with `[job.NAME]`, and text is in quotes");
+            report.add(&at, message, dialect.line);
         }
     }
     if !report.is_empty() {
@@ -111,18 +150,25 @@ pub(crate) fn toml<'t>(text: &'t str, report: &mut Report) -> Table<'t> {
 /// Where brackets or dotted keys go too deep, if they do.
 ///
 /// The parser limits both, but to 80 each: dotted keys in nested tables would make a tree of 6400 levels, and it drops
-/// trees by recursion. Here it is 16 by 16.
-fn too_deep(text: &str) -> Option<Span> {
-    let (mut brackets, mut dots) = (0_usize, 0);
+/// trees by recursion. A dialect allows a few hundred.
+fn too_deep(text: &str, dialect: &Dialect) -> Option<Span> {
+    // Levels of each open bracket: its own, and the names of its key.
+    let (mut open, mut levels) = (Vec::new(), 0_usize);
+    let (mut dots, mut key_dots) = (0, 0);
     for token in Source::new(text).lex() {
         match token.kind() {
-            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => (brackets, dots) = (brackets + 1, 0),
-            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => brackets = brackets.saturating_sub(1),
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => {
+                open.push(1 + key_dots);
+                levels += 1 + key_dots;
+                (dots, key_dots) = (0, 0);
+            }
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => levels -= open.pop().unwrap_or(0),
             TokenKind::Dot => dots += 1,
-            TokenKind::Equals | TokenKind::Comma | TokenKind::Newline => dots = 0,
+            TokenKind::Equals => (key_dots, dots) = (dots, 0),
+            TokenKind::Comma | TokenKind::Newline => (dots, key_dots) = (0, 0),
             _ => {}
         }
-        if brackets > DEPTH || dots > DEPTH {
+        if open.len() > dialect.brackets || dots > dialect.dots || levels + dots > dialect.levels {
             return Some(token.span().start()..token.span().end());
         }
     }
@@ -150,8 +196,9 @@ fn node(at: Span, value: DeValue<'_>) -> Node<'_> {
             let saturated = if digits.starts_with('-') { i128::MIN } else { i128::MAX };
             Value::Whole(i128::from_str_radix(digits, number.radix()).unwrap_or(saturated))
         }
-        DeValue::Float(_) => Value::Decimal,
-        DeValue::Boolean(_) => Value::Flag,
+        // The parser has checked it; Rust reads the same, and `inf` and `nan` with it.
+        DeValue::Float(number) => Value::Decimal(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Value::Flag(flag),
         DeValue::Datetime(_) => Value::Date,
         DeValue::Array(items) => {
             Value::List(items.into_iter().map(|item| node(item.span(), item.into_inner())).collect())

@@ -1,0 +1,189 @@
+//! What a node does, with everything its kind was told, checked.
+//!
+//! Room: surface, values only.
+//!
+//! # Invariant
+//! An action can be built: regular expressions are compiled, addresses are addresses, and what excludes each other is apart.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::value::{Condition, Name, Template};
+
+/// What a node does.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "fields are named and told in the table of kinds")]
+pub enum Action {
+    Command(Command),
+    Lines { path: PathBuf, follow: bool, format: Format },
+    Stdin { format: Format },
+    TcpIn { listen: SocketAddr, format: Format },
+    Every { interval_ms: u64, emit: Emit, count: Option<u64> },
+    Numbers { from: i64, to: i64 },
+    Values { list: Vec<Value>, repeat: u64 },
+    RandomWalk(Walk),
+    Map(Map),
+    Filter(Condition),
+    Router(Vec<Route>),
+    Splitter { outputs: usize },
+    Merger,
+    Batcher { size: usize, within_ms: Option<u64> },
+    Window { extent: Extent, aggregate: Aggregate, field: Name },
+    Throttle { rate: f64, burst: u32 },
+    Debounce { quiet_ms: u64 },
+    Sample { every: u64 },
+    Validator { fields: Vec<Rule> },
+    Counter { interval_ms: u64, field: Option<Name> },
+    Cache { key: Name, ttl_ms: u64, keys: usize },
+    Breaker { failure: Condition, failures: u32, cool_ms: u64 },
+    Timeout { after_ms: u64 },
+    Delay { by_ms: u64 },
+    Correlator { key: Name, within_ms: u64, keys: usize },
+    Json,
+    Text,
+    Print { format: Format },
+    Write { path: PathBuf, append: bool, format: Format },
+    TcpOut { connect: SocketAddr, format: Format },
+    Discard,
+    Stop,
+}
+
+/// How a message is a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// A text as it is; anything else as JSON.
+    #[default]
+    Lines,
+    /// A JSON value, also a text.
+    Json,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The program and its arguments; a shell line is `["sh", "-c", LINE]`.
+    pub argv: Vec<String>,
+    /// How its lines are messages.
+    pub format: Format,
+    /// How often it is started again if it fails.
+    pub restart: u32,
+    /// Where it starts, relative to the folder of the file.
+    pub cwd: Option<PathBuf>,
+    /// Variables it gets besides ours.
+    pub env: Vec<(String, String)>,
+    /// From the end of its input to its being killed.
+    pub grace_ms: u64,
+}
+
+/// What `every` emits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Emit {
+    /// 0, 1, 2.
+    Count,
+    /// Seconds since the start.
+    Time,
+    /// The same each time.
+    Value(Value),
+}
+
+/// A random walk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Walk {
+    /// From one number to the next; `None`: as fast as they are taken.
+    pub interval_ms: Option<u64>,
+    /// The first number.
+    pub start: f64,
+    /// How far one is from the next at most.
+    pub step: f64,
+    /// The same seed gives the same walk.
+    pub seed: u64,
+    /// The field of an object the number is in.
+    pub field: Name,
+    /// It ends after so many.
+    pub count: Option<u64>,
+}
+
+/// Changes of a message, in the order they are made.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    /// What the text is read as.
+    pub parse: Option<Parse>,
+    /// Fields and their new names.
+    pub rename: Vec<(Name, Name)>,
+    /// Fields that stay.
+    pub pick: Option<Vec<Name>>,
+    /// Fields that go.
+    pub drop: Vec<Name>,
+    /// What `parse` and `linear` change.
+    pub field: Name,
+    /// A number times the first, plus the second.
+    pub linear: Option<(f64, f64)>,
+    /// Fields and their values.
+    pub set: Vec<(Name, Value)>,
+    /// The message becomes this text.
+    pub format: Option<Template>,
+}
+
+/// What a text is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parse {
+    /// Any JSON.
+    Json,
+    /// A number.
+    Number,
+}
+
+/// A route of a router.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The output.
+    pub to: String,
+    /// What a message has to meet.
+    pub condition: Condition,
+}
+
+/// How large a window is, and how far it is from one to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what they count is in their names")]
+pub enum Extent {
+    Count { size: usize, slide: usize },
+    Time { span_ms: u64, slide_ms: u64 },
+}
+
+/// What becomes of the messages of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "their names say it")]
+pub enum Aggregate {
+    Count,
+    Sum,
+    Mean,
+    Min,
+    Max,
+    Last,
+    List,
+}
+
+/// A field and its type.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Which field.
+    pub field: Name,
+    /// What it has to be.
+    pub wanted: Wanted,
+    /// Whether it may be missing.
+    pub optional: bool,
+}
+
+/// The type of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "their names say it")]
+pub enum Wanted {
+    Number,
+    Text,
+    Flag,
+    List,
+    Object,
+    Any,
+}

@@ -1,0 +1,232 @@
+//! A program as a node: a source, a stage or a sink, by its edges.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! What the program prints is emitted in order; what comes is written in order; neither is held beyond a few hundred lines. The
+//! node ends after its program, and a program that fails is an error of the node.
+//!
+//! # What is lost
+//! What a program had read, or was about to, when it failed: pipes do not tell. It is counted as delivered to the node.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bursar::flow::{Message, NodeError, NodeResult, NodeSpec, Out, Produced, Source, Stage};
+use serde_json::Value;
+
+use super::Stderr;
+use super::line::written;
+use super::process::{self, Ends, Program};
+use super::wire::Next;
+use crate::action::Command;
+
+/// A program by its edges.
+pub(crate) fn node(command: Command, base: PathBuf, ends: Ends, stderr: Option<Arc<Stderr>>) -> NodeSpec {
+    let keeper = Keeper { command, base, ends, stderr, program: None, restarts: 0, given_up: None };
+    if ends.reads {
+        NodeSpec::stage(Through { keeper, input_over: false, late: None })
+    } else {
+        NodeSpec::source(From(keeper))
+    }
+}
+
+/// Starts the program, and again if it fails.
+struct Keeper {
+    command: Command,
+    base: PathBuf,
+    ends: Ends,
+    stderr: Option<Arc<Stderr>>,
+    program: Option<Program>,
+    restarts: u32,
+    /// Why there is no program and will be none: it ended well, or failed too often.
+    given_up: Option<Result<(), String>>,
+}
+
+impl Keeper {
+    fn start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        let waker = out.waker();
+        let errors = self.stderr.clone().map(|told| (told, out.node().to_owned()));
+        match process::start(&self.command, &self.base, self.ends, errors, &waker, |task| out.spawn(task)) {
+            Ok(program) => {
+                self.program = Some(program);
+                Ok(())
+            }
+            Err(why) => {
+                self.given_up = Some(Err(why.clone()));
+                Err(NodeError::msg(why))
+            }
+        }
+    }
+
+    /// What it printed next; [`Next::Over`] also if nobody reads that.
+    fn next(&mut self) -> Next {
+        match self.program.as_mut().and_then(|program| program.prints.as_mut()) {
+            Some(prints) => prints.next(),
+            None => Next::Over,
+        }
+    }
+
+    /// Asked when it prints no more: whether it has ended, and what becomes of that.
+    ///
+    /// # Errors
+    /// It failed; it may have been started again.
+    fn settle(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        let Some(end) = self.program.as_ref().and_then(Program::ended) else { return Ok(()) };
+        self.program = None;
+        let Err(why) = end else {
+            self.given_up = Some(Ok(()));
+            return Ok(());
+        };
+        if self.restarts == self.command.restart {
+            self.given_up = Some(Err(why.clone()));
+            return Err(NodeError::msg(why));
+        }
+        self.restarts += 1;
+        self.start(out)?;
+        out.waker().wake();
+        Err(NodeError::msg(format!("{why}; started again, {} of {} times", self.restarts, self.command.restart)))
+    }
+}
+
+/// A program without input.
+struct From(Keeper);
+
+impl Source for From {
+    type Out = Value;
+
+    fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        self.0.start(out)
+    }
+
+    fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
+        match self.0.next() {
+            Next::Item(item) => {
+                out.emit(item.map_err(NodeError::msg)?);
+                Ok(Produced::More)
+            }
+            Next::Nothing => Ok(Produced::Idle),
+            Next::Over => {
+                self.0.settle(out)?;
+                Ok(if self.0.given_up.is_some() { Produced::End } else { Produced::Idle })
+            }
+        }
+    }
+}
+
+/// A program with input, and perhaps output.
+struct Through {
+    keeper: Keeper,
+    input_over: bool,
+    /// A line that a program did not take before it ended, for the next one.
+    late: Option<String>,
+}
+
+impl Through {
+    fn prints(&self) -> bool {
+        self.keeper.ends.prints
+    }
+}
+
+impl Stage for Through {
+    type In = Value;
+    type Out = Value;
+
+    fn outputs(&self) -> Vec<String> {
+        if self.prints() { vec!["out".to_owned()] } else { Vec::new() }
+    }
+
+    fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        self.keeper.start(out)
+    }
+
+    fn on_message(&mut self, message: Message<Value>, _out: &mut Out<'_, Value>) -> NodeResult {
+        if let Some(Err(why)) = &self.keeper.given_up {
+            return Err(NodeError::msg(format!("there is no program to take it: {why}")));
+        }
+        // A program that ended well wanted no more, as `head` does.
+        let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut()) else {
+            return Ok(());
+        };
+        if let Err(line) = reads.put(written(&message.payload, self.keeper.command.format)) {
+            self.late = Some(line);
+        }
+        Ok(())
+    }
+
+    fn on_wake(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        if let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut())
+            && let Err(line) = reads.push()
+        {
+            self.late = Some(line);
+        }
+        if self.input_over {
+            self.close_input();
+        }
+        let mut emitted = false;
+        loop {
+            match self.keeper.next() {
+                // What was emitted in a call that fails is taken back, so a failure has a call of its own.
+                Next::Item(Err(why)) if !emitted => return Err(NodeError::msg(why)),
+                Next::Item(Ok(value)) if out.room() > 0 => {
+                    out.emit(value);
+                    emitted = true;
+                }
+                Next::Item(item) => {
+                    if let Some(prints) = self.keeper.program.as_mut().and_then(|program| program.prints.as_mut()) {
+                        prints.put_back(item);
+                    }
+                    out.waker().wake();
+                    return Ok(());
+                }
+                Next::Nothing => return Ok(()),
+                Next::Over if emitted => {
+                    out.waker().wake();
+                    return Ok(());
+                }
+                Next::Over => break,
+            }
+        }
+        let settled = self.keeper.settle(out);
+        if self.keeper.given_up.is_some() {
+            self.late = None; // nobody will take it
+        }
+        if let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut())
+            && reads.has_room()
+            && let Some(line) = self.late.take()
+        {
+            let _ = reads.put(line);
+        }
+        if self.input_over {
+            self.close_input();
+        }
+        settled
+    }
+
+    fn on_end(&mut self, _out: &mut Out<'_, Value>) -> NodeResult {
+        self.input_over = true;
+        self.close_input();
+        Ok(())
+    }
+
+    fn accepts(&self) -> bool {
+        let reads = self.keeper.program.as_ref().and_then(|program| program.reads.as_ref());
+        self.late.is_none() && reads.is_none_or(|reads| reads.has_room())
+    }
+
+    /// After the last message: whether the program has ended, too.
+    fn is_done(&self) -> bool {
+        !self.input_over || self.keeper.given_up.is_some()
+    }
+}
+
+impl Through {
+    /// No more lines; those on their way are still written.
+    fn close_input(&mut self) {
+        if let Some(program) = &mut self.keeper.program
+            && program.reads.as_ref().is_some_and(|reads| reads.has_room())
+        {
+            program.reads = None;
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! A plan becomes a graph that runs.
+//!
+//! Room: surface. The only part of the crate with effects: files, sockets, processes.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `sources`, `stages`, `sinks` | what is about JSON and files; the rest are nodes of `bursar::flow` |
+//! | `command`, `process` | a program as a node, and its tree of processes |
+//! | `net`, `stdin` | lines of others |
+//! | `pump`, `wire`, `line` | bytes, tasks and nodes, bounded |
+//! | `shim` | nodes in between, where a port carries something else than JSON |
+//! | `tree` | names with `/` become graphs in graphs |
+//!
+//! # Invariant
+//! Nothing happens before the flow runs: files are opened and programs started when their nodes start.
+
+mod coalesce;
+mod command;
+mod line;
+mod net;
+mod process;
+mod pump;
+mod shim;
+mod sinks;
+mod sources;
+mod stages;
+mod stdin;
+mod tree;
+mod wire;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar::flow::{
+    Builder, Flow, Graph, NodeError, NodeSpec, OnError as Policy, Retry, circuit_breaker, correlator, debounce,
+    dedup_up_to, delay, filter, merger, router, sample_nth, splitter, throttle, try_map,
+};
+use serde_json::Value;
+
+use crate::action::Action;
+use crate::plan::{CONTROL, ELSE, Edge, Node, OnError, Plan};
+use process::Ends;
+use stages::{Key, Side};
+
+type Print = dyn Fn(&str) -> io::Result<()> + Send + Sync;
+type Stdin = dyn Fn() -> io::Result<File> + Send + Sync;
+pub(crate) type Stderr = dyn Fn(&str, &str) + Send + Sync;
+
+/// What a graph uses of its process. `Hooks::default()` is standard output and standard input.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use bursar::flow::Flow;
+/// use surface_flowfile::{build, parse};
+///
+/// let plan = parse("x.toml", "edges = ['a -> b']\n[node.a]\nkind = 'numbers'\nto = 3\n[node.b]\nkind = 'print'")?;
+/// let printed = Arc::new(Mutex::new(String::new()));
+/// let to = Arc::clone(&printed);
+/// let hooks = build::Hooks::default().print(move |line| {
+///     to.lock().unwrap().push_str(line);
+///     Ok(())
+/// });
+/// Flow::new(build::build(&plan, &hooks)?)?.run()?;
+/// assert_eq!(*printed.lock().unwrap(), "1\n2\n3\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Hooks {
+    print: Arc<Print>,
+    stdin: Arc<Stdin>,
+    stderr: Option<Arc<Stderr>>,
+}
+
+impl Hooks {
+    /// Where `print` nodes write. The text is a line with its end; [`BrokenPipe`](io::ErrorKind::BrokenPipe) ends the graph.
+    #[must_use]
+    pub fn print(mut self, print: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        self.print = Arc::new(print);
+        self
+    }
+
+    /// Who is told what programs print as errors: the id of the node, and a line. Without it that goes where our own errors go.
+    #[must_use]
+    pub fn stderr(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.stderr = Some(Arc::new(told));
+        self
+    }
+
+    /// Where `stdin` nodes read.
+    #[must_use]
+    pub fn stdin(mut self, stdin: impl Fn() -> io::Result<File> + Send + Sync + 'static) -> Self {
+        self.stdin = Arc::new(stdin);
+        self
+    }
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            print: Arc::new(|line| io::stdout().lock().write_all(line.as_bytes())),
+            stdin: Arc::new(|| Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))),
+            stderr: None,
+        }
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
+
+/// An edge of a plan that was put together by hand leads to a node that is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BadEdge {
+    /// Its number in the plan.
+    pub edge: usize,
+    /// The number of the node.
+    pub node: usize,
+    /// How many nodes there are.
+    pub nodes: usize,
+}
+
+impl fmt::Display for BadEdge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { edge, node, nodes } = self;
+        write!(f, "edge {edge} of the plan names node {node}, and there are {nodes}; number them from 0")
+    }
+}
+
+impl std::error::Error for BadEdge {}
+
+/// The graph of a plan. Nothing is opened or started before it runs.
+///
+/// # Errors
+/// If an edge leads to a node that is not there, which no parsed plan has.
+pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
+    for (at, edge) in plan.edges.iter().enumerate() {
+        if let Some(&node) = [edge.from, edge.to].iter().find(|node| **node >= plan.nodes.len()) {
+            return Err(BadEdge { edge: at, node, nodes: plan.nodes.len() });
+        }
+    }
+    let mut ends = vec![Ends { reads: false, prints: false }; plan.nodes.len()];
+    for edge in &plan.edges {
+        ends[edge.from].prints |= edge.output == "out";
+        ends[edge.to].reads |= edge.input != CONTROL;
+    }
+    let mut tree = tree::Tree::new(&plan.name);
+    for (node, ends) in plan.nodes.iter().zip(ends) {
+        let mut spec = spec(node, plan, hooks, ends).on_error(policy(&node.on_error));
+        if let Some(ms) = node.tick_ms.filter(|_| takes_tick(&node.action)) {
+            spec = spec.tick(Duration::from_millis(ms));
+        }
+        if let Some(batch) = node.batch {
+            spec = spec.batch(batch);
+        }
+        tree.add(&node.id, spec);
+    }
+    for edge in &plan.edges {
+        let (from, to) = shim::ends(plan, edge, &mut tree);
+        tree.connect(&from, &to, edge);
+    }
+    Ok(tree.finish())
+}
+
+/// A flow with the settings of the file: `build`, and what `[flow]` says.
+///
+/// # Errors
+/// As [`build`]; call [`Builder::build`] for the checks of the scheduler.
+pub fn flow(plan: &Plan, hooks: &Hooks) -> Result<Builder, BadEdge> {
+    let settings = &plan.settings;
+    let mut builder = Flow::builder().register(build(plan, hooks)?);
+    if let Some(ms) = settings.tick_ms {
+        builder = builder.tick(Duration::from_millis(ms));
+    }
+    if let Some(batch) = settings.batch {
+        builder = builder.batch(batch);
+    }
+    if let Some(ms) = settings.drain_ms {
+        builder = builder.drain_timeout(Duration::from_millis(ms));
+    }
+    if let Some(workers) = settings.workers {
+        builder = builder.workers(workers);
+    }
+    Ok(builder)
+}
+
+/// The id an edge of the plan has in the flow. It is [`Plan::edge_id`], unless a port carries something else than JSON (dead letters,
+/// pairs, control): then a node stands in between, `NODE!PORT`, and the edge is the one behind or before it.
+///
+/// ```
+/// let plan = surface_flowfile::parse("x.toml", "edges = ['a -> z', 'a -> z:control']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'print'")?;
+/// assert_eq!(surface_flowfile::build::edge_id(&plan, &plan.edges[0]), "a:out->z:in");
+/// assert_eq!(surface_flowfile::build::edge_id(&plan, &plan.edges[1]), "a:out->z!control:in");
+/// # Ok::<(), surface_flowfile::Problems>(())
+/// ```
+pub fn edge_id(plan: &Plan, edge: &Edge) -> String {
+    shim::edge_id(plan, edge)
+}
+
+fn policy(on_error: &OnError) -> Policy {
+    match on_error {
+        OnError::Skip => Policy::Skip,
+        OnError::StopNode => Policy::StopNode,
+        OnError::Stop => Policy::StopGraph,
+        OnError::DeadLetter => Policy::DeadLetter,
+        OnError::Retry { times, first_ms, then } => {
+            Policy::Retry(Retry::times(*times).backoff(Duration::from_millis(*first_ms)).then(policy(then)))
+        }
+    }
+}
+
+/// A cadence would make these emit at another time than they were told: they ask for their own ticks.
+fn takes_tick(action: &Action) -> bool {
+    !matches!(action, Action::Every { .. } | Action::RandomWalk(_) | Action::Counter { .. })
+}
+
+fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
+    let path = |path: &std::path::Path| plan.base.join(path);
+    let millis = Duration::from_millis;
+    match &node.action {
+        Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends, hooks.stderr.clone()),
+        Action::Lines { path: file, follow, format } => sources::lines(path(file), *follow, *format),
+        Action::Stdin { format } => stdin::node(Arc::clone(&hooks.stdin), *format),
+        Action::TcpIn { listen, format } => net::tcp_in(*listen, *format),
+        Action::Every { interval_ms, emit, count } => sources::every(millis(*interval_ms), emit.clone(), *count),
+        Action::Numbers { from, to } => sources::numbers(*from, *to),
+        Action::Values { list, repeat } => sources::values(list.clone(), *repeat),
+        Action::RandomWalk(walk) => sources::random_walk(walk.clone()),
+        Action::Map(change) => {
+            let change = change.clone();
+            try_map(move |message: Value| stages::map(&change, message))
+        }
+        Action::Filter(condition) => {
+            let condition = condition.clone();
+            filter(move |message: &Value| condition.holds(message))
+        }
+        Action::Router(routes) => {
+            let (routes, outputs) = (routes.clone(), node.outputs());
+            let outputs: Vec<String> = outputs.into_iter().filter(|name| !node.dead_outputs().contains(name)).collect();
+            router(outputs, move |message: &Value| {
+                let route = routes.iter().find(|route| route.condition.holds(message));
+                route.map_or_else(|| ELSE.to_owned(), |route| route.to.clone())
+            })
+        }
+        Action::Splitter { outputs } => splitter::<Value>(*outputs),
+        Action::Merger => merger::<Value>(),
+        Action::Batcher { size, within_ms } => stages::batcher(*size, within_ms.map(millis)),
+        Action::Window { extent, aggregate, field } => stages::window(*extent, *aggregate, field.clone()),
+        Action::Throttle { rate, burst } => throttle::<Value>(*rate, *burst),
+        Action::Debounce { quiet_ms } => debounce::<Value>(millis(*quiet_ms)),
+        Action::Sample { every } => sample_nth::<Value>(*every),
+        Action::Validator { fields } => stages::validator(fields.clone()),
+        Action::Counter { interval_ms, field } => stages::counter(millis(*interval_ms), field.clone()),
+        Action::Cache { key, ttl_ms, keys } => dedup_up_to(*keys, millis(*ttl_ms), Key::of(key.clone(), Side::Left)),
+        Action::Breaker { failure, failures, cool_ms } => {
+            let failure = failure.clone();
+            let passed = move |message: Value| {
+                if failure.holds(&message) { Err(NodeError::msg("the message is a failure")) } else { Ok(message) }
+            };
+            circuit_breaker(passed).failures(*failures).cool_down(millis(*cool_ms)).spec()
+        }
+        Action::Timeout { after_ms } => stages::timeout(millis(*after_ms)),
+        Action::Delay { by_ms } => delay::<Value>(millis(*by_ms)),
+        Action::Correlator { key, within_ms, keys } => {
+            let (left, right) = (Key::of(key.clone(), Side::Left), Key::of(key.clone(), Side::Right));
+            correlator::<Value, Value, Key, _, _>(left, right, millis(*within_ms)).capacity(*keys).spec()
+        }
+        Action::Json => try_map(|message: Value| match message {
+            Value::String(text) => serde_json::from_str::<Value>(&text).map_err(NodeError::from),
+            other => Err(NodeError::msg(format!("{other} is no text, so it is not read"))),
+        }),
+        Action::Text => bursar::flow::map(|message: Value| Value::String(message.to_string())),
+        Action::Print { format } => sinks::print(Arc::clone(&hooks.print), *format),
+        Action::Write { path: file, append, format } => sinks::write(path(file), *append, *format),
+        Action::TcpOut { connect, format } => net::tcp_out(*connect, *format),
+        Action::Discard => sinks::discard(),
+        Action::Stop => sinks::stop(),
+    }
+}

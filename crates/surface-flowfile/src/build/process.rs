@@ -1,0 +1,194 @@
+//! A program as three tasks: one reads what it prints, one writes what it reads, one waits for its end.
+//!
+//! Room: surface. Starts processes.
+//!
+//! # Invariant
+//! When its tasks have ended, the program has, with all it started in its group, and it is no zombie.
+//!
+//! # Why it holds
+//! The task that waits owns the child. Whether it comes to its end or is cancelled, [`Tree`] is dropped: that ends the group, before
+//! the child is reaped, while its number can be nobody else's; and reaps it. A program that leaves its group and closes its pipes
+//! is no longer ours.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use async_io::Async;
+use bursar::{Sender, block_on, channel, shield, timeout};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use super::Stderr;
+use super::pump::{self, LAST_WORDS, Pipe};
+use super::wire::{self, Intake, Outlet};
+use crate::action;
+
+/// If not even a kill ends it, it is stuck in the kernel.
+const KILLED: Duration = Duration::from_secs(5);
+
+/// What a node has of its program.
+pub(crate) struct Program {
+    /// What it prints; `None` if nobody reads that.
+    pub(crate) prints: Option<Intake>,
+    /// What it is to read; `None` if nothing, or no more.
+    pub(crate) reads: Option<Outlet>,
+    end: Arc<Mutex<Option<io::Result<ExitStatus>>>>,
+}
+
+impl Program {
+    /// How it ended, if it has.
+    pub(crate) fn ended(&self) -> Option<Result<(), String>> {
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.as_ref().map(|end| match end {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(told(*status)),
+            Err(error) => Err(format!("its end cannot be seen: {error}")),
+        })
+    }
+}
+
+fn told(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("the program ended with exit code {code}"),
+        (None, Some(signal)) => format!("the program was ended by signal {signal}"),
+        (None, None) => format!("the program ended: {status}"),
+    }
+}
+
+/// What a program is connected with.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) reads: bool,
+    pub(crate) prints: bool,
+}
+
+/// Starts a program; `spawn` starts its tasks in the nursery of the node.
+pub(crate) fn start(
+    command: &action::Command,
+    base: &Path,
+    ends: Ends,
+    errors: Option<(Arc<Stderr>, String)>,
+    waker: &Waker,
+    mut spawn: impl FnMut(Box<dyn FnOnce() + Send>),
+) -> Result<Program, String> {
+    let (program, arguments) = command.argv.split_first().ok_or("the command names no program")?;
+    let mut line = Command::new(program);
+    line.args(arguments).envs(command.env.iter().map(|(name, value)| (name, value))).process_group(0);
+    let folder = command.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
+    if !folder.as_os_str().is_empty() {
+        line.current_dir(folder);
+    }
+    line.stdin(if ends.reads { Stdio::piped() } else { Stdio::null() });
+    line.stdout(if ends.prints { Stdio::piped() } else { Stdio::inherit() });
+    line.stderr(if errors.is_some() { Stdio::piped() } else { Stdio::inherit() });
+    let cannot = |error: io::Error| format!("`{program}` cannot be started: {error}; check its name and its folder");
+    let child = line.spawn().map_err(cannot)?;
+    let mut tree = Tree::new(child, ends.reads, Duration::from_millis(command.grace_ms)).map_err(cannot)?;
+    let end = Arc::new(Mutex::new(None));
+    let prints = match tree.child.stdout.take() {
+        Some(stdout) => {
+            let (feed, intake) = wire::intake(waker.clone());
+            let (alive, gone) = channel(1);
+            tree.alive = Some(alive);
+            let pipe = Pipe::Until(Async::new(File::from(OwnedFd::from(stdout))).map_err(cannot)?, gone);
+            let format = command.format;
+            spawn(Box::new(move || pump::read_all(&pipe, format, &feed)));
+            Some(intake)
+        }
+        None => None,
+    };
+    let mut last_errors = None;
+    if let (Some(stderr), Some((told, node))) = (tree.child.stderr.take(), errors) {
+        let pipe = Pipe::Polled(Async::new(File::from(OwnedFd::from(stderr))).map_err(cannot)?);
+        let (telling, all_told) = channel::<()>(1);
+        last_errors = Some(all_told);
+        spawn(Box::new(move || {
+            pump::tell_all(&pipe, |line| told(&node, line));
+            drop(telling);
+        }));
+    }
+    let reads = match tree.child.stdin.take() {
+        Some(stdin) => {
+            let (outlet, drain) = wire::outlet(waker.clone());
+            let pipe = Async::new(File::from(OwnedFd::from(stdin))).map_err(cannot)?;
+            // An error means that the program reads no more; its end tells more than that.
+            spawn(Box::new(move || drop(pump::write_all(&pipe, &drain))));
+            Some(outlet)
+        }
+        None => None,
+    };
+    let (shared, waker) = (Arc::clone(&end), waker.clone());
+    spawn(Box::new(move || {
+        let status = tree.wait();
+        drop(tree);
+        // The node may end its tasks as soon as it knows; what was said last is not to be lost to that.
+        if let Some(all_told) = last_errors {
+            let _ = all_told.recv_timeout(LAST_WORDS);
+        }
+        *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+        waker.wake();
+    }));
+    Ok(Program { prints, reads, end })
+}
+
+/// A child and its group.
+struct Tree {
+    child: Child,
+    group: Pid,
+    /// Readable when the child has ended.
+    handle: Async<OwnedFd>,
+    /// It ends by itself when its input does; else it is asked to.
+    reads: bool,
+    grace: Duration,
+    /// Dropped at its end: whoever reads what it prints need not wait for others that hold the pipe.
+    alive: Option<Sender<()>>,
+}
+
+impl Tree {
+    fn new(child: Child, reads: bool, grace: Duration) -> io::Result<Self> {
+        let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let group = number.ok_or_else(|| io::Error::other("its process number is none"))?;
+        // Until it is reaped the number is its own.
+        let handle = pidfd_open(group, PidfdFlags::empty())?;
+        Ok(Self { child, group, handle: Async::new_nonblocking(handle)?, reads, grace, alive: None })
+    }
+
+    /// Waits for the end of the child, and ends what it left behind.
+    fn wait(&mut self) -> io::Result<ExitStatus> {
+        block_on(self.handle.readable())?;
+        self.kill();
+        self.alive = None;
+        self.child.wait()
+    }
+
+    fn kill(&self) {
+        // It may have ended by itself: then there is nobody to kill.
+        let _ = kill_process_group(self.group, Signal::KILL);
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+            return; // reaped before
+        }
+        // Who is cancelled here is on its way out; the program is given its time all the same.
+        shield(|| {
+            if !self.reads {
+                let _ = kill_process_group(self.group, Signal::TERM);
+            }
+            let _ = block_on(timeout(self.grace, self.handle.readable()));
+            self.kill();
+            let _ = block_on(timeout(KILLED, self.handle.readable()));
+            self.child.try_wait()
+        })
+        .ok();
+    }
+}

@@ -1,0 +1,204 @@
+//! Sources that need no task: numbers, values, walks, clocks, files.
+//!
+//! Room: surface. Reads files.
+//!
+//! # Invariant
+//! A source emits one message a call and never waits; what comes later is asked for by a tick.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bursar::flow::{NodeError, NodeResult, NodeSpec, Out, Produced, Source, Time, from_iter, source};
+use serde_json::{Number, Value, json};
+
+use super::line::{Item, Lines};
+use crate::action::{Emit, Format, Walk};
+
+pub(crate) fn numbers(from: i64, to: i64) -> NodeSpec {
+    from_iter((from..=to).map(Value::from))
+}
+
+pub(crate) fn values(list: Vec<Value>, repeat: u64) -> NodeSpec {
+    let (mut nth, mut left) = (0, repeat);
+    source(move || {
+        if nth == list.len() {
+            (nth, left) = (0, left - 1);
+        }
+        let value = if left > 0 { list.get(nth).cloned() } else { None };
+        nth += 1;
+        value
+    })
+}
+
+/// A message in every interval, without drift: the nth comes at the nth multiple.
+struct Paced<F> {
+    interval: Duration,
+    next: Option<Time>,
+    count: u64,
+    most: Option<u64>,
+    make: F,
+}
+
+impl<F: FnMut(u64, Time) -> Value + Send + 'static> Source for Paced<F> {
+    type Out = Value;
+
+    fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
+        if self.most.is_some_and(|most| self.count >= most) {
+            return Ok(Produced::End);
+        }
+        let due = *self.next.get_or_insert(out.now() + self.interval);
+        if out.now() < due {
+            out.tick_at(due);
+            return Ok(Produced::Idle);
+        }
+        out.emit((self.make)(self.count, out.now()));
+        self.count += 1;
+        // Intervals that were missed are not made up for.
+        let mut next = due + self.interval;
+        if next <= out.now() {
+            let missed = out.now().since(due).as_nanos() / self.interval.as_nanos().max(1);
+            let skip = u32::try_from(missed).unwrap_or(u32::MAX);
+            next = due + self.interval.saturating_mul(skip) + self.interval;
+        }
+        self.next = Some(next);
+        Ok(Produced::More)
+    }
+}
+
+pub(crate) fn every(interval: Duration, emit: Emit, most: Option<u64>) -> NodeSpec {
+    let make = move |count: u64, now: Time| match &emit {
+        Emit::Count => Value::from(count),
+        Emit::Time => json!(now.since(Time::START).as_secs_f64()),
+        Emit::Value(value) => value.clone(),
+    };
+    NodeSpec::source(Paced { interval, next: None, count: 0, most, make })
+}
+
+pub(crate) fn random_walk(walk: Walk) -> NodeSpec {
+    let Walk { interval_ms, start, step, seed, field, count: most } = walk;
+    let (mut at, mut chance) = (start, Chance(seed));
+    let mut next = move |nth: u64| {
+        if nth > 0 {
+            at += step * chance.between_minus_one_and_one();
+        }
+        let number = Number::from_f64(at).map_or(Value::Null, Value::Number);
+        if field.is_whole() {
+            return number;
+        }
+        let mut object = Value::Null;
+        field.set(&mut object, number);
+        object
+    };
+    match interval_ms {
+        Some(ms) => {
+            let interval = Duration::from_millis(ms);
+            let make = move |count, _: Time| next(count);
+            NodeSpec::source(Paced { interval, next: None, count: 0, most, make })
+        }
+        None => {
+            let mut count = 0;
+            source(move || {
+                count += 1;
+                most.is_none_or(|most| count <= most).then(|| next(count - 1))
+            })
+        }
+    }
+}
+
+/// SplitMix64: the same walk on every machine and in every version.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
+    fn between_minus_one_and_one(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+}
+
+/// How often a file that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+const CHUNK: usize = 64 << 10;
+
+struct FileLines {
+    path: PathBuf,
+    follow: bool,
+    file: Option<File>,
+    lines: Lines,
+    items: std::collections::VecDeque<Item>,
+    over: bool,
+}
+
+pub(crate) fn lines(path: PathBuf, follow: bool, format: Format) -> NodeSpec {
+    let items = std::collections::VecDeque::new();
+    NodeSpec::source(FileLines { path, follow, file: None, lines: Lines::new(format), items, over: false })
+}
+
+impl FileLines {
+    fn wrong(&self, why: impl std::fmt::Display) -> NodeError {
+        NodeError::msg(format!("{} cannot be read: {why}", self.path.display()))
+    }
+
+    /// Reads on; whether something came.
+    fn read(&mut self) -> Result<bool, NodeError> {
+        let mut bytes = vec![0; CHUNK];
+        let Some(file) = &mut self.file else { return Ok(false) };
+        let count = match file.read(&mut bytes) {
+            Ok(count) => count,
+            Err(error) => {
+                self.over = true;
+                return Err(self.wrong(error));
+            }
+        };
+        let mut items = Vec::new();
+        self.lines.feed(&bytes[..count], &mut items);
+        if count == 0 && !self.follow {
+            self.lines.end(&mut items);
+            self.over = true;
+        }
+        self.items.extend(items);
+        Ok(count > 0)
+    }
+}
+
+impl Source for FileLines {
+    type Out = Value;
+
+    fn on_start(&mut self, _out: &mut Out<'_, Value>) -> NodeResult {
+        let opened = File::open(&self.path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
+        self.over = !matches!(opened, Ok((true, _)));
+        match opened {
+            Ok((true, file)) => self.file = Some(file),
+            Ok((false, _)) => {
+                return Err(self.wrong("it is no plain file; use `stdin`, or a `command` such as `cat`"));
+            }
+            Err(error) => return Err(self.wrong(error)),
+        }
+        Ok(())
+    }
+
+    fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
+        loop {
+            if let Some(item) = self.items.pop_front() {
+                out.emit(item.map_err(NodeError::msg)?);
+                return Ok(Produced::More);
+            }
+            if self.over {
+                return Ok(Produced::End);
+            }
+            if !self.read()? && self.items.is_empty() && !self.over {
+                out.tick_at(out.now() + LOOK);
+                return Ok(Produced::Idle);
+            }
+        }
+    }
+}

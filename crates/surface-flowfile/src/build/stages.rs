@@ -1,0 +1,369 @@
+//! Stages that look at fields of JSON, around the stock nodes of the scheduler.
+//!
+//! Room: surface, pure but for time.
+//!
+//! # Invariant
+//! A message that is not what a stage needs fails, and the node's policy decides; it never becomes another silently.
+
+use std::time::Duration;
+
+use bursar::flow::{
+    Message, NodeError, NodeResult, NodeSpec, Out, Span, Stage, Time, fold, sliding_window, tumbling_window,
+};
+use serde_json::{Map as Fields, Number, Value, json};
+
+use crate::action::{Aggregate, Extent, Map, Parse, Rule, Wanted};
+use crate::value::Name;
+
+/// A message, changed.
+pub(crate) fn map(map: &Map, mut message: Value) -> Result<Value, NodeError> {
+    if let Some(parse) = map.parse {
+        let place = target(&map.field, &mut message)?;
+        *place = parsed(place, parse)?;
+    }
+    for (old, new) in &map.rename {
+        if let Some(value) = old.take(&mut message) {
+            new.set(&mut message, value);
+        }
+    }
+    if let Some(pick) = &map.pick {
+        let mut picked = Value::Object(Fields::new());
+        for name in pick {
+            if let Some(value) = name.take(&mut message) {
+                name.set(&mut picked, value);
+            }
+        }
+        message = picked;
+    }
+    for name in &map.drop {
+        name.take(&mut message);
+    }
+    if let Some((scale, offset)) = map.linear {
+        let place = target(&map.field, &mut message)?;
+        let number = number(place)?;
+        *place = Value::Number(finite(number * scale + offset)?);
+    }
+    for (name, value) in &map.set {
+        name.set(&mut message, value.clone());
+    }
+    Ok(match &map.format {
+        Some(template) => Value::String(template.fill(&message)),
+        None => message,
+    })
+}
+
+fn target<'v>(field: &Name, message: &'v mut Value) -> Result<&'v mut Value, NodeError> {
+    let missing = || NodeError::msg(format!("there is no field `{field}`; let a filter with `exists` go before"));
+    field.of_mut(message).ok_or_else(missing)
+}
+
+fn parsed(value: &Value, parse: Parse) -> Result<Value, NodeError> {
+    match (value, parse) {
+        (Value::String(text), Parse::Json) => Ok(serde_json::from_str(text)?),
+        (Value::String(text), Parse::Number) => {
+            let text = text.trim();
+            if let Ok(whole) = text.parse::<i64>() {
+                return Ok(Value::from(whole));
+            }
+            let wrong = |_| NodeError::msg(format!("`{}` is no number", surface_text::units::clip(text)));
+            Ok(Value::Number(finite(text.parse().map_err(wrong)?)?))
+        }
+        (Value::Number(_), Parse::Number) => Ok(value.clone()),
+        (other, _) => Err(NodeError::msg(format!("{} is no text that could be read", kind(other)))),
+    }
+}
+
+fn number(value: &Value) -> Result<f64, NodeError> {
+    value.as_f64().ok_or_else(|| NodeError::msg(format!("{} is no number", kind(value))))
+}
+
+fn finite(number: f64) -> Result<Number, NodeError> {
+    Number::from_f64(number).ok_or_else(|| NodeError::msg(format!("{number} is no number a message can hold")))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a flag",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// What is wrong with a message, if something is.
+pub(crate) fn valid(rules: &[Rule], message: &Value) -> Result<(), String> {
+    for Rule { field, wanted, optional } in rules {
+        let Some(value) = field.of(message) else {
+            if *optional {
+                continue;
+            }
+            return Err(format!("field `{field}` is missing"));
+        };
+        let (fits, what) = match wanted {
+            Wanted::Number => (value.is_number(), "a number"),
+            Wanted::Text => (value.is_string(), "a text"),
+            Wanted::Flag => (value.is_boolean(), "a flag"),
+            Wanted::List => (value.is_array(), "a list"),
+            Wanted::Object => (value.is_object(), "an object"),
+            Wanted::Any => (true, "anything"),
+        };
+        let excused = *optional && value.is_null();
+        if !fits && !excused {
+            return Err(format!("field `{field}` is {}, not {what}", kind(value)));
+        }
+    }
+    Ok(())
+}
+
+/// What a message is known by. One without the field is like no other.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Known(String),
+    /// Where it came in, and its number there.
+    Unknown(Side, u64),
+}
+
+/// Where a message came in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+impl Key {
+    /// Finds the keys of messages that come in at one side.
+    pub(crate) fn of(field: Name, side: Side) -> impl FnMut(&Value) -> Key + Send + 'static {
+        let mut unknown = 0;
+        move |message| match field.of(message) {
+            Some(value) => Key::Known(value.to_string()),
+            None => {
+                unknown += 1;
+                Key::Unknown(side, unknown)
+            }
+        }
+    }
+}
+
+/// Objects with the right fields by `out`, the others by `invalid`.
+struct Validator(Vec<Rule>);
+
+pub(crate) fn validator(rules: Vec<Rule>) -> NodeSpec {
+    NodeSpec::stage(Validator(rules))
+}
+
+impl Stage for Validator {
+    type In = Value;
+    type Out = Value;
+
+    fn outputs(&self) -> Vec<String> {
+        vec!["out".to_owned(), "invalid".to_owned()]
+    }
+
+    fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
+        match valid(&self.0, &message.payload) {
+            Ok(()) => out.send(message),
+            Err(why) => out.emit_to(1, json!({ "value": message.payload, "why": why })),
+        }
+        Ok(())
+    }
+}
+
+/// Messages in lists. The scheduler's own node makes vectors, which are no messages here.
+struct Batches {
+    size: usize,
+    within: Option<Duration>,
+    list: Vec<Value>,
+    /// When the list has waited long enough.
+    due: Option<Time>,
+}
+
+pub(crate) fn batcher(size: usize, within: Option<Duration>) -> NodeSpec {
+    NodeSpec::stage(Batches { size, within, list: Vec::new(), due: None })
+}
+
+impl Batches {
+    fn send(&mut self, out: &mut Out<'_, Value>) {
+        self.due = None;
+        if !self.list.is_empty() {
+            out.emit(Value::Array(std::mem::take(&mut self.list)));
+        }
+    }
+}
+
+impl Stage for Batches {
+    type In = Value;
+    type Out = Value;
+
+    fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
+        self.list.push(message.payload);
+        if self.list.len() >= self.size {
+            self.send(out);
+        } else if self.due.is_none()
+            && let Some(within) = self.within
+        {
+            let due = out.now() + within;
+            self.due = Some(due);
+            out.tick_at(due);
+        }
+        Ok(())
+    }
+
+    fn on_tick(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        match self.due {
+            Some(due) if due <= out.now() => self.send(out),
+            Some(due) => out.tick_at(due), // asked for by a list that was full before
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn on_end(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        self.send(out);
+        Ok(())
+    }
+}
+
+/// Messages a window holds: what `size` may be at most, and of a long `span` the last so many.
+const WINDOW: usize = 1_000_000;
+
+/// One value for each window. A message without the field, or with one that is no number where one is needed, is left out.
+pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeSpec {
+    let windows = match extent {
+        Extent::Count { size, slide } if size == slide => tumbling_window::<Value>(Span::Count(size)),
+        Extent::Count { size, slide } => sliding_window::<Value>(Span::Count(size), Span::Count(slide)),
+        Extent::Time { span_ms, slide_ms } => {
+            let (span, slide) = (Duration::from_millis(span_ms), Duration::from_millis(slide_ms));
+            if span == slide {
+                tumbling_window::<Value>(Span::Time(span))
+            } else {
+                sliding_window::<Value>(Span::Time(span), Span::Time(slide))
+            }
+        }
+    };
+    let mut seen = 0_u64;
+    windows.at_most(WINDOW).fold(Value::Null, move |so_far, message| {
+        // The value a window begins with is the only null there is: messages that are null are left out.
+        let first = so_far.is_null();
+        if first {
+            seen = 0;
+        }
+        let Some(value) = field.of(message).filter(|value| !value.is_null()) else { return so_far };
+        let number = value.as_f64();
+        let of = |number: f64| Number::from_f64(number).map_or(Value::Null, Value::Number);
+        match (aggregate, number) {
+            (Aggregate::Count, _) => {
+                seen += 1;
+                Value::from(seen)
+            }
+            (Aggregate::Last, _) => value.clone(),
+            (Aggregate::List, _) => match so_far {
+                Value::Array(mut list) => {
+                    list.push(value.clone());
+                    Value::Array(list)
+                }
+                _ => Value::Array(vec![value.clone()]),
+            },
+            (_, None) => so_far,
+            (_, Some(_)) if first => {
+                seen = 1;
+                value.clone()
+            }
+            (Aggregate::Sum, Some(number)) => of(so_far.as_f64().unwrap_or(0.0) + number),
+            (Aggregate::Min, Some(number)) => {
+                if so_far.as_f64().is_some_and(|least| least <= number) {
+                    so_far
+                } else {
+                    value.clone()
+                }
+            }
+            (Aggregate::Max, Some(number)) => {
+                if so_far.as_f64().is_some_and(|most| most >= number) {
+                    so_far
+                } else {
+                    value.clone()
+                }
+            }
+            (Aggregate::Mean, Some(number)) => {
+                seen += 1;
+                let mean = so_far.as_f64().unwrap_or(0.0);
+                #[allow(clippy::cast_precision_loss, reason = "a window has far fewer than 2^53 messages")]
+                of(mean + (number - mean) / seen as f64)
+            }
+        }
+    })
+}
+
+/// Values that are counted by themselves; the others together.
+const COUNTED: usize = 1_000;
+
+pub(crate) fn counter(interval: Duration, field: Option<Name>) -> NodeSpec {
+    let add = |place: &mut Value| *place = Value::from(place.as_u64().unwrap_or(0) + 1);
+    let node = match field {
+        None => fold(Value::from(0), move |total: &mut Value, _: Value| add(total)),
+        Some(field) => fold(json!({}), move |by: &mut Value, message: Value| {
+            let Value::Object(counts) = by else { return };
+            let key = match field.of(&message) {
+                Some(Value::String(text)) => text.clone(),
+                Some(value) => value.to_string(),
+                None => "missing".to_owned(),
+            };
+            let key = if counts.len() < COUNTED || counts.contains_key(&key) { key } else { "others".to_owned() };
+            add(counts.entry(key).or_insert(Value::Null));
+        }),
+    };
+    node.tick(interval)
+}
+
+/// Passes messages on, and tells once of each silence.
+pub(crate) struct Silence {
+    after: Duration,
+    last: Option<Time>,
+    told: bool,
+}
+
+pub(crate) fn timeout(after: Duration) -> NodeSpec {
+    NodeSpec::stage(Silence { after, last: None, told: false })
+}
+
+impl Stage for Silence {
+    type In = Value;
+    type Out = Value;
+
+    fn outputs(&self) -> Vec<String> {
+        vec!["out".to_owned(), "late".to_owned()]
+    }
+
+    fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        self.last = Some(out.now());
+        out.tick_at(out.now() + self.after);
+        Ok(())
+    }
+
+    fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
+        let now = out.now();
+        self.last = Some(now);
+        // A tick that is asked for already looks at the time itself.
+        if std::mem::take(&mut self.told) {
+            out.tick_at(now + self.after);
+        }
+        out.send(message);
+        Ok(())
+    }
+
+    fn on_tick(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        let silent = self.last.map_or(Duration::ZERO, |last| out.now().since(last));
+        if self.told {
+            return Ok(());
+        }
+        if silent < self.after {
+            out.tick_at(out.now() + (self.after - silent));
+            return Ok(());
+        }
+        self.told = true;
+        let ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+        out.emit_to(1, json!({ "silent_ms": ms }));
+        Ok(())
+    }
+}

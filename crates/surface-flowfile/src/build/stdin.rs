@@ -1,0 +1,52 @@
+//! Our own standard input as a source.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! Reading is a task of the node, so it ends with it: a terminal nobody types at keeps no graph alive.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use bursar::flow::{NodeError, NodeResult, NodeSpec, Out, Produced, Source};
+use serde_json::Value;
+
+use super::pump::{Pipe, read_all};
+use super::wire::{self, Intake, Next};
+use crate::action::Format;
+
+struct Input {
+    open: Arc<dyn Fn() -> io::Result<File> + Send + Sync>,
+    format: Format,
+    intake: Option<Intake>,
+}
+
+pub(crate) fn node(open: Arc<dyn Fn() -> io::Result<File> + Send + Sync>, format: Format) -> NodeSpec {
+    NodeSpec::source(Input { open, format, intake: None })
+}
+
+impl Source for Input {
+    type Out = Value;
+
+    fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
+        let wrong = |error: io::Error| NodeError::msg(format!("standard input cannot be read: {error}"));
+        let pipe = (self.open)().and_then(Pipe::shared).map_err(wrong)?;
+        let (feed, intake) = wire::intake(out.waker());
+        self.intake = Some(intake);
+        let format = self.format;
+        out.spawn(move || read_all(&pipe, format, &feed));
+        Ok(())
+    }
+
+    fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
+        match self.intake.as_mut().map_or(Next::Over, Intake::next) {
+            Next::Item(item) => {
+                out.emit(item.map_err(NodeError::msg)?);
+                Ok(Produced::More)
+            }
+            Next::Nothing => Ok(Produced::Idle),
+            Next::Over => Ok(Produced::End),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What is asked of the whole graph: every input is fed, every node has an edge, circles are broken, types fit.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! Every plan that passes can run: no node waits for messages nobody sends, and no circle of full edges can lock up.
+
+use surface_text::cycle;
+use surface_text::fields::Values;
+
+use crate::action::Action;
+use crate::plan::{CONTROL, Edge, Node};
+use crate::types::{Type, gives, takes};
+use crate::wire::Flat;
+
+/// Names of a circle that are written out; of a longer one the ends.
+const CIRCLE: usize = 12;
+
+/// Inputs without an edge, and nodes without any.
+pub(crate) fn fed(flat: &Flat, values: &mut Values<'_>) {
+    let mut ends: Vec<Vec<&str>> = vec![Vec::new(); flat.nodes.len()];
+    let mut leaves = vec![false; flat.nodes.len()];
+    for edge in &flat.edges {
+        leaves[edge.from] = true;
+        if !ends[edge.to].contains(&edge.input.as_str()) {
+            ends[edge.to].push(&edge.input);
+        }
+    }
+    for (node, port) in &flat.excused {
+        leaves[*node] = true;
+        ends[*node].push(port);
+    }
+    if flat.incomplete {
+        return; // an edge that could not be read may be the one that is missing
+    }
+    for (at, node) in flat.nodes.iter().enumerate() {
+        let id = &node.id;
+        let optional = matches!(node.action, Action::Command(_));
+        let unfed = node.kind.inputs.iter().find(|port| !ends[at].contains(&port.name));
+        let (message, help) = if let Some(port) = unfed.filter(|_| !optional) {
+            let port = port.name;
+            (
+                format!("nothing goes into `{id}:{port}`"),
+                format!("write an edge to it, `edges = [\"… -> {id}:{port}\"]`, or remove the node"),
+            )
+        } else if !leaves[at] && !ends[at].iter().any(|input| *input != CONTROL) {
+            (
+                format!("node `{id}` is joined to no other"),
+                format!("write an edge from it, `edges = [\"{id} -> …\"]`, or remove the node"),
+            )
+        } else {
+            continue;
+        };
+        values.report.add(&flat.node_places[at], message, help);
+    }
+}
+
+/// A circle of edges that all make their producers wait.
+pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
+    let mut needs: Vec<Vec<usize>> = vec![Vec::new(); flat.nodes.len()];
+    for edge in flat.edges.iter().filter(|edge| !edge.breaks_circles()) {
+        needs[edge.to].push(edge.from);
+    }
+    let needs: Vec<&[usize]> = needs.iter().map(Vec::as_slice).collect();
+    let Some(mut circle) = cycle::cycle(&needs) else { return };
+    circle.reverse(); // each gives to the next
+    // It starts at its first node of the file, whatever was found first.
+    let first = circle.iter().enumerate().min_by_key(|(_, node)| **node).map_or(0, |(at, _)| at);
+    circle.rotate_left(first);
+    let (last, start) = (circle[circle.len() - 1], circle[0]);
+    let closing = flat.edges.iter().position(|edge| edge.from == last && edge.to == start && !edge.breaks_circles());
+    let count = circle.len();
+    let mut names: Vec<&str> = circle.iter().map(|&node| flat.nodes[node].id.as_str()).collect();
+    names.push(names[0]);
+    if names.len() > CIRCLE {
+        names.splice(CIRCLE / 2..names.len() - CIRCLE / 2, ["…"]);
+    }
+    let nodes = if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
+    let message =
+        format!("messages go in a circle that can lock up when its edges are full: {} ({nodes})", names.join(" -> "));
+    let help = "let one of its edges not wait: `policy = \"latest\"`, \"drop\" or \"coalesce\"";
+    let place = closing.map_or_else(|| flat.node_places[start].clone(), |edge| flat.edge_places[edge].clone());
+    values.report.add(&place, message, help);
+}
+
+/// Edges whose ends speak of different things.
+pub(crate) fn types(flat: &Flat, values: &mut Values<'_>) {
+    let ties: Vec<cycle::Tie> = flat
+        .edges
+        .iter()
+        .map(|edge| cycle::Tie { need: edge.from, user: edge.to, loose: edge.breaks_circles() })
+        .collect();
+    let order = cycle::order_of_ties(flat.nodes.len(), &ties);
+    let mut into: Vec<Vec<usize>> = vec![Vec::new(); flat.nodes.len()];
+    for (at, edge) in flat.edges.iter().enumerate().filter(|(_, edge)| edge.input != CONTROL) {
+        into[edge.to].push(at);
+    }
+    // What comes into a node; of several edges only what they agree on.
+    let mut comes: Vec<Option<Type>> = vec![None; flat.nodes.len()];
+    for node in order {
+        let mut agreed: Option<Type> = None;
+        for &at in &into[node] {
+            let edge = &flat.edges[at];
+            let given = given(&flat.nodes[edge.from], edge, comes[edge.from]);
+            mismatch(flat, at, given, values);
+            agreed = Some(agreed.map_or(given, |agreed| if agreed == given { agreed } else { Type::Any }));
+        }
+        comes[node] = agreed;
+    }
+}
+
+fn given(node: &Node, edge: &Edge, comes: Option<Type>) -> Type {
+    gives(node, &edge.output, comes.unwrap_or(Type::Any))
+}
+
+fn mismatch(flat: &Flat, at: usize, given: Type, values: &mut Values<'_>) {
+    let edge = &flat.edges[at];
+    let (from, to) = (&flat.nodes[edge.from], &flat.nodes[edge.to]);
+    let Some((wanted, why, way)) = takes(&to.action).filter(|(wanted, ..)| !wanted.fits(given)) else { return };
+    let message =
+        format!("`{}:{}` gives {given}, and `{}:{}` takes {wanted}: {why}", from.id, edge.output, to.id, edge.input);
+    let way = match (wanted, given) {
+        (Type::Object, Type::Number | Type::List) => "name no field, which means the message itself",
+        _ => way,
+    };
+    values.report.add(&flat.edge_places[at], message, way);
+}

@@ -1,0 +1,137 @@
+//! Pictures of a plan: for a terminal, for Graphviz, for a browser.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! A picture is a function of the plan, the same every time; what people wrote is escaped; control edges look like no others.
+
+use std::fmt::Write;
+
+use surface_text::picture::{Arrow, Card, Picture, shown};
+use surface_text::units::clip;
+
+use crate::action::Action;
+use crate::plan::{CAPACITY, Edge, PRIORITY_HIGH, Plan, Policy};
+
+/// Edges a terminal gets a line for; of more only the number.
+const EDGES: usize = 200;
+
+/// For a terminal: nodes below those they get messages from, then the edges and how they wait.
+///
+/// ```
+/// let plan = surface_flowfile::parse("count.toml", r#"
+///     edges = ["count -> even"]
+///     [node.count]
+///     kind = "numbers"
+///     to = 10
+///     [node.even]
+///     kind = "sample"
+///     every = 2
+///     [node.show]
+///     kind = "print"
+///     [[edge]]
+///     from = "even"
+///     to = "show"
+///     policy = "latest"
+/// "#)?;
+/// assert_eq!(surface_flowfile::graph::text(&plan), "\
+/// count: 3 nodes, 2 edges
+///
+///   count        numbers
+///   └─ even      sample
+///      └─ show   print
+///
+///   count:out->even:in   block 1024
+///   even:out->show:in    latest 1024
+/// ");
+/// # Ok::<(), surface_flowfile::Problems>(())
+/// ```
+pub fn text(plan: &Plan) -> String {
+    let plural = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let (nodes, edges) = (plural(plan.nodes.len(), "node"), plural(plan.edges.len(), "edge"));
+    let mut out = format!("{}: {nodes}, {edges}\n\n{}", shown(&plan.name), picture(plan).rows("from"));
+    if plan.edges.is_empty() {
+        return out;
+    }
+    out.push('\n');
+    let ids: Vec<String> = plan.edges.iter().take(EDGES).map(|edge| shown(&plan.edge_id(edge))).collect();
+    let width = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0);
+    for (edge, id) in plan.edges.iter().zip(&ids) {
+        let gap = width - id.chars().count() + 3;
+        let band = band(edge).map_or_else(String::new, |band| format!(", {band}"));
+        let _ = writeln!(out, "  {id}{:gap$}{} {}{band}", "", edge.policy.name(), edge.capacity);
+    }
+    if plan.edges.len() > EDGES {
+        let _ = writeln!(out, "  … and {} more", plan.edges.len() - EDGES);
+    }
+    out
+}
+
+/// For Graphviz: `bursar flow graph FILE --dot | dot -Tpdf`.
+///
+/// ```
+/// let plan = surface_flowfile::parse("a.toml", "edges = ['a -> b']\n[node.a]\nkind = 'stdin'\n[node.b]\nkind = 'print'")?;
+/// assert!(surface_flowfile::graph::dot(&plan).contains("n0 -> n1;"));
+/// # Ok::<(), surface_flowfile::Problems>(())
+/// ```
+pub fn dot(plan: &Plan) -> String {
+    picture(plan).dot()
+}
+
+/// For a browser: one file without scripts, left to right.
+pub fn svg(plan: &Plan) -> String {
+    picture(plan).svg()
+}
+
+fn picture(plan: &Plan) -> Picture {
+    let cards = plan.nodes.iter().map(|node| {
+        let detail = match &node.action {
+            Action::Command(command) => {
+                let line = if command.argv.first().is_some_and(|program| program == "sh") && command.argv.len() == 3 {
+                    command.argv[2].clone()
+                } else {
+                    command.argv.join(" ")
+                };
+                format!("$ {}", clip(&line))
+            }
+            _ => node.kind.name.to_owned(),
+        };
+        Card::new(node.id.clone(), detail)
+    });
+    let arrows = plan.edges.iter().map(|edge| Arrow {
+        from: edge.from,
+        to: edge.to,
+        label: label(edge),
+        control: edge.is_control(),
+        loose: edge.breaks_circles(),
+    });
+    Picture::new(&plan.name, cards.collect(), arrows.collect())
+}
+
+/// What an edge says that others do not: ports with uncommon names, a policy, a capacity, a band.
+fn label(edge: &Edge) -> String {
+    let mut parts = Vec::new();
+    match (edge.output.as_str(), edge.input.as_str()) {
+        ("out", "in") => {}
+        (output, "in") => parts.push(output.to_owned()),
+        ("out", input) => parts.push(input.to_owned()),
+        (output, input) => parts.push(format!("{output}→{input}")),
+    }
+    match (edge.policy, edge.capacity) {
+        (Policy::Block, CAPACITY) => {}
+        (policy, capacity) => parts.push(format!("{} {capacity}", policy.name())),
+    }
+    parts.extend(band(edge));
+    parts.join(", ")
+}
+
+fn band(edge: &Edge) -> Option<String> {
+    match edge.priority {
+        0 => None,
+        priority if edge.is_control() => {
+            Some(if priority == 100 { "control".to_owned() } else { format!("control {priority}") })
+        }
+        PRIORITY_HIGH => Some("high".to_owned()),
+        priority => Some(format!("priority {priority}")),
+    }
+}

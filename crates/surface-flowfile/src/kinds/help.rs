@@ -1,0 +1,76 @@
+//! The table of kinds as text for people.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! Every kind, port and field of the table is in the help, and nothing else is.
+
+use std::fmt::Write;
+
+use super::{EVERY_NODE, Field, KINDS, Kind, Role, Takes, Without};
+
+/// All kinds, a line each, by where they stand in a graph.
+///
+/// ```
+/// assert!(surface_flowfile::kinds::help().contains("\n  filter "));
+/// ```
+pub fn help() -> String {
+    let mut out = String::new();
+    let width = KINDS.iter().map(|kind| kind.name.len()).max().unwrap_or(0);
+    for (role, title) in [
+        (Role::Any, "anywhere"),
+        (Role::Source, "sources make messages"),
+        (Role::Stage, "stages turn messages into others"),
+        (Role::Sink, "sinks take messages"),
+    ] {
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = writeln!(out, "{gap}{title}");
+        for kind in KINDS.iter().filter(|kind| kind.role == role) {
+            let _ = writeln!(out, "  {:width$}  {}", kind.name, kind.about);
+        }
+    }
+    out
+}
+
+/// What the input that every node has takes.
+const STEERED: &str =
+    "\ninput of every node\n  control       \"stop\", \"pause\" or \"resume\"; anything that is no text is a stop\n";
+
+/// One kind: its ports, its fields with what they take and mean, and an example.
+pub fn describe(kind: &Kind) -> String {
+    let mut out = format!("{}: {}\n", kind.name, kind.about);
+    for (title, ports) in [("inputs", kind.inputs), ("outputs", kind.outputs)] {
+        if !ports.is_empty() {
+            let _ = writeln!(out, "\n{title}");
+            for port in ports {
+                let _ = writeln!(out, "  {:12}  {}", port.name, port.about);
+            }
+        }
+    }
+    for (title, fields) in [("fields", kind.fields), ("fields of every node", EVERY_NODE)] {
+        if !fields.is_empty() {
+            let _ = writeln!(out, "\n{title}");
+            for field in fields {
+                describe_field(&mut out, field);
+            }
+        }
+    }
+    out.push_str(STEERED);
+    let _ = write!(out, "\nexample\n  [node.NAME]\n  kind = \"{}\"\n", kind.name);
+    for field in kind.fields.iter().filter(|field| field.without == Without::Required) {
+        let _ = writeln!(out, "  {} = {}", field.name, field.example);
+    }
+    out
+}
+
+fn describe_field(out: &mut String, field: &Field) {
+    let without = match field.without {
+        Without::Required => "required".to_owned(),
+        Without::Means(what) => format!("without it: {what}"),
+    };
+    let range = match field.takes {
+        Takes::Whole(least, most) if most < i64::from(u32::MAX) => format!(" from {least} to {most}"),
+        _ => String::new(),
+    };
+    let _ = writeln!(out, "  {:12}  {}; {}{range}; {without}", field.name, field.about, field.takes);
+}

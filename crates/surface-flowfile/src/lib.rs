@@ -1,0 +1,114 @@
+//! A flow file: TOML to a checked plan, its picture, and a graph that runs.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! Any bytes give a [`Plan`] or [`Problems`]: no panic, no overflow of the stack, and no more memory than [`Limits`] allow.
+//!
+//! # Why it holds
+//! The text goes through stages, each over the result of the one before: bytes, a tree of values with their places (`surface-text`),
+//! drafts checked field by field (`src/read/mod.rs`) against one table (`src/kinds/table.rs`), a flat graph (`src/wire.rs`), questions
+//! about the whole (`src/check.rs`). Only trees and graphs nest, and the depth of both is limited; nothing multiplies.
+//!
+//! ```
+//! let plan = surface_flowfile::parse("sensors.toml", r#"
+//!     edges = ["imu -> hot -> show"]
+//!
+//!     [node.imu]
+//!     kind = "command"
+//!     run = "python3 imu.py"
+//!     format = "json"
+//!
+//!     [node.hot]
+//!     kind = "filter"
+//!     field = "celsius"
+//!     above = 80
+//!
+//!     [node.show]
+//!     kind = "print"
+//! "#)?;
+//! assert_eq!(plan.nodes.len(), 3);
+//! println!("{}", surface_flowfile::graph::text(&plan));
+//! # Ok::<(), surface_flowfile::Problems>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod build;
+mod check;
+pub mod graph;
+pub mod kinds;
+mod limits;
+pub mod plan;
+mod read;
+mod types;
+pub mod value;
+mod wire;
+
+use std::path::Path;
+
+pub use limits::Limits;
+pub use plan::Plan;
+pub use surface_text::{Place, Problem, Problems};
+
+use surface_text::source;
+use surface_text::tree::Dialect;
+
+/// Reads a flow file. Paths and commands are relative to its folder, which becomes [`Plan::base`], absolute.
+///
+/// ```
+/// let problems = surface_flowfile::load("no-such.toml".as_ref()).unwrap_err();
+/// assert!(problems.to_string().starts_with("no-such.toml: cannot be read: "));
+/// ```
+///
+/// # Errors
+/// Everything that is wrong with it, or why it cannot be read.
+pub fn load(path: &Path) -> Result<Plan, Problems> {
+    let limits = Limits::default();
+    let (bytes, base) = source::read(path, limits.file_bytes, "name a flow file, such as graph.toml")?;
+    plan(&path.display().to_string(), &base, &bytes, &limits)
+}
+
+/// Reads the text of a flow file. `name` is used in messages; its ending chooses the syntax (`.json`, else TOML), and its
+/// folder becomes [`Plan::base`].
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(name: &str, text: &str) -> Result<Plan, Problems> {
+    parse_with(name, text.as_bytes(), &Limits::default())
+}
+
+/// As [`parse`], for bytes of any origin and with limits of one's own.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse_with(name: &str, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
+    plan(name, Path::new(name).parent().unwrap_or(Path::new("")), bytes, limits)
+}
+
+const DIALECT: Dialect = Dialect {
+    brackets: 16,
+    // Two names for each graph in a graph, and some for what is in the innermost.
+    dots: 38,
+    levels: 64,
+    json_depth: 48,
+    deep: "write it flat, or move a nested graph one level up",
+    line: "a line is `key = value`, a node starts with `[node.NAME]`, and text is in quotes",
+    shape: "a flow file in JSON is { \"edges\": [\"a -> b\"], \"node\": { \"a\": { \"kind\": \"stdin\" }, \"b\": { \"kind\": \"print\" } } }",
+};
+
+fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
+    let (tree, mut values) = source::tree(file, bytes, limits.file_bytes, "split it into several graphs", &DIALECT)?;
+    let read::File { name, settings, graph } = read::read(&tree, &mut values, limits);
+    let flat = wire::flatten(graph, &mut values);
+    check::fed(&flat, &mut values);
+    check::circle(&flat, &mut values);
+    check::types(&flat, &mut values);
+    if !values.report.is_empty() {
+        return Err(values.report.finish(file, bytes));
+    }
+    let stem =
+        || Path::new(file).file_stem().map_or_else(|| "flow".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let wire::Flat { nodes, edges, .. } = flat;
+    Ok(Plan { name: name.unwrap_or_else(stem), base: base.to_owned(), settings, nodes, edges })
+}

@@ -1,0 +1,257 @@
+//! What a flow file means: nodes with all they need to know, and edges between their ports. Nested graphs are flat here.
+//!
+//! Room: surface, values only.
+//!
+//! # Invariant
+//! Of a parsed plan: ids are unique; every edge joins an output to an input that exist; every input that needs messages gets some;
+//! and every circle has an edge that breaks it.
+
+use std::path::PathBuf;
+
+use crate::action::Action;
+use crate::kinds::Kind;
+
+/// A checked graph.
+///
+/// ```
+/// let plan = surface_flowfile::parse("x.toml", r#"
+///     edges = ["count -> even -> show"]
+///     [node.count]
+///     kind = "numbers"
+///     to = 10
+///     [node.even]
+///     kind = "sample"
+///     every = 2
+///     [node.show]
+///     kind = "print"
+/// "#)?;
+/// assert_eq!(plan.edge_id(&plan.edges[0]), "count:out->even:in");
+/// # Ok::<(), surface_flowfile::Problems>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Its name, or that of the file without its ending.
+    pub name: String,
+    /// Paths and commands are relative to this folder.
+    pub base: PathBuf,
+    /// What `[flow]` says.
+    pub settings: Settings,
+    /// In the order of the file, those of nested graphs after those of the graph they are in.
+    pub nodes: Vec<Node>,
+    /// In the order of the file, those of nested graphs first.
+    pub edges: Vec<Edge>,
+}
+
+impl Plan {
+    /// `imu:out->filter:in`; the same in every run.
+    pub fn edge_id(&self, edge: &Edge) -> String {
+        let name = |node: usize| self.nodes.get(node).map_or("?", |node| node.id.as_str());
+        format!("{}:{}->{}:{}", name(edge.from), edge.output, name(edge.to), edge.input)
+    }
+}
+
+/// What `[flow]` says; `None` leaves it to the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// How often nodes are called without a message.
+    pub tick_ms: Option<u64>,
+    /// Messages a node handles in one turn.
+    pub batch: Option<u32>,
+    /// How long a stop waits for queued messages.
+    pub drain_ms: Option<u64>,
+    /// 1: one thread.
+    pub workers: Option<usize>,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name, after those of the graphs it is in: `denoise/fir`.
+    pub id: String,
+    /// Its entry in the table of kinds.
+    pub kind: &'static Kind,
+    /// What it does.
+    pub action: Action,
+    /// What becomes of a message it fails at.
+    pub on_error: OnError,
+    /// How often it is called without a message.
+    pub tick_ms: Option<u64>,
+    /// Messages it handles in one turn.
+    pub batch: Option<u32>,
+}
+
+impl Node {
+    /// Its inputs, without `control`.
+    pub fn inputs(&self) -> Vec<String> {
+        self.kind.inputs.iter().map(|port| port.name.to_owned()).collect()
+    }
+
+    /// Its outputs, those of dead letters last.
+    pub fn outputs(&self) -> Vec<String> {
+        let mut outputs: Vec<String> = match &self.action {
+            Action::Router(routes) => {
+                let mut names: Vec<String> = Vec::with_capacity(routes.len() + 1);
+                for name in routes.iter().map(|route| route.to.as_str()).chain([ELSE]) {
+                    if !names.iter().any(|known| known == name) {
+                        names.push(name.to_owned());
+                    }
+                }
+                names
+            }
+            Action::Splitter { outputs } => (0..*outputs).map(|nth| nth.to_string()).collect(),
+            _ => self.kind.outputs.iter().map(|port| port.name.to_owned()).collect(),
+        };
+        outputs.extend(self.dead_outputs());
+        outputs
+    }
+}
+
+impl Node {
+    /// Whether it has this input, without making a list of all.
+    pub(crate) fn has_input(&self, name: &str) -> bool {
+        self.kind.inputs.iter().any(|port| port.name == name)
+    }
+
+    /// Whether it has this output, without making a list of all.
+    pub(crate) fn has_output(&self, name: &str) -> bool {
+        let own = match &self.action {
+            Action::Router(routes) => name == ELSE || routes.iter().any(|route| route.to == name),
+            Action::Splitter { outputs } => {
+                name.parse().is_ok_and(|nth: usize| nth < *outputs && nth.to_string() == name)
+            }
+            _ => self.kind.outputs.iter().any(|port| port.name == name),
+        };
+        own || self.dead_outputs().iter().any(|dead| dead == name)
+    }
+
+    /// Outputs of messages it gave up: one for each input.
+    pub(crate) fn dead_outputs(&self) -> Vec<String> {
+        match self.kind.inputs {
+            _ if !self.on_error.has_dead_letters() => Vec::new(),
+            [_] => vec![DEAD.to_owned()],
+            inputs => inputs.iter().map(|port| format!("{DEAD}-{}", port.name)).collect(),
+        }
+    }
+}
+
+/// The input every node has.
+pub const CONTROL: &str = "control";
+/// The output of messages a node gave up; of several inputs, `dead-left` and so on.
+pub const DEAD: &str = "dead";
+/// The output of messages no route takes.
+pub const ELSE: &str = "else";
+
+/// What becomes of a message a node fails at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// It is dropped and counted.
+    #[default]
+    Skip,
+    /// It is tried again.
+    Retry {
+        /// How often.
+        times: u32,
+        /// The first pause; each is twice the one before.
+        first_ms: u64,
+        /// What then.
+        then: Box<OnError>,
+    },
+    /// The node stops.
+    StopNode,
+    /// The whole graph stops.
+    Stop,
+    /// It leaves by the output `dead`.
+    DeadLetter,
+}
+
+impl OnError {
+    /// Whether messages may leave by the output `dead`.
+    pub fn has_dead_letters(&self) -> bool {
+        match self {
+            Self::DeadLetter => true,
+            Self::Retry { then, .. } => then.has_dead_letters(),
+            _ => false,
+        }
+    }
+}
+
+/// An edge between two ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Index of the node that emits.
+    pub from: usize,
+    /// Its output.
+    pub output: String,
+    /// Index of the node that takes.
+    pub to: usize,
+    /// Its input.
+    pub input: String,
+    /// Messages it holds.
+    pub capacity: usize,
+    /// What happens when it is full.
+    pub policy: Policy,
+    /// 100 and more is control, 10 and more is high.
+    pub priority: i32,
+}
+
+impl Edge {
+    /// Whether it is in the band of control messages.
+    pub fn is_control(&self) -> bool {
+        self.priority >= PRIORITY_CONTROL
+    }
+
+    /// Whether a circle through it cannot lock up: it never makes its producer wait, or it only steers.
+    pub fn breaks_circles(&self) -> bool {
+        self.policy != Policy::Block || self.input == CONTROL
+    }
+}
+
+/// The least priority of the control band.
+pub const PRIORITY_CONTROL: i32 = 100;
+/// The least priority of the high band.
+pub const PRIORITY_HIGH: i32 = 10;
+/// Messages an edge holds if its file does not say.
+pub const CAPACITY: usize = 1024;
+
+/// What happens when an edge is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Its producer waits: nothing is lost.
+    #[default]
+    Block,
+    /// The new message is dropped.
+    Drop,
+    /// The oldest message is dropped.
+    Latest,
+    /// The new message is merged into the newest that waits.
+    Coalesce(Coalesce),
+}
+
+/// How two messages become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coalesce {
+    /// The later one.
+    #[default]
+    Last,
+    /// Numbers are added.
+    Sum,
+    /// Both in a list.
+    List,
+    /// Objects are merged; of two fields with one name the later.
+    Merge,
+}
+
+impl Policy {
+    /// `block`, `drop`, `latest`, `coalesce sum`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Drop => "drop",
+            Self::Latest => "latest",
+            Self::Coalesce(Coalesce::Last) => "coalesce last",
+            Self::Coalesce(Coalesce::Sum) => "coalesce sum",
+            Self::Coalesce(Coalesce::List) => "coalesce list",
+            Self::Coalesce(Coalesce::Merge) => "coalesce merge",
+        }
+    }
+}

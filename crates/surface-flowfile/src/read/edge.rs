@@ -1,0 +1,233 @@
+//! Edges as they are written: chains in `edges`, and tables in `[[edge]]`.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! A link has two ends with names that are not empty; whether they exist is asked in `src/wire.rs`.
+
+use surface_text::fields::{Field as Shown, Spot, Values};
+use surface_text::tree::{Entry, Node, Table, Value};
+use surface_text::units::clip;
+use surface_text::{Span, nearest};
+
+use super::given::word;
+use crate::limits::Limits;
+use crate::plan::{CAPACITY, Coalesce, PRIORITY_CONTROL, PRIORITY_HIGH, Policy};
+
+/// One end of an edge: `node`, or `node:port`.
+#[derive(Clone, Debug)]
+pub(crate) struct End<'n> {
+    pub(crate) at: Span,
+    pub(crate) node: &'n str,
+    pub(crate) port: Option<&'n str>,
+    /// It is entered by one edge and left by the next, so its port is that of one of the two.
+    pub(crate) within: bool,
+}
+
+pub(crate) struct Link<'n> {
+    pub(crate) at: Span,
+    pub(crate) from: End<'n>,
+    pub(crate) to: End<'n>,
+    pub(crate) capacity: usize,
+    pub(crate) policy: Policy,
+    /// `None`: normal, or control if it enters a `control` input.
+    pub(crate) priority: Option<i32>,
+}
+
+/// `edges = ["a -> b -> c"]`; whether all of it could be read.
+pub(crate) fn chains<'n, 't>(
+    entry: &'n Entry<'t>,
+    links: &mut Vec<Link<'n>>,
+    values: &mut Values<'t>,
+    left: &mut usize,
+    limits: &Limits,
+) -> bool {
+    let field = Shown::new("edges", "a list of chains", "[\"imu -> hot -> out\"]");
+    let Some(texts) = values.texts(&field, &entry.node) else { return false };
+    let mut all = true;
+    for Spot { at, value } in texts {
+        let mut ends: Vec<End<'n>> = Vec::new();
+        let parts = value.split("->").count();
+        if parts < 2 {
+            let message = format!("`{}` is no edge: it has no `->`", clip(value));
+            values.report.add(&at, message, "write \"from -> to\"");
+            all = false;
+            continue;
+        }
+        for (nth, part) in value.split("->").enumerate() {
+            match end(part, &exact(part, value, &at, values), values) {
+                Some(end) => ends.push(End { within: nth > 0 && nth + 1 < parts, ..end }),
+                None => break,
+            }
+        }
+        if ends.len() < parts {
+            all = false;
+            continue;
+        }
+        for pair in ends.windows(2) {
+            if !room(left, limits, &at, values) {
+                return false;
+            }
+            let (from, to) = (pair[0].clone(), pair[1].clone());
+            links.push(Link { at: at.clone(), from, to, capacity: CAPACITY, policy: Policy::Block, priority: None });
+        }
+    }
+    all
+}
+
+/// The place of a part of a text, if it is written as it is, without escapes.
+fn exact(part: &str, whole: &str, at: &Span, values: &Values<'_>) -> Span {
+    let inner = at.start + 1;
+    let as_written = values.source.get(inner..).is_some_and(|text| text.starts_with(whole));
+    if !as_written {
+        return at.clone();
+    }
+    let trimmed = part.trim();
+    let start = inner + (trimmed.as_ptr() as usize - whole.as_ptr() as usize);
+    start..start + trimmed.len()
+}
+
+fn room(left: &mut usize, limits: &Limits, at: &Span, values: &mut Values<'_>) -> bool {
+    if *left == 0 {
+        values.report.add(at, format!("there are more than {} edges", limits.edges), "split the file");
+        return false;
+    }
+    *left -= 1;
+    true
+}
+
+/// `[[edge]]`, each with `from`, `to` and more; whether all of it could be read.
+pub(crate) fn tables<'n, 't>(
+    entry: &'n Entry<'t>,
+    links: &mut Vec<Link<'n>>,
+    values: &mut Values<'t>,
+    left: &mut usize,
+    limits: &Limits,
+) -> bool {
+    let Value::List(items) = &entry.node.value else {
+        let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
+        let message = format!("`edge` is a list of tables, not {kind} `{written}`");
+        values.report.add(&entry.at, message, "write `[[edge]]`, with two brackets, before each edge");
+        return false;
+    };
+    let mut all = true;
+    for item in items {
+        let Value::Table(table) = &item.value else {
+            all = false;
+            let message = format!("an edge is a table, not {} `{}`", item.value.kind(), values.written(&item.at));
+            values.report.add(
+                &item.at,
+                message,
+                "write `edges = [\"from -> to\"]`, or `[[edge]]` with `from` and `to`",
+            );
+            continue;
+        };
+        if !room(left, limits, &item.at, values) {
+            return false;
+        }
+        match one(table, item, values, limits) {
+            Some(link) => links.push(link),
+            None => all = false,
+        }
+    }
+    all
+}
+
+const FIELDS: &[Shown<'static>] = &[
+    Shown::new("from", "the output of a node", "\"imu:out\""),
+    Shown::new("to", "the input of a node", "\"hot:in\""),
+    Shown::new("capacity", "a whole number", "256"),
+    Shown::new("policy", "\"block\", \"drop\", \"latest\" or \"coalesce\"", "\"latest\""),
+    Shown::new("coalesce", "\"last\", \"sum\", \"list\" or \"merge\"", "\"last\""),
+    Shown::new("priority", "\"control\", \"high\", \"normal\" or a whole number", "\"high\""),
+];
+
+fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, limits: &Limits) -> Option<Link<'n>> {
+    let (mut from, mut to, mut capacity, mut priority) = (None, None, CAPACITY, None);
+    let (mut policy, mut coalesce) = (None, None);
+    for entry in &table.entries {
+        let node = &entry.node;
+        let Some(field) = FIELDS.iter().find(|field| field.name == entry.key) else {
+            let message = format!("`{}` is not a field of an edge", clip(&entry.key));
+            let help = match nearest(&entry.key, FIELDS.iter().map(|field| field.name)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "it has from, to, capacity, policy, coalesce and priority".to_owned(),
+            };
+            values.report.add(&entry.at, message, help);
+            continue;
+        };
+        match field.name {
+            "from" => from = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),
+            "to" => to = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),
+            "capacity" => {
+                let most = i64::try_from(limits.capacity).unwrap_or(i64::MAX);
+                let number = values.whole(field, node, 1, most).and_then(|number| usize::try_from(number).ok());
+                capacity = number.unwrap_or(capacity);
+            }
+            "policy" => {
+                const WORDS: &[&str] = &["block", "drop", "latest", "coalesce"];
+                policy = word(field, WORDS, node, values).map(|word| (word, node.at.clone()));
+            }
+            "coalesce" => {
+                const WORDS: &[&str] = &["last", "sum", "list", "merge"];
+                coalesce = word(field, WORDS, node, values).map(|word| match word {
+                    "sum" => Coalesce::Sum,
+                    "list" => Coalesce::List,
+                    "merge" => Coalesce::Merge,
+                    _ => Coalesce::Last,
+                });
+            }
+            _ => priority = priority_of(field, node, values),
+        }
+    }
+    for (name, missing) in [("from", from.is_none()), ("to", to.is_none())] {
+        if missing {
+            let message = format!("this edge has no `{name}`");
+            values.report.add(&item.at, message, "write `from = \"imu:out\"` and `to = \"hot:in\"`");
+        }
+    }
+    let policy = match (policy, coalesce) {
+        (None | Some(("coalesce", _)), Some(how)) => Policy::Coalesce(how),
+        (Some((word, at)), Some(_)) => {
+            let message = format!("`policy` is \"{word}\", and there is a `coalesce`");
+            values.report.add(&at, message, "write `policy = \"coalesce\"`, or remove `coalesce`");
+            Policy::Block
+        }
+        (Some(("drop", _)), None) => Policy::Drop,
+        (Some(("latest", _)), None) => Policy::Latest,
+        (Some(("coalesce", _)), None) => Policy::Coalesce(Coalesce::Last),
+        (_, None) => Policy::Block,
+    };
+    Some(Link { at: item.at.clone(), from: from??, to: to??, capacity, policy, priority })
+}
+
+fn priority_of<'t>(field: &Shown<'_>, node: &Node<'t>, values: &mut Values<'t>) -> Option<i32> {
+    if let Value::Text(_) = node.value {
+        const WORDS: &[&str] = &["control", "high", "normal"];
+        return word(field, WORDS, node, values).map(|word| match word {
+            "control" => PRIORITY_CONTROL,
+            "high" => PRIORITY_HIGH,
+            _ => 0,
+        });
+    }
+    values.whole(field, node, i32::MIN.into(), i32::MAX.into()).and_then(|number| i32::try_from(number).ok())
+}
+
+fn end<'n>(text: &'n str, at: &Span, values: &mut Values<'_>) -> Option<End<'n>> {
+    let text = text.trim();
+    let (node, port) = match text.split_once(':') {
+        Some((node, port)) => (node.trim(), Some(port.trim())),
+        None => (text, None),
+    };
+    if node.is_empty() || port.is_some_and(str::is_empty) {
+        let message = format!("an end of this edge is `{}`, which names no port", clip(text));
+        values.report.add(at, message, "write `node` or `node:port`");
+        return None;
+    }
+    Some(End { at: at.clone(), node, port, within: false })
+}
+
+/// An end that stands in `expose`.
+pub(crate) fn exposed<'n>(spot: &Spot<&'n str>, values: &mut Values<'_>) -> Option<End<'n>> {
+    end(spot.value, &spot.at, values)
+}

@@ -1,0 +1,353 @@
+//! A tree of values becomes drafts of graphs: nodes checked field by field, edges still by the names of their ends.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! Reading goes on after a problem, so that one look at the file finds them all. A node with a problem stays, without an action, so
+//! that edges to it are no second problem.
+
+mod edge;
+mod fields;
+mod given;
+mod meaning;
+
+pub(crate) use edge::{End, Link, exposed};
+
+use surface_text::fields::{Field as Shown, Spot, Values};
+use surface_text::tree::{Entry, Table, Value};
+use surface_text::units::clip;
+use surface_text::{Span, nearest};
+
+use crate::kinds::{EVERY_NODE, KINDS, Kind, kind};
+use crate::limits::Limits;
+use crate::plan::{Node, OnError, Settings};
+use given::{Given, word};
+
+/// A graph, the whole file or a nested one.
+#[derive(Default)]
+pub(crate) struct Draft<'n> {
+    pub(crate) nodes: Vec<Member<'n, Option<Node>>>,
+    pub(crate) graphs: Vec<Member<'n, Draft<'n>>>,
+    pub(crate) links: Vec<Link<'n>>,
+    pub(crate) expose: Vec<Member<'n, Spot<&'n str>>>,
+    /// An edge or an exposure could not be read: what is not joined may be so because of that.
+    pub(crate) incomplete: bool,
+}
+
+/// Something with a name of its graph.
+pub(crate) struct Member<'n, T> {
+    pub(crate) name: &'n str,
+    pub(crate) at: Span,
+    pub(crate) what: T,
+}
+
+#[derive(Default)]
+pub(crate) struct File<'n> {
+    pub(crate) name: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) graph: Draft<'n>,
+}
+
+const TOP: &[&str] = &["name", "flow", "node", "edges", "edge", "graph"];
+const NESTED: &[&str] = &["node", "edges", "edge", "graph", "expose"];
+const NAME: Shown<'static> = Shown::new("name", "a text", "\"sensors\"");
+const SMALLEST: &str =
+    "the smallest file is\nedges = [\"in -> out\"]\n[node.in]\nkind = \"stdin\"\n[node.out]\nkind = \"print\"";
+
+/// What is left to be made, and how deep graphs are.
+struct Left {
+    nodes: usize,
+    edges: usize,
+    depth: usize,
+}
+
+/// Reads the whole tree.
+pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits: &Limits) -> File<'n> {
+    let mut file = File::default();
+    if let Some(entry) = tree.get("name") {
+        file.name = values.some_text(&NAME, &entry.node).map(str::to_owned);
+    }
+    if let Some(table) = tree.get("flow").and_then(|entry| section(entry, "[flow]", values)) {
+        file.settings = settings(table, values);
+    }
+    let mut left = Left { nodes: limits.nodes, edges: limits.edges, depth: 0 };
+    file.graph = graph(tree, TOP, values, limits, &mut left);
+    if file.graph.nodes.is_empty() && file.graph.graphs.is_empty() && values.report.is_empty() {
+        let end = values.source.len();
+        values.report.add(&(end..end), "there is no node in this file", SMALLEST);
+    }
+    file
+}
+
+/// The parts of a graph; recursion is as deep as graphs are nested, which is limited.
+fn graph<'n, 't>(
+    table: &'n Table<'t>,
+    parts: &[&str],
+    values: &mut Values<'t>,
+    limits: &Limits,
+    left: &mut Left,
+) -> Draft<'n> {
+    let mut draft = Draft::default();
+    for entry in &table.entries {
+        match entry.key.as_ref() {
+            key if !parts.contains(&key) => unknown_part(entry, parts, values),
+            "node" => nodes(entry, &mut draft, values, limits, left),
+            "edges" => draft.incomplete |= !edge::chains(entry, &mut draft.links, values, &mut left.edges, limits),
+            "edge" => draft.incomplete |= !edge::tables(entry, &mut draft.links, values, &mut left.edges, limits),
+            "graph" => graphs(entry, &mut draft, values, limits, left),
+            "expose" => exposures(entry, &mut draft, values),
+            _ => {}
+        }
+    }
+    draft
+}
+
+fn unknown_part(entry: &Entry<'_>, parts: &[&str], values: &mut Values<'_>) {
+    let name = clip(&entry.key);
+    let nested = !parts.contains(&"flow");
+    let whole = if nested { "a nested graph" } else { "a flow file" };
+    let list = if nested {
+        "node.NAME, edges, edge, graph.NAME and expose"
+    } else {
+        "name, edges, [flow], [node.NAME], [[edge]] and [graph.NAME]"
+    };
+    let help = if entry.key == "expose" {
+        "only a nested graph, `[graph.NAME]`, exposes ports".to_owned()
+    } else if let Some(near) = nearest(&entry.key, parts.iter().copied()) {
+        format!("did you mean `{near}`?")
+    } else if !nested && matches!(entry.node.value, Value::Table(_)) {
+        format!("a node is written `[node.{name}]`; the parts are {list}")
+    } else {
+        format!("the parts are {list}")
+    };
+    values.report.add(&entry.at, format!("`{name}` is not a part of {whole}"), help);
+}
+
+fn section<'n, 't>(entry: &'n Entry<'t>, header: &str, values: &mut Values<'t>) -> Option<&'n Table<'t>> {
+    if let Value::Table(table) = &entry.node.value {
+        return Some(table);
+    }
+    let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
+    let message = format!("`{}` is a section, not {kind} `{written}`", clip(&entry.key));
+    values.report.add(&entry.at, message, format!("write `{header}` on a line of its own, and its fields below"));
+    None
+}
+
+fn settings<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Settings {
+    const FIELDS: &[Shown<'static>] = &[
+        Shown::new("tick", "a duration", "\"50ms\""),
+        Shown::new("batch", "a whole number", "64"),
+        Shown::new("drain", "a duration", "\"5s\""),
+        Shown::new("workers", "a whole number", "1"),
+    ];
+    let mut settings = Settings::default();
+    for entry in &table.entries {
+        let node = &entry.node;
+        let Some(field) = FIELDS.iter().find(|field| field.name == entry.key) else {
+            let message = format!("`{}` is not a field of [flow]", clip(&entry.key));
+            let help = match nearest(&entry.key, FIELDS.iter().map(|field| field.name)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if TOP.contains(&entry.key.as_ref()) => {
+                    format!("write `{}` above the first `[section]` of the file", entry.key)
+                }
+                None => "it has tick, batch, drain and workers".to_owned(),
+            };
+            values.report.add(&entry.at, message, help);
+            continue;
+        };
+        match field.name {
+            "tick" => settings.tick_ms = tick(values.millis(field, node), &node.at, values),
+            "batch" => settings.batch = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()),
+            "drain" => settings.drain_ms = values.millis(field, node),
+            _ => settings.workers = values.whole(field, node, 1, 1_024).and_then(|n| usize::try_from(n).ok()),
+        }
+    }
+    settings
+}
+
+fn tick(ms: Option<u64>, at: &Span, values: &mut Values<'_>) -> Option<u64> {
+    if ms == Some(0) {
+        values.report.add(at, "`tick` is 0, so nothing but ticks would happen", "write `tick = \"1ms\"` or more");
+    }
+    ms
+}
+
+fn nodes<'n, 't>(
+    entry: &'n Entry<'t>,
+    draft: &mut Draft<'n>,
+    values: &mut Values<'t>,
+    limits: &Limits,
+    left: &mut Left,
+) {
+    let Some(table) = section(entry, "[node.NAME]", values) else { return };
+    for entry in &table.entries {
+        if left.nodes == 0 {
+            let message = format!("there are more than {} nodes", limits.nodes);
+            return values.report.add(&entry.at, message, "split the file");
+        }
+        left.nodes -= 1;
+        if !named_well(entry, "node", values, limits) {
+            continue;
+        }
+        let header = format!("[node.{}]", entry.key);
+        let what = section(entry, &header, values).and_then(|table| node(entry, table, values));
+        draft.nodes.push(Member { name: &entry.key, at: entry.at.clone(), what });
+    }
+}
+
+fn node<'t>(entry: &Entry<'t>, table: &Table<'t>, values: &mut Values<'t>) -> Option<Node> {
+    let known = kind_of(entry, table, values)?;
+    let what = format!("`{}` node `{}`", known.name, entry.key);
+    let given = Given::read(table, &entry.at, what, &[known.fields, EVERY_NODE], values);
+    let on_error = on_error(&given, values);
+    let tick_ms = tick(given.millis("tick"), &given.place("tick"), values);
+    if !given.sound {
+        return None;
+    }
+    if known.inputs.is_empty() && on_error.has_dead_letters() {
+        let place = if given.has("retry") { given.place("retry") } else { given.place("on_error") };
+        let message = format!("{} takes no messages, so it has no dead letters", given.what);
+        values.report.add(&place, message, "write \"skip\", \"stop-node\" or \"stop\"");
+    }
+    let action = meaning::action(known, &given, values)?;
+    Some(Node { id: entry.key.to_string(), kind: known, action, on_error, tick_ms, batch: given.count("batch") })
+}
+
+fn kind_of<'t>(entry: &Entry<'t>, table: &Table<'t>, values: &mut Values<'t>) -> Option<&'static Kind> {
+    const KIND: Shown<'static> = Shown::new("kind", "the name of a kind", "\"filter\"");
+    let Some(written) = table.get("kind") else {
+        let message = format!("node `{}` has no `kind`", entry.key);
+        let help = match table.get("run") {
+            Some(_) => "write `kind = \"command\"`".to_owned(),
+            None => "write `kind = \"filter\"` or another; `bursar flow kinds` lists them".to_owned(),
+        };
+        values.report.add(&entry.at, message, help);
+        return None;
+    };
+    let name = values.some_text(&KIND, &written.node)?;
+    let found = kind(name);
+    if found.is_none() {
+        let help = match nearest(name, KINDS.iter().map(|kind| kind.name)) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("the kinds are {}", KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")),
+        };
+        values.report.add(&written.node.at, format!("there is no kind \"{}\"", clip(name)), help);
+    }
+    found
+}
+
+fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
+    let plain = |word: &str| match word {
+        "stop-node" => OnError::StopNode,
+        "stop" => OnError::Stop,
+        "dead-letter" => OnError::DeadLetter,
+        _ => OnError::Skip,
+    };
+    let (said, table) = (given.word("on_error"), given.node("retry"));
+    let Some(node) = table else {
+        return match said {
+            Some("retry") => OnError::Retry { times: 3, first_ms: 10, then: Box::new(OnError::Skip) },
+            Some(word) => plain(word),
+            None => OnError::Skip,
+        };
+    };
+    if let Some(said) = said.filter(|said| *said != "retry") {
+        let message = format!("`on_error` is \"{said}\", and there is a `retry`");
+        let help = format!("write `then = \"{said}\"` in `retry`, and leave `on_error` out");
+        values.report.add(&given.place("on_error"), message, help);
+    }
+    let (mut times, mut first_ms, mut then) = (3, 10, OnError::Skip);
+    let Value::Table(table) = &node.value else { return OnError::Skip };
+    for entry in &table.entries {
+        let node = &entry.node;
+        match entry.key.as_ref() {
+            "times" => {
+                let field = Shown::new("times", "a whole number", "3");
+                times = values.whole(&field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()).unwrap_or(times);
+            }
+            "first" => {
+                first_ms = values.millis(&Shown::new("first", "a duration", "\"10ms\""), node).unwrap_or(first_ms);
+            }
+            "then" => {
+                const THEN: &[&str] = &["skip", "stop-node", "stop", "dead-letter"];
+                let takes = "\"skip\", \"stop-node\", \"stop\" or \"dead-letter\"";
+                let field = Shown::new("then", takes, "\"dead-letter\"");
+                then = word(&field, THEN, node, values).map_or(OnError::Skip, plain);
+            }
+            key => {
+                let message = format!("`{}` is not a field of `retry`", clip(key));
+                let help = match nearest(key, ["times", "first", "then"]) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "it has times, first and then".to_owned(),
+                };
+                values.report.add(&entry.at, message, help);
+            }
+        }
+    }
+    OnError::Retry { times, first_ms, then: Box::new(then) }
+}
+
+fn graphs<'n, 't>(
+    entry: &'n Entry<'t>,
+    draft: &mut Draft<'n>,
+    values: &mut Values<'t>,
+    limits: &Limits,
+    left: &mut Left,
+) {
+    let Some(table) = section(entry, "[graph.NAME]", values) else { return };
+    for entry in &table.entries {
+        if !named_well(entry, "graph", values, limits) {
+            continue;
+        }
+        if left.depth == limits.depth {
+            let message =
+                format!("graph `{}` is nested {} deep, and the most is {}", entry.key, left.depth + 1, limits.depth);
+            values.report.add(&entry.at, message, "write its nodes into the graph around it");
+            continue;
+        }
+        let Some(table) = section(entry, "[graph.NAME]", values) else { continue };
+        left.depth += 1;
+        let what = graph(table, NESTED, values, limits, left);
+        left.depth -= 1;
+        draft.graphs.push(Member { name: &entry.key, at: entry.at.clone(), what });
+    }
+}
+
+fn exposures<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>) {
+    let field = Shown::new("expose", "a table of ports", "{ in = \"fir:in\", out = \"gate:out\" }");
+    let Some(table) = values.table(&field, &entry.node) else {
+        draft.incomplete = true;
+        return;
+    };
+    for entry in &table.entries {
+        let field = Shown::new(&entry.key, "a port of a node", "\"fir:in\"");
+        let Some(end) = values.some_text(&field, &entry.node) else {
+            draft.incomplete = true;
+            continue;
+        };
+        let what = Spot { at: entry.node.at.clone(), value: end };
+        draft.expose.push(Member { name: &entry.key, at: entry.at.clone(), what });
+    }
+}
+
+/// Names stand in ids, between `/`, `:` and `->`.
+pub(crate) fn fit_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        && name.chars().all(|c| c.is_alphanumeric() || "_-.+@".contains(c))
+}
+
+fn named_well(entry: &Entry<'_>, what: &str, values: &mut Values<'_>, limits: &Limits) -> bool {
+    let name = entry.key.as_ref();
+    if !fit_name(name) {
+        let message = format!("`{}` cannot be the name of a {what}", clip(name).escape_debug());
+        values.report.add(&entry.at, message, "start with a letter, and use letters, digits and any of `_-.+@`");
+        return false;
+    }
+    if name.len() > limits.name_bytes {
+        let (shown, length, most) = (clip(name), name.len(), limits.name_bytes);
+        let message = format!("the name `{shown}` has {length} bytes, and the most is {most}");
+        values.report.add(&entry.at, message, "write a shorter one");
+        return false;
+    }
+    true
+}

@@ -1,0 +1,162 @@
+//! What kinds of values nodes take and give, as far as a file tells.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! A type is only said where every message is of it: `Any` never makes a problem.
+
+use std::fmt;
+
+use crate::action::{Action, Aggregate, Emit, Format, Parse};
+use crate::plan::{DEAD, Node};
+use crate::value::{Condition, Test};
+
+/// A kind of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Any,
+    Number,
+    Text,
+    Object,
+    List,
+}
+
+impl Type {
+    /// Whether values of another type could be of this one.
+    pub(crate) fn fits(self, other: Type) -> bool {
+        self == other || self == Type::Any || other == Type::Any
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "anything",
+            Self::Number => "numbers",
+            Self::Text => "texts",
+            Self::Object => "objects",
+            Self::List => "lists",
+        })
+    }
+}
+
+const PARSE: &str = "put a `map` with `parse = \"json\"` between the two, or read with `format = \"json\"`";
+
+/// What a node needs its messages to be, why, and the way out of others; `None` if it takes anything.
+pub(crate) fn takes(action: &Action) -> Option<(Type, &'static str, &'static str)> {
+    const FIELD: &str = "it looks at a field";
+    const NUMBER: &str = "it compares or counts with them";
+    const TEXT: &str = "it reads them";
+    let of_field = |whole: bool, number: bool| match (whole, number) {
+        (false, _) => Some((Type::Object, FIELD, PARSE)),
+        (true, true) => {
+            Some((Type::Number, NUMBER, "name a number with `field`, or put a `map` with `parse` between the two"))
+        }
+        (true, false) => None,
+    };
+    match action {
+        Action::Filter(condition) | Action::Breaker { failure: condition, .. } => of_condition(condition),
+        Action::Window { aggregate, field, .. } => {
+            let number = !matches!(aggregate, Aggregate::Count | Aggregate::Last | Aggregate::List);
+            of_field(field.is_whole(), number)
+        }
+        Action::Validator { .. } | Action::Correlator { .. } => Some((Type::Object, FIELD, PARSE)),
+        Action::Cache { key, .. } => of_field(key.is_whole(), false),
+        Action::Counter { field, .. } => of_field(field.is_none(), false),
+        Action::Json => Some((Type::Text, TEXT, "leave it out")),
+        Action::Map(map) => match (map.parse, map.field.is_whole()) {
+            (Some(_), true) => Some((Type::Text, TEXT, "leave `parse` out")),
+            (None, true) if !map.rename.is_empty() || map.pick.is_some() || !map.drop.is_empty() => {
+                Some((Type::Object, FIELD, PARSE))
+            }
+            (None, true) if map.linear.is_some() => of_field(true, true),
+            (None, true) if map.set.is_empty() && map.format.as_ref().is_some_and(|format| format.has_fields()) => {
+                Some((Type::Object, FIELD, PARSE))
+            }
+            (_, true) => None,
+            (_, false) => Some((Type::Object, FIELD, PARSE)),
+        },
+        _ => None,
+    }
+}
+
+fn of_condition(condition: &Condition) -> Option<(Type, &'static str, &'static str)> {
+    // `exists = false` is what a message without fields meets.
+    if condition.tests.iter().all(|test| matches!(test, Test::Exists(false))) {
+        return None;
+    }
+    if !condition.field.is_whole() {
+        return Some((Type::Object, "it looks at a field", PARSE));
+    }
+    let number = |test: &Test| matches!(test, Test::Above(_) | Test::Below(_) | Test::AtLeast(_) | Test::AtMost(_));
+    let text = |test: &Test| matches!(test, Test::Matches(_));
+    if condition.tests.iter().any(number) {
+        return Some((
+            Type::Number,
+            "it compares them with a number",
+            "name a number with `field`, or put a `map` with `parse` between the two",
+        ));
+    }
+    let way = "name a text with `field`";
+    condition.tests.iter().any(text).then_some((Type::Text, "it searches them", way))
+}
+
+/// What a node gives if such values come in.
+pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
+    let by_format = |format: Format| if format == Format::Lines { Type::Text } else { Type::Any };
+    if output.starts_with(DEAD) {
+        return Type::Object;
+    }
+    match &node.action {
+        Action::Command(command) => by_format(command.format),
+        Action::Lines { format, .. } | Action::Stdin { format } | Action::TcpIn { format, .. } => by_format(*format),
+        Action::Every { emit, .. } => match emit {
+            Emit::Count | Emit::Time => Type::Number,
+            Emit::Value(value) => of(value),
+        },
+        Action::Numbers { .. } => Type::Number,
+        Action::Values { list, .. } => {
+            let first = list.first().map_or(Type::Any, of);
+            if list.iter().all(|value| of(value) == first) { first } else { Type::Any }
+        }
+        Action::RandomWalk(walk) if walk.field.is_whole() => Type::Number,
+        Action::RandomWalk(_) => Type::Object,
+        Action::Correlator { .. } => Type::Object,
+        Action::Counter { field: None, .. } => Type::Number,
+        Action::Counter { .. } => Type::Object,
+        Action::Batcher { .. } => Type::List,
+        Action::Window { aggregate, .. } => match aggregate {
+            Aggregate::Count | Aggregate::Sum | Aggregate::Mean | Aggregate::Min | Aggregate::Max => Type::Number,
+            Aggregate::Last => Type::Any,
+            Aggregate::List => Type::List,
+        },
+        Action::Validator { .. } => Type::Object,
+        Action::Timeout { .. } if output == "late" => Type::Object,
+        Action::Json => Type::Any,
+        Action::Text => Type::Text,
+        Action::Map(map) => {
+            if map.format.is_some() {
+                Type::Text
+            } else if !map.set.is_empty() || map.pick.is_some() || !map.rename.is_empty() {
+                Type::Object
+            } else if map.field.is_whole() && (map.linear.is_some() || map.parse == Some(Parse::Number)) {
+                Type::Number
+            } else if map.parse.is_some() && map.field.is_whole() {
+                Type::Any
+            } else {
+                comes
+            }
+        }
+        _ => comes,
+    }
+}
+
+fn of(value: &serde_json::Value) -> Type {
+    match value {
+        serde_json::Value::Number(_) => Type::Number,
+        serde_json::Value::String(_) => Type::Text,
+        serde_json::Value::Object(_) => Type::Object,
+        serde_json::Value::Array(_) => Type::List,
+        _ => Type::Any,
+    }
+}

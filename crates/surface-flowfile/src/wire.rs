@@ -1,0 +1,313 @@
+//! Drafts of graphs become one flat graph: names become indices, ports are found, nested graphs dissolve.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! An edge of the result joins an output that exists to an input that exists, and no two join the same.
+//!
+//! # Why it holds
+//! A graph's members are known before its edges are looked at, and those of the graphs in it before its own: an exposed port is
+//! a port of a node by then. What a broken node would have had is not known, so edges to one are left out without a word.
+
+use std::collections::HashMap;
+
+use surface_text::fields::Values;
+use surface_text::units::clip;
+use surface_text::{Span, nearest};
+
+use crate::plan::{CONTROL, Edge, Node, PRIORITY_CONTROL};
+use crate::read::{Draft, End, Link, Member, exposed};
+
+/// Nodes and edges, and where they are written.
+#[derive(Default)]
+pub(crate) struct Flat {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) node_places: Vec<Span>,
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) edge_places: Vec<Span>,
+    /// Ports of edges whose other end has a problem: joined, as far as anybody can tell.
+    pub(crate) excused: Vec<(usize, String)>,
+    /// Nodes may be without edges because of another problem.
+    pub(crate) incomplete: bool,
+}
+
+/// A port of a node of the flat graph.
+type Port = (usize, String);
+type Exposed<'n> = HashMap<&'n str, (Side, Port)>;
+
+enum Place<'n> {
+    Node(usize),
+    /// Its ports by their names outside, and whether they are all known.
+    Graph(Exposed<'n>, bool),
+    /// It has a problem, which was told.
+    Broken,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Input,
+    Output,
+}
+
+impl Side {
+    fn other(self) -> Self {
+        if self == Self::Input { Self::Output } else { Self::Input }
+    }
+}
+
+/// Makes a draft flat.
+pub(crate) fn flatten(draft: Draft<'_>, values: &mut Values<'_>) -> Flat {
+    let mut flat = Flat::default();
+    graph(draft, "", &mut flat, values);
+    let mut seen: HashMap<(usize, &str, usize, &str), ()> = HashMap::with_capacity(flat.edges.len());
+    for (edge, at) in flat.edges.iter().zip(&flat.edge_places) {
+        if seen.insert((edge.from, &edge.output, edge.to, &edge.input), ()).is_some() {
+            let name = |node: usize| &flat.nodes[node].id;
+            let message = format!(
+                "the edge `{}:{}->{}:{}` is written twice",
+                name(edge.from),
+                edge.output,
+                name(edge.to),
+                edge.input
+            );
+            values.report.add(at, message, "remove one of the two");
+        }
+    }
+    flat
+}
+
+fn graph<'n>(draft: Draft<'n>, prefix: &str, flat: &mut Flat, values: &mut Values<'_>) -> (Exposed<'n>, bool) {
+    flat.incomplete |= draft.incomplete;
+    let mut scope: HashMap<&'n str, Place<'n>> = HashMap::with_capacity(draft.nodes.len() + draft.graphs.len());
+    for Member { name, at, what } in draft.nodes {
+        let place = match what {
+            Some(mut node) => {
+                node.id.insert_str(0, prefix);
+                flat.nodes.push(node);
+                flat.node_places.push(at);
+                Place::Node(flat.nodes.len() - 1)
+            }
+            None => Place::Broken,
+        };
+        scope.insert(name, place);
+    }
+    for Member { name, at, what } in draft.graphs {
+        let (inner, whole) = graph(what, &format!("{prefix}{name}/"), flat, values);
+        if scope.contains_key(name) {
+            let message = format!("`{name}` is a node and a graph");
+            values.report.add(&at, message, "give one of the two another name");
+            continue;
+        }
+        scope.insert(name, Place::Graph(inner, whole));
+    }
+    flat.edges.reserve(draft.links.len());
+    for link in &draft.links {
+        join(link, &scope, flat, values);
+    }
+    let mut outside: Exposed<'n> = HashMap::new();
+    let mut whole = !draft.incomplete;
+    for Member { name, at, what } in draft.expose {
+        if !crate::read::fit_name(name) || name == CONTROL {
+            let message = format!("`{}` cannot be the name of an exposed port", clip(name).escape_debug());
+            values.report.add(&at, message, "use letters, digits, `_` and `-`; `control` is taken");
+            whole = false;
+            continue;
+        }
+        match exposed(&what, values).and_then(|end| expose(name, &end, &scope, flat, values)) {
+            Some(port) => {
+                outside.insert(name, port);
+            }
+            None => whole = false,
+        }
+    }
+    flat.incomplete |= !whole;
+    (outside, whole)
+}
+
+fn join(link: &Link<'_>, scope: &HashMap<&str, Place<'_>>, flat: &mut Flat, values: &mut Values<'_>) {
+    let from = resolve(&link.from, Side::Output, scope, flat, values);
+    let to = resolve(&link.to, Side::Input, scope, flat, values);
+    let ((from, output), (to, input)) = match (from, to) {
+        (Some(from), Some(to)) => (from, to),
+        (from, to) => {
+            // An edge that goes nowhere was meant to go somewhere; where is not known.
+            let meant = !matches!(scope.get(link.to.node), Some(Place::Broken));
+            flat.incomplete |= to.is_none() && meant;
+            flat.excused.extend(from.into_iter().chain(to));
+            return;
+        }
+    };
+    let control = input == CONTROL;
+    let priority = link.priority.unwrap_or(if control { PRIORITY_CONTROL } else { 0 });
+    let (capacity, policy) = (link.capacity, link.policy);
+    flat.edges.push(Edge { from, output, to, input, capacity, policy, priority });
+    flat.edge_places.push(link.at.clone());
+}
+
+/// The port an end means; `None` if there is none, which was told, or if that cannot be known.
+fn resolve(
+    end: &End<'_>,
+    side: Side,
+    scope: &HashMap<&str, Place<'_>>,
+    flat: &Flat,
+    values: &mut Values<'_>,
+) -> Option<Port> {
+    let place = find(end, scope, values)?;
+    let port = pick(end, side, &Ports { place, flat }, values)?;
+    match place {
+        Place::Broken => None,
+        Place::Node(node) => Some((*node, port)),
+        Place::Graph(ports, _) => ports.get(port.as_str()).map(|(_, port)| port.clone()),
+    }
+}
+
+/// The ports of a node or a graph. They are listed only where somebody has to read them: a splitter has many.
+struct Ports<'s, 'n> {
+    place: &'s Place<'n>,
+    flat: &'s Flat,
+}
+
+impl Ports<'_, '_> {
+    fn has(&self, side: Side, name: &str) -> bool {
+        match (self.place, side) {
+            (Place::Node(node), Side::Input) => self.flat.nodes[*node].has_input(name),
+            (Place::Node(node), Side::Output) => self.flat.nodes[*node].has_output(name),
+            (Place::Graph(ports, _), side) => ports.get(name).is_some_and(|(of, _)| *of == side),
+            (Place::Broken, _) => false,
+        }
+    }
+
+    fn list(&self, side: Side) -> Vec<String> {
+        match (self.place, side) {
+            (Place::Node(node), Side::Input) => self.flat.nodes[*node].inputs(),
+            (Place::Node(node), Side::Output) => self.flat.nodes[*node].outputs(),
+            (Place::Graph(ports, _), side) => {
+                let of_side = ports.iter().filter(|(_, (of, _))| *of == side);
+                let mut names: Vec<String> = of_side.map(|(name, _)| (*name).to_owned()).collect();
+                names.sort_unstable();
+                names
+            }
+            (Place::Broken, _) => Vec::new(),
+        }
+    }
+}
+
+fn find<'s, 'n>(end: &End<'_>, scope: &'s HashMap<&str, Place<'n>>, values: &mut Values<'_>) -> Option<&'s Place<'n>> {
+    let found = scope.get(end.node);
+    if found.is_none() {
+        let near = if values.report.is_full() { None } else { nearest(end.node, scope.keys().copied()) };
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write `[node.{}]`, or name another", clip(end.node)),
+        };
+        values.report.add(&end.at, format!("there is no node `{}`", clip(end.node)), help);
+    }
+    found
+}
+
+/// The port an end means: the one it names, or the one that goes without saying.
+fn pick(end: &End<'_>, side: Side, ports: &Ports<'_, '_>, values: &mut Values<'_>) -> Option<String> {
+    // What is not all known may have any port.
+    if let Place::Broken | Place::Graph(_, false) = ports.place {
+        let known = end.port.filter(|port| ports.has(side, port));
+        return known.map(str::to_owned);
+    }
+    let (what, usual) = if side == Side::Input { ("input", "in") } else { ("output", "out") };
+    let node = end.node;
+    if let Some(port) = end.port {
+        let elsewhere = ports.has(side.other(), port) || (side == Side::Output && port == CONTROL);
+        // In the middle of a chain the port belongs to one of its two edges: to the first, if it could be either.
+        let of_the_other = end.within && elsewhere && (side == Side::Output || !ports.has(side, port));
+        if (ports.has(side, port) && !of_the_other) || (side == Side::Input && port == CONTROL) {
+            return Some(port.to_owned());
+        }
+        if !of_the_other {
+            let (message, help) = if elsewhere {
+                let (opposite, rule) =
+                    if side == Side::Input { ("output", "ends at an input") } else { ("input", "starts at an output") };
+                let message = format!("`{node}:{port}` is an {opposite}, and an edge {rule}");
+                (message, "turn it round, or name another port".to_owned())
+            } else {
+                let own = if values.report.is_full() { Vec::new() } else { ports.list(side) };
+                let help = match nearest(port, own.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean `{node}:{near}`?"),
+                    None => has(&own, what),
+                };
+                (format!("node `{node}` has no {what} `{}`", clip(port)), help)
+            };
+            values.report.add(&end.at, message, help);
+            return None;
+        }
+    }
+    if ports.has(side, usual) {
+        return Some(usual.to_owned());
+    }
+    if values.report.is_full() {
+        values.report.add(&end.at, "", ""); // counted; a list of ports for each of a million would take its time
+        return None;
+    }
+    let mut own = ports.list(side);
+    if own.len() == 1 {
+        return own.pop();
+    }
+    let (message, help) = match own.first() {
+        None => {
+            let way = if side == Side::Input { "it can only send" } else { "it can only take" };
+            (format!("node `{node}` has no {what}"), format!("{way}; turn the edge round, or name another node"))
+        }
+        Some(first) => {
+            (format!("node `{node}` has several {what}s"), format!("write `{node}:{first}`; {}", has(&own, what)))
+        }
+    };
+    values.report.add(&end.at, message, help);
+    None
+}
+
+fn has(own: &[String], what: &str) -> String {
+    match own {
+        [] => format!("it has no {what}"),
+        [one] => format!("it has `{one}`"),
+        many => {
+            let shown: Vec<String> = many.iter().take(12).map(|port| format!("`{port}`")).collect();
+            let rest = if many.len() > 12 { ", …" } else { "" };
+            format!("it has {}{rest}", shown.join(", "))
+        }
+    }
+}
+
+/// What a name outside means inside.
+fn expose(
+    name: &str,
+    end: &End<'_>,
+    scope: &HashMap<&str, Place<'_>>,
+    flat: &Flat,
+    values: &mut Values<'_>,
+) -> Option<(Side, Port)> {
+    let place = find(end, scope, values)?;
+    let ports = Ports { place, flat };
+    let (inputs, outputs) = (ports.list(Side::Input), ports.list(Side::Output));
+    if let Place::Broken = place {
+        return None;
+    }
+    // Without a port, the name outside says which side is meant.
+    let wanted = end.port.unwrap_or(name);
+    let side = match (inputs.iter().any(|port| port == wanted), outputs.iter().any(|port| port == wanted)) {
+        (true, false) => Side::Input,
+        (false, true) => Side::Output,
+        _ if end.port.is_none() && outputs.is_empty() => Side::Input,
+        _ if end.port.is_none() && inputs.is_empty() => Side::Output,
+        _ => {
+            let all: Vec<String> = inputs.into_iter().chain(outputs).collect();
+            let shown = end.port.map_or_else(|| end.node.to_owned(), |port| format!("{}:{port}", end.node));
+            let message = format!("`{}` is no port that could be exposed", clip(&shown));
+            let help = match nearest(wanted, all.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{}:{near}`?", end.node),
+                None => format!("write `{name} = \"{}:PORT\"`; {}", end.node, has(&all, "port")),
+            };
+            values.report.add(&end.at, message, help);
+            return None;
+        }
+    };
+    let end = End { port: end.port.or_else(|| ports.has(side, wanted).then_some(wanted)), ..end.clone() };
+    resolve(&end, side, scope, flat, values).map(|port| (side, port))
+}

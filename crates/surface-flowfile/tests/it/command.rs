@@ -1,0 +1,269 @@
+//! Programs as nodes: real processes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bursar::flow::{Ended, Handle};
+
+use crate::plan;
+use crate::run::{Paper, run_builder, run_plan};
+use surface_flowfile::build::flow;
+
+fn run(text: &str) -> (Vec<String>, Ended) {
+    run_plan(&plan(text), |_: Handle| ())
+}
+
+fn errors(ended: &Ended, node: &str) -> u64 {
+    ended.stats.nodes.iter().find(|known| &*known.id == node).unwrap().errors
+}
+
+fn last_error(ended: &Ended, node: &str) -> String {
+    ended
+        .stats
+        .nodes
+        .iter()
+        .find(|known| &*known.id == node)
+        .unwrap()
+        .last_error
+        .as_deref()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Whether a process runs, by its number in a file; one that was never reaped runs, too.
+fn runs(file: &Path) -> bool {
+    let pid = std::fs::read_to_string(file).unwrap();
+    Path::new(&format!("/proc/{}", pid.trim())).exists()
+}
+
+/// Processes that are told to end may take a moment.
+fn ends_soon(file: &Path) {
+    let start = Instant::now();
+    while runs(file) {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "process {} is left behind",
+            std::fs::read_to_string(file).unwrap()
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_program_that_prints_is_a_source() {
+    let (lines, ended) =
+        run("edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'seq 1 3; printf last'\n[node.z]\nkind = 'print'");
+    assert_eq!(lines, ["1", "2", "3", "last"]);
+    assert_eq!(errors(&ended, "a"), 0);
+    assert!(ended.drained);
+}
+
+#[test]
+fn a_program_that_reads_and_prints_is_a_stage() {
+    let (lines, ended) = run(
+        "edges = ['a -> x -> z']\n[node.a]\nkind = 'values'\nlist = ['b', 'c', 'a']\n[node.x]\nkind = 'command'\ncommand = ['sort']\n[node.z]\nkind = 'print'",
+    );
+    assert_eq!(lines, ["a", "b", "c"], "it prints only when its input has ended");
+    assert_eq!(errors(&ended, "x"), 0);
+}
+
+#[test]
+fn a_program_that_reads_is_a_sink_with_json_variables_and_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    let mut plan = plan(
+        "edges = ['a -> x']\n[node.a]\nkind = 'values'\nlist = [{ n = 1 }, 'two']\n[node.x]\nkind = 'command'\n\
+         run = 'cat > $NAME'\nformat = 'json'\ncwd = 'sub'\nenv = { NAME = 'out.jsonl' }",
+    );
+    plan.base = folder.path().to_owned();
+    let (_, ended) = run_plan(&plan, |_| ());
+    assert_eq!(errors(&ended, "x"), 0);
+    assert_eq!(std::fs::read_to_string(folder.path().join("sub/out.jsonl")).unwrap(), "{\"n\":1}\n\"two\"\n");
+}
+
+#[test]
+fn many_lines_go_through_in_order_and_none_is_lost() {
+    for workers in [1, 2] {
+        let (lines, ended) = run(&format!(
+            "edges = ['a -> x -> y -> w -> z']\n[flow]\nworkers = {workers}\n[node.a]\nkind = 'command'\nrun = 'seq 1 100000'\n[node.x]\nkind = 'command'\nrun = 'cat'\n\
+             [node.y]\nkind = 'map'\nparse = 'number'\n[node.w]\nkind = 'window'\nsize = 1000000\n[node.z]\nkind = 'print'"
+        ));
+        let numbers: Vec<u32> = serde_json::from_str(&lines[0]).unwrap();
+        assert!(numbers.iter().copied().eq(1..=100_000), "{workers} workers: {} numbers", numbers.len());
+        assert!(ended.drained);
+    }
+}
+
+#[test]
+fn a_program_is_held_back_when_its_lines_are_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        "edges = ['a -> t -> z']\n[flow]\ndrain = '0s'\n[node.a]\nkind = 'command'\nrun = 'i=0; while :; do i=$((i+1)); echo $i; echo $i > far; done'\n[node.t]\nkind = 'throttle'\nrate = 50\n\
+         [node.z]\nkind = 'print'",
+    );
+    plan.edges.iter_mut().for_each(|edge| edge.capacity = 4);
+    plan.base = folder.path().to_owned();
+    let far =
+        || std::fs::read_to_string(folder.path().join("far")).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    run_plan(&plan, |handle| {
+        // It runs ahead until everything between is full, and then stands still.
+        let (start, mut last, mut same) = (Instant::now(), 0, 0);
+        while same < 20 {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = far().unwrap_or(last);
+            same = if now > 0 && now < last + 20 { same + 1 } else { 0 };
+            last = now.max(last);
+            assert!(start.elapsed() < Duration::from_secs(25), "it is never held back: {last}");
+        }
+        handle.shutdown();
+    });
+}
+
+#[test]
+fn a_program_that_fails_is_an_error_and_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo run >> runs; wc -l < runs; test $(wc -l < runs) -ge 3'\nrestart = 5\n[node.z]\nkind = 'print'\n";
+    let mut plan = plan(text);
+    plan.base = folder.path().to_owned();
+    let (lines, ended) = run_plan(&plan, |_| ());
+    assert_eq!(lines, ["1", "2", "3"]);
+    assert_eq!(errors(&ended, "a"), 2);
+    assert_eq!(last_error(&ended, "a"), "the program ended with exit code 1; started again, 2 of 5 times");
+}
+
+#[test]
+fn a_program_that_fails_too_often_ends_its_node_or_the_graph() {
+    let text =
+        "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo x; exit 3'\nrestart = 1\n[node.z]\nkind = 'print'";
+    let (lines, ended) = run(text);
+    assert_eq!(lines, ["x", "x"]);
+    assert_eq!((errors(&ended, "a"), last_error(&ended, "a").as_str()), (2, "the program ended with exit code 3"));
+    let stop = text.replace("restart = 1", "on_error = 'stop'");
+    let error = run_builder(flow(&plan(&stop), &Paper::default().hooks()).unwrap(), |_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "node `a` stopped the graph: the program ended with exit code 3");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error_of_its_node() {
+    let (_, ended) =
+        run("edges = ['a -> z']\n[node.a]\nkind = 'command'\ncommand = ['no-such-program']\n[node.z]\nkind = 'print'");
+    assert!(
+        last_error(&ended, "a").starts_with("`no-such-program` cannot be started: "),
+        "{}",
+        last_error(&ended, "a")
+    );
+    let (_, ended) = run(
+        "edges = ['a -> x', 'x:dead -> z']\n[node.a]\nkind = 'numbers'\nto = 3\n[node.x]\nkind = 'command'\ncommand = ['no-such-program']\non_error = 'dead-letter'\n[node.z]\nkind = 'print'",
+    );
+    assert_eq!(errors(&ended, "x"), 4, "the start, and each message");
+}
+
+#[test]
+fn a_stage_whose_program_fails_tells_it_and_its_messages_are_dead_letters() {
+    let (lines, ended) = run(
+        "edges = ['a -> x -> z', 'x:dead -> d -> z']\n[node.a]\nkind = 'every'\ninterval = '1ms'\ncount = 300\n[node.x]\nkind = 'command'\n\
+         run = 'read line; echo got $line; exit 7'\non_error = 'dead-letter'\n[node.d]\nkind = 'map'\nformat = 'dead'\n[node.z]\nkind = 'print'",
+    );
+    assert_eq!(lines[0], "got 0");
+    assert!(lines.len() > 1 && lines[1..].iter().all(|line| line == "dead"), "{lines:?}");
+    assert!(last_error(&ended, "x").contains("the program ended with exit code 7"), "{}", last_error(&ended, "x"));
+}
+
+#[test]
+fn a_program_that_wants_no_more_ends_well() {
+    let (lines, ended) = run(
+        "edges = ['a -> x -> z']\n[node.a]\nkind = 'numbers'\nto = 200000\n[node.x]\nkind = 'command'\nrun = 'head -n 2'\n[node.z]\nkind = 'print'",
+    );
+    assert_eq!(lines, ["1", "2"]);
+    assert_eq!(errors(&ended, "x"), 0);
+}
+
+#[test]
+fn a_stage_is_started_again_and_goes_on() {
+    let (lines, ended) = run(
+        "edges = ['a -> x -> z']\n[node.a]\nkind = 'every'\ninterval = '2ms'\ncount = 400\n[node.x]\nkind = 'command'\n\
+         run = 'read line; echo first $line; cat > /dev/null & read line; kill $!; exit 1'\nrestart = 2\n[node.z]\nkind = 'print'",
+    );
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(lines[0], "first 0");
+    assert!(errors(&ended, "x") >= 3, "{}", errors(&ended, "x"));
+}
+
+#[test]
+fn a_line_that_is_no_json_is_an_error_and_the_others_come() {
+    let (lines, ended) = run(
+        "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo 1; echo nonsense; echo [2]'\nformat = 'json'\n[node.z]\nkind = 'print'",
+    );
+    assert_eq!(lines, ["1", "[2]"]);
+    assert_eq!(errors(&ended, "a"), 1);
+}
+
+#[test]
+fn a_stop_closes_the_input_and_leaves_nobody_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        "edges = ['clock -> x', 'x -> s']\n[node.clock]\nkind = 'every'\ninterval = '1ms'\n[node.x]\nkind = 'command'\n\
+         run = 'echo $$ > leader; sleep 1000 & echo $! > child; echo ready; cat > /dev/null; echo over > over; wait'\ngrace = '300ms'\n[node.s]\nkind = 'stop'",
+    );
+    plan.base = folder.path().to_owned();
+    // It waits for the sleeper, so the end of its input alone does not end it.
+    run_plan(&plan, |_| ());
+    ends_soon(&folder.path().join("leader"));
+    ends_soon(&folder.path().join("child"));
+    assert_eq!(std::fs::read_to_string(folder.path().join("over")).unwrap(), "over\n", "its input was closed first");
+}
+
+#[test]
+fn a_source_is_asked_to_end_and_then_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        "edges = ['a -> s', 'b -> s']\n[node.a]\nkind = 'command'\nrun = 'trap \"echo asked > asked; exit 0\" TERM; echo $$ > polite; echo x; while :; do sleep 0.01; done'\n\
+         [node.b]\nkind = 'command'\nrun = 'trap \"\" TERM; echo $$ > stubborn; echo x; while :; do sleep 0.01; done'\ngrace = '200ms'\n\
+         [node.s]\nkind = 'batcher'\nsize = 2\n[node.e]\nkind = 'stop'\n[[edge]]\nfrom = 's'\nto = 'e'",
+    );
+    plan.base = folder.path().to_owned();
+    run_plan(&plan, |_| ());
+    ends_soon(&folder.path().join("polite"));
+    ends_soon(&folder.path().join("stubborn"));
+    assert_eq!(std::fs::read_to_string(folder.path().join("asked")).unwrap(), "asked\n");
+}
+
+#[test]
+fn what_a_program_leaves_behind_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'sleep 1000 & echo $! > child; echo done'\n[node.z]\nkind = 'print'",
+    );
+    plan.base = folder.path().to_owned();
+    let (lines, ended) = run_plan(&plan, |_| ());
+    assert_eq!(lines, ["done"]);
+    assert_eq!(errors(&ended, "a"), 0);
+    ends_soon(&folder.path().join("child"));
+}
+
+#[test]
+fn whoever_leaves_the_group_and_holds_the_pipe_holds_nothing_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'setsid sh -c \"echo \\$\\$ > escaped; exec sleep 30\" & while ! test -s escaped; do sleep 0.01; done; echo done'\n[node.z]\nkind = 'print'",
+    );
+    plan.base = folder.path().to_owned();
+    let start = Instant::now();
+    let (lines, _) = run_plan(&plan, |_| ());
+    assert_eq!(lines, ["done"]);
+    assert!(start.elapsed() < Duration::from_secs(20));
+    let pid = std::fs::read_to_string(folder.path().join("escaped")).unwrap();
+    std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+}
+
+#[test]
+fn what_a_program_prints_as_errors_is_told_with_its_name() {
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let to = std::sync::Arc::clone(&told);
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo out; echo one >&2; printf two >&2'\n[node.z]\nkind = 'print'";
+    let paper = Paper::default();
+    let hooks = paper.hooks().stderr(move |node, line| to.lock().unwrap().push(format!("{node}: {line}")));
+    run_builder(flow(&plan(text), &hooks).unwrap(), |_| ()).unwrap();
+    assert_eq!(paper.lines(), ["out"]);
+    assert_eq!(*told.lock().unwrap(), ["a: one", "a: two"]);
+}

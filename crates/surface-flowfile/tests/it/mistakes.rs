@@ -1,0 +1,341 @@
+//! Each problem with a part, a node or a field: its place and its way out.
+
+use crate::{problems, says};
+
+#[test]
+fn a_kind_that_is_almost_one_is_suggested() {
+    says(
+        r##"
+[node.a]
+kind = "stdn"
+"##,
+        &[r##"2:8: there is no kind "stdn"; did you mean "stdin"?"##],
+    );
+}
+
+#[test]
+fn a_kind_that_is_none_gets_the_list() {
+    says(
+        r##"
+[node.a]
+kind = "spaceship"
+"##,
+        &[
+            r##"2:8: there is no kind "spaceship"; the kinds are command, lines, stdin, tcp-in, every, numbers, values, random-walk, map, filter, router, splitter, merger, batcher, window, throttle, debounce, sample, validator, counter, cache, breaker, timeout, delay, correlator, json, text, print, write, tcp-out, discard, stop"##,
+        ],
+    );
+}
+
+#[test]
+fn a_program_without_a_kind_is_a_command() {
+    says(
+        r##"
+[node.a]
+run = "date"
+"##,
+        &[r##"1:7: node `a` has no `kind`; write `kind = "command"`"##],
+    );
+}
+
+#[test]
+fn a_node_has_a_kind() {
+    says(
+        r##"
+[node.a]
+"##,
+        &[r##"1:7: node `a` has no `kind`; write `kind = "filter"` or another; `bursar flow kinds` lists them"##],
+    );
+}
+
+#[test]
+fn a_file_has_a_node() {
+    says(
+        r##"
+"##,
+        &[r##"1:1: there is no node in this file; the smallest file is
+edges = ["in -> out"]
+[node.in]
+kind = "stdin"
+[node.out]
+kind = "print""##],
+    );
+}
+
+#[test]
+fn a_part_that_is_almost_one_is_suggested() {
+    says(
+        r##"
+nod = 1
+"##,
+        &[r##"1:1: `nod` is not a part of a flow file; did you mean `node`?"##],
+    );
+}
+
+#[test]
+fn a_node_is_a_section_of_node() {
+    says(
+        r##"
+[imu]
+kind = "stdin"
+"##,
+        &[
+            r##"1:2: `imu` is not a part of a flow file; a node is written `[node.imu]`; the parts are name, edges, [flow], [node.NAME], [[edge]] and [graph.NAME]"##,
+        ],
+    );
+}
+
+#[test]
+fn only_a_nested_graph_exposes_ports() {
+    says(
+        r##"
+expose = {}
+"##,
+        &[r##"1:1: `expose` is not a part of a flow file; only a nested graph, `[graph.NAME]`, exposes ports"##],
+    );
+}
+
+#[test]
+fn a_node_is_no_number() {
+    says(
+        r##"
+node = 3
+"##,
+        &[
+            r##"1:1: `node` is a section, not the number `3`; write `[node.NAME]` on a line of its own, and its fields below"##,
+        ],
+    );
+}
+
+#[test]
+fn a_field_that_is_almost_one_is_suggested() {
+    says(
+        r##"
+edges = ['a -> z']
+[node.a]
+kind = 'stdin'
+formt = 'json'
+[node.z]
+kind = 'print'
+"##,
+        &[r##"4:1: `formt` is not a field of `stdin` node `a`; did you mean `format`?"##],
+    );
+}
+
+#[test]
+fn a_required_field_is_asked_for() {
+    says(
+        r##"
+edges = ['a -> z']
+[node.a]
+kind = 'lines'
+[node.z]
+kind = 'print'
+"##,
+        &[r##"2:7: `lines` node `a` needs `path`, the file; write `path = "server.log"`"##],
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_type_and_edges_at_the_wrong_place() {
+    says(
+        r##"
+edges = ['a -> f -> z']
+[node.a]
+kind = 'stdin'
+format = 'jsn'
+[node.f]
+kind = 'filter'
+above = 'hot'
+[node.z]
+kind = 'print'
+edges = []
+"##,
+        &[
+            r##"4:10: `format` takes "lines" or "json", not 'jsn'; did you mean "json"?"##,
+            r##"7:9: `above` takes a number, not the text `'hot'`; write `above = 80`"##,
+            r##"10:1: `edges` is not a field of `print` node `z`; `edges` belongs above the first `[section]` of the file"##,
+        ],
+    );
+}
+
+#[test]
+fn a_filter_asks_something() {
+    says(
+        r##"
+edges = ['a -> f -> z']
+[node.a]
+kind = 'stdin'
+format = 'json'
+[node.f]
+kind = 'filter'
+field = 'x'
+[node.z]
+kind = 'print'
+"##,
+        &[
+            r##"5:7: `filter` node `f` asks nothing of its messages; write one of above, below, at_least, at_most, equals, not, matches, exists"##,
+        ],
+    );
+}
+
+#[test]
+fn a_regular_expression_is_one() {
+    says(
+        r##"
+edges = ['a -> f -> z']
+[node.a]
+kind = 'stdin'
+format = 'json'
+[node.f]
+kind = 'filter'
+matches = '('
+[node.z]
+kind = 'print'
+"##,
+        &[r##"7:11: `matches` is no regular expression: unclosed group; a plain `.`, `(` or `[` is written `\\.`"##],
+    );
+}
+
+#[test]
+fn settings_and_error_policies_are_checked() {
+    says(
+        r##"
+edges = ['a -> z']
+[flow]
+tick = 0
+batch = 0
+drains = '5s'
+workers = 'two'
+[node.a]
+kind = 'stdin'
+[node.z]
+kind = 'print'
+on_error = 'skipp'
+retry = { time = 3, first = 'soon', then = 'die' }
+tick = '0s'
+"##,
+        &[
+            r##"3:8: `tick` is 0, so nothing but ticks would happen; write `tick = "1ms"` or more"##,
+            r##"4:9: `batch` is 0, and the least is 1; write a number from 1 to 1000000"##,
+            r##"5:1: `drains` is not a field of [flow]; did you mean `drain`?"##,
+            r##"6:11: `workers` takes a whole number, not the text `'two'`; write `workers = 1`"##,
+            r##"11:12: `on_error` takes "skip", "retry", "stop-node", "stop" or "dead-letter", not 'skipp'; did you mean "skip"?"##,
+            r##"12:11: `time` is not a field of `retry`; did you mean `times`?"##,
+            r##"12:29: `first` is 'soon', which is no duration: its unit is none of ms, s, m, h, d; write "250ms", "10s", "1h30m", or a plain number of seconds"##,
+            r##"12:44: `then` takes "skip", "stop-node", "stop" or "dead-letter", not 'die'; write `then = "dead-letter"`"##,
+            r##"13:8: `tick` is 0, so nothing but ticks would happen; write `tick = "1ms"` or more"##,
+        ],
+    );
+}
+
+#[test]
+fn a_retry_is_what_happens_on_an_error() {
+    says(
+        r##"
+edges = ['a -> z']
+[node.a]
+kind = 'stdin'
+[node.z]
+kind = 'print'
+on_error = 'stop'
+retry = {}
+[node."x y"]
+kind = 'print'
+[node.alone]
+kind = 'stdin'
+"##,
+        &[
+            r##"6:12: `on_error` is "stop", and there is a `retry`; write `then = "stop"` in `retry`, and leave `on_error` out"##,
+            r##"8:7: `x y` cannot be the name of a node; start with a letter, and use letters, digits and any of `_-.+@`"##,
+            r##"10:7: node `alone` is joined to no other; write an edge from it, `edges = ["alone -> …"]`, or remove the node"##,
+        ],
+    );
+}
+
+#[test]
+fn fields_that_need_or_exclude_each_other() {
+    says(
+        r##"
+edges = ['a -> w -> z', 'a -> v -> z', 'a->m->z', 't -> z', 'e->z', 'n->z', 'l->z', 'c->z', 'a->th->z']
+[node.a]
+kind = 'stdin'
+[node.w]
+kind = 'window'
+[node.v]
+kind = 'window'
+size = 3
+slide = 4
+[node.m]
+kind = 'map'
+[node.t]
+kind = 'tcp-in'
+listen = 'here'
+[node.e]
+kind = 'every'
+interval = 0
+[node.n]
+kind = 'numbers'
+to = -4
+[node.l]
+kind = 'values'
+list = []
+[node.c]
+kind = 'command'
+run = 'true'
+command = ['true']
+[node.th]
+kind = 'throttle'
+rate = 0
+[node.z]
+kind = 'print'
+"##,
+        &[
+            r##"4:7: `window` node `w` has neither `size` nor `span`; write `size = …` or `span = …`"##,
+            r##"9:9: `slide` is 4, and it goes from 1 to `size`; write `slide = 1`, or leave it out for windows side by side"##,
+            r##"10:7: `map` node `m` changes nothing; write what it changes, such as `set = { unit = "C" }`, or remove it"##,
+            r##"14:10: `listen` is "here", which is no address; write an IP address and a port, such as "127.0.0.1:7000""##,
+            r##"17:12: `interval` is 0, and `every` node `e` needs time to pass; write `1ms` or more"##,
+            r##"20:6: `to` is -4, which is before `from`, 1; numbers go up: swap the two"##,
+            r##"23:8: `list` is empty; write a value in it, or remove the node"##,
+            r##"27:11: `command` node `c` has both `run` and `command`; remove one of the two"##,
+            r##"30:8: `rate` is 0 messages a second, and the least is 0.001, the most 1000000000; write `rate = 100`"##,
+        ],
+    );
+}
+
+#[test]
+fn syntax_is_told_in_the_words_of_a_flow_file() {
+    says(
+        "[node.a\n",
+        &[
+            "1:8: unclosed table, expected `]`; a line is `key = value`, a node starts with `[node.NAME]`, and text is in quotes",
+        ],
+    );
+    let json = surface_flowfile::parse("x.json", "[1]").unwrap_err().to_string();
+    assert!(json.starts_with("x.json:1:1: this is no table; a flow file in JSON is {"), "{json}");
+}
+
+#[test]
+fn a_number_that_no_message_holds_is_refused() {
+    let text = |value: &str| {
+        format!("edges = ['a -> z']\n[node.a]\nkind = 'values'\nlist = [{value}]\n[node.z]\nkind = 'print'\n")
+    };
+    for value in ["nan", "inf", "99999999999999999999999999", "-9223372036854775809", "{ a = [inf] }"] {
+        let said = problems(&text(value)).to_string();
+        assert!(said.contains("is beyond what a message can hold"), "{value}: {said}");
+    }
+    for value in ["18446744073709551615", "-9223372036854775808", "1e300", "2026-01-01", "{ a = [true] }"] {
+        crate::plan(&text(value));
+    }
+}
+
+#[test]
+fn a_source_has_no_dead_letters() {
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
+    says(
+        text,
+        &[
+            r#"4:12: `stdin` node `a` takes no messages, so it has no dead letters; write "skip", "stop-node" or "stop""#,
+        ],
+    );
+}

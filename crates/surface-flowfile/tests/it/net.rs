@@ -1,0 +1,71 @@
+//! Lines over TCP.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::plan;
+use crate::run::run_plan;
+
+/// An address nobody uses now.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// Connects as soon as somebody listens.
+fn connect(address: &str) -> TcpStream {
+    let start = Instant::now();
+    loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => return stream,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn lines_of_several_connections_come_in() {
+    let address = free_address();
+    let text = format!(
+        "edges = ['a -> f -> s', 'a -> z']\n[node.a]\nkind = 'tcp-in'\nlisten = '{address}'\n[node.f]\nkind = 'filter'\nequals = 'end'\n\
+         [node.s]\nkind = 'stop'\n[node.z]\nkind = 'print'"
+    );
+    let (mut lines, _) = run_plan(&plan(&text), |_| {
+        let mut one = connect(&address);
+        let mut two = connect(&address);
+        one.write_all(b"one\nuno").unwrap();
+        two.write_all(b"two\r\n").unwrap();
+        drop(one); // its last line has no end
+        std::thread::sleep(Duration::from_millis(100)); // else the other connection may be read first
+        two.write_all(b"end\n").unwrap();
+    });
+    lines.sort();
+    assert_eq!(lines, ["end", "one", "two", "uno"]);
+}
+
+#[test]
+fn lines_go_out_also_if_nobody_listens_yet() {
+    let address = free_address();
+    let text = format!(
+        "edges = ['a -> z']\n[node.a]\nkind = 'numbers'\nto = 1000\n[node.z]\nkind = 'tcp-out'\nconnect = '{address}'\nformat = 'json'"
+    );
+    let (_, ended) = run_plan(&plan(&text), |_| {
+        std::thread::sleep(Duration::from_millis(60));
+        let listener = TcpListener::bind(&address).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let lines: Vec<String> = BufReader::new(stream).lines().map(Result::unwrap).collect();
+        assert_eq!(lines, (1..=1000).map(|n| n.to_string()).collect::<Vec<_>>());
+    });
+    assert!(ended.drained);
+}
+
+#[test]
+fn an_address_that_is_taken_is_an_error_of_the_node() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let text = format!("edges = ['a -> z']\n[node.a]\nkind = 'tcp-in'\nlisten = '{address}'\n[node.z]\nkind = 'print'");
+    let (_, ended) = run_plan(&plan(&text), |_| ());
+    let error = ended.stats.nodes[0].last_error.clone().unwrap();
+    assert!(error.starts_with(&format!("cannot listen at {address}: ")), "{error}");
+}

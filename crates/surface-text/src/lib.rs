@@ -1,0 +1,24 @@
+//! What files of every kind share: values that know their places, problems, units, suggestions, orders, pictures.
+//!
+//! Room: surface. Parses and draws; knows neither jobs nor flows, and runs nothing.
+//!
+//! # Invariant
+//! Any bytes give a tree or [`Problems`]: no panic, no overflow of the stack, and memory in proportion to the file.
+//!
+//! # Why it holds
+//! Only trees nest, and a [`Dialect`](tree::Dialect) limits their depth before they are built; whoever multiplies what is written
+//! (a matrix, a nested graph) counts first, under limits of its own.
+#![forbid(unsafe_code)]
+
+pub mod cycle;
+pub mod fields;
+mod json;
+pub mod picture;
+mod problem;
+pub mod source;
+mod suggest;
+pub mod tree;
+pub mod units;
+
+pub use problem::{Place, Problem, Problems, Report, Span};
+pub use suggest::nearest;
