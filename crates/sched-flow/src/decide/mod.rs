@@ -108,6 +108,8 @@ pub(crate) struct Outcome {
     pub(crate) also: usize,
     /// What was emitted does not fit, or nothing more would.
     pub(crate) blocked: bool,
+    /// Something that was emitted is not accepted yet.
+    pub(crate) unsent: bool,
     pub(crate) accepts: bool,
     pub(crate) done: bool,
     pub(crate) produced: Option<Produced>,
@@ -126,6 +128,7 @@ impl Default for Outcome {
             more: false,
             also: 0,
             blocked: false,
+            unsent: false,
             accepts: true,
             done: true,
             produced: None,
@@ -387,10 +390,16 @@ impl Core {
         if let Some(event) = outcome.steered {
             self.steer(index, event);
         }
-        if outcome.broke {
+        let node = &mut self.nodes[index as usize];
+        if outcome.broke && outcome.unsent && !node.state.is_over() {
+            // What it emitted before it failed gets through, as it would have a moment earlier.
+            node.breaking = true;
+            self.steer(index, Event::InputsEnded);
+        } else if outcome.broke {
             self.over(index, Event::Broke);
-        } else if self.nodes[index as usize].has_finished() {
-            self.over(index, Event::Finished);
+        } else if node.has_finished() {
+            let event = if node.breaking { Event::Broke } else { Event::Finished };
+            self.over(index, event);
         } else {
             self.place(index);
         }

@@ -148,6 +148,7 @@ impl Cell {
 
     fn finish(&mut self, outcome: &mut Outcome) {
         let empty = self.unit.flush(&mut self.cx);
+        outcome.unsent = !empty;
         outcome.blocked = !empty || !self.unit.has_room(1);
         outcome.accepts = self.unit.accepts();
         outcome.done = self.unit.is_done();
