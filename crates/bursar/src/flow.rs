@@ -51,7 +51,7 @@
 //! Every message is accounted for, asserted at every turn: `put = delivered + dropped + replaced + coalesced + depth`. A producer that waits is looked at again when there is room, not
 //! before: a graph that can do nothing uses no CPU.
 //!
-//! A circle is allowed if one of its edges does not block.
+//! A circle is allowed if one of its edges never keeps its producer waiting: one that drops, or keeps the newest, or leads to an input called `control`.
 //!
 //! # Who is next
 //!
