@@ -12,7 +12,7 @@ use std::{
 
 use sched_flow::{
     Call, Control, Flow, Graph, Message, NodeError, NodeResult, NodeSpec, Observer, Out, Policy, Produced, Source,
-    Stage, from_iter, map, sink, source,
+    Stage, Waits, from_iter, map, sink, source,
 };
 
 use crate::{
@@ -243,7 +243,14 @@ fn a_producer_that_waits_for_a_slow_consumer_costs_nothing() {
         let flow = builder.register(graph).build().unwrap();
         let handle = flow.handle();
         let watcher = std::thread::spawn(move || {
-            while !handle.stats().edges[0].blocked || handle.stats().node("slow").unwrap().messages == 0 {
+            let waits = |node: &str| handle.why(node).unwrap().waits;
+            let is_quiet = || {
+                let busy = |node: &str| matches!(waits(node), Waits::Runs | Waits::Turn);
+                handle.stats().edges[..2].iter().all(|edge| edge.blocked && edge.depth == 4)
+                    && handle.stats().node("out").unwrap().messages == 1
+                    && !handle.nodes().any(busy)
+            };
+            while !is_quiet() {
                 std::thread::yield_now();
             }
             let turns = |handle: &sched_flow::Handle| handle.stats().nodes.iter().map(|node| node.turns).sum::<u64>();
