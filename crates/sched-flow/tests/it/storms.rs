@@ -192,6 +192,17 @@ fn bursts_meet_mixed_policies() {
     });
 }
 
+/// A watcher that fails takes the flow with it.
+struct GivesUp(sched_flow::Handle);
+
+impl Drop for GivesUp {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop_now();
+        }
+    }
+}
+
 /// CPU time of this process, or nothing where it cannot be told.
 fn cpu_time() -> Option<Duration> {
     let mut total = 0;
@@ -243,6 +254,7 @@ fn a_producer_that_waits_for_a_slow_consumer_costs_nothing() {
         let flow = builder.register(graph).build().unwrap();
         let handle = flow.handle();
         let watcher = std::thread::spawn(move || {
+            let _gives_up = GivesUp(handle.clone());
             let waits = |node: &str| handle.why(node).unwrap().waits;
             let is_quiet = || {
                 let busy = |node: &str| matches!(waits(node), Waits::Runs | Waits::Turn);
