@@ -120,7 +120,7 @@ impl Shared {
         });
         let (mut outcome, fatal): (Outcome, _) = cell.turn(turn, |edge| self.places[edge as usize], began);
         let now = self.clock.now();
-        outcome.took = now.since(began);
+        outcome.took_nanos = now.nanos().saturating_sub(began.nanos());
         let mut mind = self.signals.lock();
         mind.core.report(turn, &outcome, &cell.cx.log);
         self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);
