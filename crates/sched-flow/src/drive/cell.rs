@@ -81,7 +81,11 @@ impl Cell {
                     for edge in turn.also.edges() {
                         let spent = self.cx.log.handled + self.cx.log.errors;
                         let left = u64::from(turn.budget).saturating_sub(spent) as u32;
-                        if left == 0 || !matches!(fate, Fate::Continue) || !self.unit.accepts() || self.unit.room() == 0
+                        if left == 0
+                            || self.cx.pace.over
+                            || !matches!(fate, Fate::Continue)
+                            || !self.unit.accepts()
+                            || self.unit.room() == 0
                         {
                             break;
                         }
@@ -146,6 +150,7 @@ impl Cell {
     fn begin(&mut self, now: Time) {
         self.cx.now = now;
         self.cx.log.clear();
+        self.cx.pace.begin(now);
     }
 
     fn finish(&mut self, outcome: &mut Outcome) {

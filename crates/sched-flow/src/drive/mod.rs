@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     order: Vec<u32>,
     cells: Vec<Mutex<Cell>>,
     signals: Arc<Signals>,
-    clock: Clock,
+    clock: Arc<Clock>,
     drain_timeout: Duration,
     keepers: host::Keepers,
 }

@@ -121,6 +121,8 @@ impl Shared {
         let (mut outcome, fatal): (Outcome, _) = cell.turn(turn, |edge| self.places[edge as usize], began);
         let now = self.clock.now();
         outcome.took_nanos = now.nanos().saturating_sub(began.nanos());
+        let Log { handled, errors, .. } = cell.cx.log;
+        cell.cx.pace.learn(handled + errors, outcome.took_nanos);
         let mut mind = self.signals.lock();
         mind.core.report(turn, &outcome, &cell.cx.log);
         self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);
