@@ -9,7 +9,7 @@
 //! # Why no signal is lost
 //! A signal that an edge has something, or has room, may arrive while the node it is for has a turn. Such signals are kept (`ready`, `room_came`), and
 //! looked at when the turn is reported: a report never takes back what came during the turn. What the turn itself saw (`more`, `blocked`) was
-//! seen under the lock of the edge, where the other side sets its flag. Checked by `tests/loom.rs`.
+//! seen under the lock of the edge, where the other side sets its flag. Checked by `tests/loom/main.rs`.
 
 mod bands;
 mod ends;
@@ -336,14 +336,17 @@ impl Core {
         self.running -= 1;
         let node = &mut self.nodes[index as usize];
         assert!(node.running, "a turn is reported once");
-        node.running = false;
+        node.running = or_planted!(false, "report-takes-back-ready" => {
+            node.ready.iter_mut().for_each(VecDeque::clear);
+            false
+        });
         node.count(log, outcome.took_nanos);
         node.accepts = outcome.accepts;
         node.done = outcome.done;
         node.blocked = outcome.blocked;
         node.flush = false;
         // Room that came during the turn may have come after it was found missing.
-        if std::mem::take(&mut node.room_came) && node.blocked {
+        if or_planted!(std::mem::take(&mut node.room_came), "room-came-ignored" => false) && node.blocked {
             node.blocked = false;
             node.flush = true;
         }
