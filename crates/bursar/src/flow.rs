@@ -51,7 +51,7 @@
 //! Every message is accounted for, asserted at every turn: `put = delivered + dropped + replaced + coalesced + depth`. A producer that waits is looked at again when there is room, not
 //! before: a graph that can do nothing uses no CPU.
 //!
-//! A circle is allowed if one of its edges does not block.
+//! A circle is allowed if one of its edges never keeps its producer waiting: one that drops, or keeps the newest, or leads to an input called `control`.
 //!
 //! # Who is next
 //!
@@ -61,7 +61,8 @@
 //! # One thread or several
 //!
 //! By default everything happens on the thread that calls [`Flow::run`], in an order that depends on nothing but the graph and its input; with [virtual time](Builder::virtual_time) an hour of
-//! ticks takes as long as its turns. With [several workers](Builder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions.
+//! ticks takes as long as its turns. With [several workers](Builder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions. In a run
+//! that a seed decides, as by [`explore`](crate::explore()), so does a flow of several workers: same seed, same order, and ticks take no time.
 //!
 //! A node is a [nursery](crate::nursery()): the tasks it [spawns](Out::spawn) end with it.
 //!

@@ -48,8 +48,9 @@ fn bucket(nanos: u64) -> usize {
 
 /// The largest value that falls into a bucket.
 fn highest(bucket: usize) -> u64 {
-    if bucket < STEPS as usize {
-        return bucket as u64;
+    // The first values have a bucket each; those up to where powers of two have four steps are never used.
+    if bucket < 2 * STEPS as usize {
+        return bucket.min(STEPS as usize - 1) as u64;
     }
     let (power, step) = (bucket as u32 / STEPS, bucket as u64 % u64::from(STEPS));
     let width = 1u64 << (power - 2);
@@ -225,5 +226,13 @@ mod tests {
             }
         }
         assert_eq!(highest(bucket(u64::MAX)), u64::MAX);
+    }
+
+    #[test]
+    fn what_took_no_longer_is_counted_up_from_the_shortest() {
+        let mut times = Histogram::default();
+        [0, 3, 4, 1_000, 1_000_000].into_iter().for_each(|nanos| times.record(Duration::from_nanos(nanos), 1));
+        let counts = [0, 3, 4, 1_200, u64::MAX].map(|nanos| times.count_up_to(Duration::from_nanos(nanos)));
+        assert_eq!(counts, [1, 2, 3, 4, 5]);
     }
 }

@@ -15,6 +15,7 @@ Examples:
   bursar pause r-7f3a              freeze a run and give back its CPUs
   bursar resume r-7f3a             let it go on
   bursar report latest             the newest run as one HTML file
+  bursar flow run sensors.toml     run a graph of nodes that pass messages, and watch it
   bursar demo                      watch tasks spread, park, fail and hurry
 
 A run is named by its id (r-7f3a), the beginning of its id, or `latest`. A job is named as in the file \

@@ -8,8 +8,10 @@ mod commands;
 mod control;
 mod demo;
 mod exit;
+mod flow;
 mod help;
 mod run;
+mod signals;
 mod stop;
 mod view;
 
@@ -20,7 +22,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use commands::{Completions, completions, files, list, logs, steer, why};
 use exit::{Exit, Failure};
 
-/// Schedules tasks in nurseries and jobs in graphs, within what the machine has.
+/// Schedules tasks in nurseries, jobs in graphs and messages in flows, within what the machine has.
 #[derive(Debug, Parser)]
 #[command(name = "bursar", version, after_help = help::TOP, max_term_width = 100)]
 struct Cli {
@@ -34,6 +36,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Options>),
+    Flow(flow::Options),
     /// Show what goes on: live runs and their jobs
     #[command(after_help = help::PS)]
     Ps(list::Ps),
@@ -111,6 +114,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
     let exit = match command {
         // Its code may be that of a command, so it is any number.
         Command::Run(options) => return run::run(options).map(ExitCode::from),
+        Command::Flow(options) => return flow::run(options).map(ExitCode::from),
         Command::Ps(options) => list::ps(options),
         Command::Why(options) => why::run(options),
         Command::Pause(whom) => steer::pause(whom),
@@ -154,7 +158,8 @@ mod tests {
     fn every_example_of_the_help_is_understood() {
         let top = Cli::command();
         let mut count = 0;
-        for command in std::iter::once(&top).chain(top.get_subcommands()) {
+        let flow = top.find_subcommand("flow").unwrap();
+        for command in std::iter::once(&top).chain(top.get_subcommands()).chain(flow.get_subcommands()) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let examples = help.lines().filter_map(|line| line.strip_prefix("  bursar "));
             let mut own = 0;

@@ -11,6 +11,45 @@ use crate::{
     observe::Observer,
 };
 
+/// What every call of a node may ask for, of whatever it emits to.
+macro_rules! asked_of_a_turn {
+    () => {
+        /// The time of this turn: read once, not per message. Virtual in a flow with virtual time.
+        #[inline]
+        pub fn now(&self) -> $crate::Time {
+            self.cx.now
+        }
+
+        /// Asks for a tick at that time, once. Of several, the earliest counts; ask again in `on_tick` for the next.
+        pub fn tick_at(&mut self, at: $crate::Time) {
+            self.cx.tick_at(at);
+        }
+
+        /// Whoever wakes this, from any thread, has `on_wake` called soon.
+        pub fn waker(&self) -> std::task::Waker {
+            self.cx.waker.clone()
+        }
+
+        /// Starts a task in the nursery of this node. It is cancelled when the node stops, and the flow does not end before it has.
+        ///
+        /// Tasks may block, as fibers do. What they find out they send into a channel that the node looks at when it is
+        /// [woken](Self::waker).
+        pub fn spawn(&mut self, body: impl FnOnce() + Send + 'static) {
+            self.cx.spawn(Box::new(body));
+        }
+
+        /// Asks the whole graph to drain and stop.
+        pub fn shutdown(&mut self) {
+            self.cx.log.shutdown = true;
+        }
+
+        /// The name of this node in the graph.
+        pub fn node(&self) -> &str {
+            &self.cx.id
+        }
+    };
+}
+
 /// Starts tasks in the nursery of a node.
 pub(crate) trait Host: Send {
     fn spawn(&mut self, body: Box<dyn FnOnce() + Send>);

@@ -53,8 +53,9 @@ pub(crate) struct Report {
     output: Option<PathBuf>,
 }
 
+/// A problem of a file, for programs.
 #[derive(Serialize)]
-struct Wrong<'a> {
+pub(crate) struct Wrong<'a> {
     file: &'a str,
     line: Option<usize>,
     column: Option<usize>,
@@ -63,7 +64,7 @@ struct Wrong<'a> {
 }
 
 impl<'a> Wrong<'a> {
-    fn of(problem: &'a surface_jobfile::Problem) -> Wrong<'a> {
+    pub(crate) fn of(problem: &'a surface_jobfile::Problem) -> Wrong<'a> {
         Wrong {
             file: &problem.file,
             line: problem.place.map(|place| place.line),
@@ -153,7 +154,11 @@ pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
     Ok(Exit::Well)
 }
 
-fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
+/// Writes a file, or prints.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
     match to {
         Some(path) if path != Path::new("-") => std::fs::write(path, text).map_err(|error| {
             Failure::broken(format!("cannot write {}: {error}; name another file with -o", path.display()))
@@ -162,7 +167,8 @@ fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-fn invalid(problems: &surface_jobfile::Problems) -> Failure {
+/// Shows what is wrong with a file; what is given is the last line about it.
+pub(crate) fn invalid(problems: &surface_jobfile::Problems) -> Failure {
     let count = match problems.len() {
         1 => "1 problem".to_owned(),
         count => format!("{count} problems"),

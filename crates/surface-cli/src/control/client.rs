@@ -4,6 +4,9 @@ use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::place;
 use super::wire::{Answer, Asked, Happened, Line, REPLY_BYTES_MAX, Refusal, Reply, Request, VERSION, read_line};
 
@@ -56,10 +59,18 @@ impl Client {
     /// # Errors
     /// If the run says no, or is gone.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, AskError> {
+        self.ask_for(request)
+    }
+
+    /// Asks in other words than those of runs.
+    ///
+    /// # Errors
+    /// If the other side says no, or is gone.
+    pub(crate) fn ask_for<A: DeserializeOwned>(&mut self, request: impl Serialize) -> Result<A, AskError> {
         let mut line = serde_json::to_vec(&Asked { v: VERSION, request }).map_err(io::Error::from)?;
         line.push(b'\n');
         self.stream.get_mut().write_all(&line)?;
-        let reply = self.reply()?;
+        let reply = self.reply::<A>()?;
         match (reply.ok, reply.error) {
             (Some(answer), _) => Ok(answer),
             (None, Some(refusal)) => Err(AskError::Refused(refusal)),
@@ -73,14 +84,14 @@ impl Client {
     /// If the connection breaks.
     #[cfg_attr(not(test), allow(dead_code, reason = "for programs; no command of ours listens"))]
     pub(crate) fn event(&mut self) -> Result<Option<Happened>, AskError> {
-        match self.reply() {
+        match self.reply::<Answer>() {
             Ok(reply) => Ok(reply.event),
             Err(AskError::Gone) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn reply(&mut self) -> Result<Reply, AskError> {
+    fn reply<A: DeserializeOwned>(&mut self) -> Result<Reply<A>, AskError> {
         let mut line = Vec::new();
         match read_line(&mut self.stream, &mut line, REPLY_BYTES_MAX)? {
             Line::Whole => Ok(serde_json::from_slice(&line).map_err(io::Error::from)?),

@@ -4,13 +4,14 @@
 //!
 //! - `wire.rs`: what is said; the documentation of the protocol.
 //! - `place.rs`: where the socket is, and who may use it.
-//! - `server.rs`: the run's side; `client.rs`: that of the other commands.
+//! - `server.rs`: who is served, by whomever; `desk.rs`: what a run answers; `client.rs`: the side of the other commands.
 //!
 //! ```text
 //! let served = control::serve(lock.folder(), "r-7f3a", jobs.clone(), runner)?;   // until it is dropped
 //! ```
 
 mod client;
+mod desk;
 mod place;
 mod server;
 #[cfg(test)]
@@ -18,9 +19,10 @@ mod tests;
 mod wire;
 
 pub(crate) use self::client::{AskError, Client};
+pub(crate) use self::desk::{Pace, Runner, refuse, serve};
 pub(crate) use self::place::remove_stale;
-pub(crate) use self::server::{Runner, Served, serve};
-pub(crate) use self::wire::{JobLine, Request, RunLine, Target};
+pub(crate) use self::server::{Desk, Served, open, say};
+pub(crate) use self::wire::{JobLine, Refusal, Reply, Request, RunLine, Target, parse};
 
 impl Target {
     /// As the scheduler understands it.

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use sched_jobs::{Ctx, Job, JobError, Jobs, State};
 use tempfile::TempDir;
 
+use super::desk::SUBSCRIBERS;
 use super::place::{connect, listen, remove_stale, socket};
-use super::server::{CLIENTS, SUBSCRIBERS};
+use super::server::CLIENTS;
 use super::wire::REQUEST_BYTES_MAX;
 use super::{AskError, Client, Request, Runner, Served, Target, serve};
 

@@ -14,11 +14,12 @@
 //! < {"v":1,"error":{"kind":"unknown_job","message":"there is no job `nobody`"}}
 //! ```
 //!
-//! `subscribe` is answered with `ok`, then with a line `{"v":1,"event":{…}}` for every event until either side hangs up.
+//! A flow is asked in the same way, for other things: `crates/surface-cli/src/flow/wire.rs`. `subscribe` is answered with `ok`, then with a line `{"v":1,"event":{…}}` for every event until either side hangs up.
 
 use std::io::{BufRead, ErrorKind, Read};
 
 use sched_jobs::State;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol.
@@ -30,10 +31,10 @@ pub(crate) const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// A line from a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct Asked<Q> {
     pub(crate) v: u32,
     #[serde(flatten)]
-    pub(crate) request: Request,
+    pub(crate) request: Q,
 }
 
 /// What a client wants.
@@ -78,12 +79,13 @@ pub(crate) struct Target {
     pub(crate) subtree: bool,
 }
 
-/// A line to a client: one of the three.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Reply {
+/// A line to a client: one of the three. What an answer is depends on what was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "A: Deserialize<'de>"))]
+pub(crate) struct Reply<A> {
     pub(crate) v: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ok: Option<Answer>,
+    pub(crate) ok: Option<A>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Refusal>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +146,8 @@ impl JobLine {
 /// Why a request was not granted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
-    /// `bad_request`, `wrong_version`, `too_long`, `busy`, `unknown_job`, `not_now`, `pause_timeout`.
+    /// `bad_request`, `wrong_version`, `too_long`, `busy`, `unknown_job`, `not_now`, `pause_timeout`; of a flow also `unknown_node`,
+    /// `unknown_edge`, `bad_value`.
     pub(crate) kind: String,
     pub(crate) message: String,
     /// The number of this kind of error, where it has one.
@@ -170,22 +173,28 @@ pub(crate) struct Happened {
 }
 
 impl Refusal {
-    fn new(kind: &str, message: impl Into<String>, code: Option<u32>) -> Refusal {
+    pub(crate) fn new(kind: &str, message: impl Into<String>, code: Option<u32>) -> Refusal {
         Refusal { kind: kind.to_owned(), message: message.into(), code }
     }
 }
 
-impl Reply {
-    pub(crate) fn ok(answer: Answer) -> Reply {
-        Reply { v: VERSION, ok: Some(answer), ..Reply::default() }
+impl<A> Reply<A> {
+    pub(crate) fn ok(answer: A) -> Reply<A> {
+        Reply { v: VERSION, ok: Some(answer), error: None, event: None }
+    }
+}
+
+impl Reply<()> {
+    pub(crate) fn refusal(refusal: Refusal) -> Reply<()> {
+        Reply { v: VERSION, ok: None, error: Some(refusal), event: None }
     }
 
-    pub(crate) fn error(kind: &str, message: impl Into<String>, code: Option<u32>) -> Reply {
-        Reply { v: VERSION, error: Some(Refusal::new(kind, message, code)), ..Reply::default() }
+    pub(crate) fn error(kind: &str, message: impl Into<String>, code: Option<u32>) -> Reply<()> {
+        Reply::refusal(Refusal::new(kind, message, code))
     }
 
-    pub(crate) fn event(event: Happened) -> Reply {
-        Reply { v: VERSION, event: Some(event), ..Reply::default() }
+    pub(crate) fn event(event: Happened) -> Reply<()> {
+        Reply { v: VERSION, ok: None, error: None, event: Some(event) }
     }
 }
 
@@ -224,7 +233,7 @@ pub(crate) fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, limit: usiz
 }
 
 /// A request, or what is wrong with it.
-pub(crate) fn parse(line: &[u8]) -> Result<Request, Refusal> {
+pub(crate) fn parse<Q: DeserializeOwned>(line: &[u8]) -> Result<Q, Refusal> {
     #[derive(Deserialize)]
     struct Version {
         v: Option<u32>,
@@ -241,7 +250,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, Refusal> {
             format!("this run speaks version {VERSION} and was asked in {said}; use the bursar that started it");
         return Err(Refusal::new("wrong_version", message, None));
     }
-    serde_json::from_slice::<Asked>(line).map(|asked| asked.request).map_err(bad)
+    serde_json::from_slice::<Asked<Q>>(line).map(|asked| asked.request).map_err(bad)
 }
 
 #[cfg(test)]
@@ -261,9 +270,9 @@ mod tests {
             (r#"{"v":1,"do":"subscribe"}"#, Request::Subscribe),
         ];
         for (line, request) in cases {
-            assert_eq!(parse(line.as_bytes()).unwrap(), request, "{line}");
+            assert_eq!(parse::<Request>(line.as_bytes()).unwrap(), request, "{line}");
             let said = serde_json::to_string(&Asked { v: 1, request: request.clone() }).unwrap();
-            assert_eq!(parse(said.as_bytes()).unwrap(), request, "{said}");
+            assert_eq!(parse::<Request>(said.as_bytes()).unwrap(), request, "{said}");
         }
     }
 
@@ -278,7 +287,7 @@ mod tests {
             (r#"{"v":1,"do":"fly"}"#, "bad_request"),
             (r#"{"v":1,"do":"why"}"#, "bad_request"),
         ] {
-            let refusal = parse(line.as_bytes()).unwrap_err();
+            let refusal = parse::<Request>(line.as_bytes()).unwrap_err();
             assert_eq!(refusal.kind, kind, "{line}: {}", refusal.message);
         }
     }

@@ -7,7 +7,6 @@
 //! Signals are read by a thread of their own and become notices, as everything else; one thread, the steward, answers them in
 //! their order. To cancel the run is one step of the scheduler: whoever is not running then has ended.
 
-use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +15,6 @@ use std::thread::JoinHandle;
 use sched_jobs::process::Processes;
 use sched_jobs::{Jobs, State, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use surface_journal::JournalError;
 
 use super::record::Recorder;
@@ -122,25 +120,7 @@ impl Charge {
     }
 }
 
-/// Listens for signals and makes notices of them. Those that somebody had us ignore (`nohup`) stay ignored.
+/// Listens for signals and makes notices of them.
 pub(crate) fn listen_for_signals(notices: Sender<Notice>) -> std::io::Result<signal_hook::iterator::Handle> {
-    let ignored = ignored_signals();
-    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = Signals::new(wanted)?;
-    let handle = signals.handle();
-    std::thread::Builder::new().name("bursar-signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            if notices.send(Notice::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(handle)
-}
-
-/// A bit for each signal that this process ignores.
-fn ignored_signals() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    crate::signals::listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| notices.send(Notice::Signal(signal)).is_ok())
 }

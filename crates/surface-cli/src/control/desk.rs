@@ -1,0 +1,239 @@
+//! What a run answers over its socket.
+//!
+//! Room: surface. Decides nothing.
+//!
+//! # Invariant
+//! Whatever clients do, the scheduler is held up for at most a fifth of the time, and memory stays bounded.
+//!
+//! # Why it holds
+//! What makes the scheduler look at many jobs goes by the [`Pace`] of the desk: one at a time, and after a look that took *t* nobody looks for four
+//! times *t*. A subscriber has a queue of bounded length, and there are at most [`SUBSCRIBERS`].
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sched_jobs::{ControlError, Event, JobStatus, Jobs, What};
+
+use super::server::{self, Desk, Served, say};
+use super::wire::{self, Answer, Happened, JobLine, Refusal, Reply, Request, RunLine};
+
+/// Subscribers at a time: each may keep a million events waiting.
+pub(crate) const SUBSCRIBERS: usize = 8;
+/// Nobody waits longer than this for another's look.
+const REST_MAX: Duration = Duration::from_millis(500);
+
+/// What the one who runs the jobs does besides.
+pub(crate) trait Runner: Send + Sync {
+    /// Nobody who is being cancelled gets any more time.
+    fn hurry(&self) {}
+    /// The whole run was paused, or goes on.
+    fn run_paused(&self, paused: bool) {
+        let _ = paused;
+    }
+}
+
+/// Nothing besides.
+impl Runner for () {}
+
+/// Serves the run `run` in `folder`, whose jobs are `jobs`.
+///
+/// # Errors
+/// If the socket cannot be opened.
+pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner>) -> io::Result<Served> {
+    let pace = Pace::default();
+    let desk = RunDesk { jobs, run: run.to_owned(), runner, pace, subscribers: AtomicUsize::new(0) };
+    server::open(folder, Arc::new(desk))
+}
+
+/// Lets one look at a time, and then rests four times as long as the look took.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(Mutex<Option<Instant>>);
+
+impl Pace {
+    pub(crate) fn look<T>(&self, look: impl FnOnce() -> T) -> T {
+        let mut open_from = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = Instant::now();
+        std::thread::sleep(open_from.map_or(Duration::ZERO, |from| from.saturating_duration_since(began)));
+        let began = Instant::now();
+        let seen = look();
+        *open_from = Some(Instant::now() + (began.elapsed() * 4).min(REST_MAX));
+        seen
+    }
+}
+
+struct RunDesk {
+    jobs: Jobs,
+    run: String,
+    runner: Arc<dyn Runner>,
+    pace: Pace,
+    subscribers: AtomicUsize,
+}
+
+impl Desk for RunDesk {
+    fn answer(&self, line: &[u8], client: &mut dyn Write, closing: &AtomicBool) -> io::Result<ControlFlow<()>> {
+        match wire::parse(line) {
+            Ok(Request::Subscribe) => return self.subscribe(client, closing).map(ControlFlow::Break),
+            Ok(request) => match self.grant(request) {
+                Ok(answer) => say(client, &Reply::ok(answer))?,
+                Err(error) => say(client, &Reply::refusal(refused(&error)))?,
+            },
+            Err(refusal) => return refuse(client, refusal),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Answers what is no request. Whoever speaks another version is hung up on.
+pub(crate) fn refuse(client: &mut dyn Write, refusal: Refusal) -> io::Result<ControlFlow<()>> {
+    let is_stranger = refusal.kind == "wrong_version";
+    say(client, &Reply::refusal(refusal))?;
+    Ok(if is_stranger { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+}
+
+fn refused(error: &ControlError) -> Refusal {
+    let kind = match error {
+        ControlError::UnknownJob { .. } => "unknown_job",
+        ControlError::PauseTimeout { .. } => "pause_timeout",
+        _ => "not_now",
+    };
+    Refusal::new(kind, error.to_string(), error.code())
+}
+
+impl RunDesk {
+    fn grant(&self, request: Request) -> Result<Answer, ControlError> {
+        let mut answer = Answer::default();
+        match request {
+            Request::Ps { all, limit } => answer.run = Some(self.pace.look(|| self.ps(all, limit))),
+            Request::Status { job } => answer.job = Some(line(self.jobs.status(job)?)),
+            Request::Why { job } => {
+                let why = self.pace.look(|| self.jobs.why(job))?;
+                (answer.text, answer.state) = (Some(why.to_string()), Some(why.state.name().to_owned()));
+            }
+            Request::Pause(target) => {
+                let is_run = target.job.is_none();
+                self.jobs.pause(target.into_target())?;
+                if is_run {
+                    self.runner.run_paused(true);
+                }
+            }
+            Request::Resume(target) => {
+                let is_run = target.job.is_none();
+                self.jobs.resume(target.into_target())?;
+                if is_run {
+                    self.runner.run_paused(false);
+                }
+            }
+            Request::Cancel { target, now } => {
+                let target = target.into_target();
+                if now {
+                    // Asked first, hurried after: only what is being cancelled is hurried.
+                    self.jobs.cancel(target.clone())?;
+                    self.runner.hurry();
+                }
+                self.jobs.cancel_and_wait(target)?;
+            }
+            Request::Retry { job } => self.jobs.retry(job)?,
+            Request::Subscribe => unreachable!("a conversation that subscribes ends as one"),
+        }
+        Ok(answer)
+    }
+
+    fn ps(&self, all: bool, limit: Option<usize>) -> RunLine {
+        let limit = limit.unwrap_or(usize::MAX);
+        let statuses = self.jobs.statuses();
+        let counts = self.jobs.counts().into_iter().map(|(state, count)| (state.name().to_owned(), count)).collect();
+        let usage = self.jobs.usage();
+        let mut shown: Vec<JobStatus> =
+            statuses.into_iter().filter(|status| all || !status.state.is_terminal()).collect();
+        if !all {
+            // Running first: who asks what goes on wants to see that.
+            shown.sort_by_key(|status| match status.state {
+                sched_jobs::State::Running => 0,
+                sched_jobs::State::Paused => 1,
+                sched_jobs::State::Ready => 2,
+                _ => 3,
+            });
+        }
+        let more = shown.len().saturating_sub(limit);
+        shown.truncate(limit);
+        RunLine {
+            run: self.run.clone(),
+            pid: std::process::id(),
+            age_ms: self.jobs.now().as_millis() as u64,
+            counts,
+            cpu_slots: usage.cpu_slots,
+            ram_mb: usage.ram_mb,
+            vram_mb: usage.vram_mb,
+            jobs: shown.into_iter().map(line).collect(),
+            more,
+        }
+    }
+
+    fn subscribe(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
+        if self.subscribers.fetch_add(1, SeqCst) >= SUBSCRIBERS {
+            self.subscribers.fetch_sub(1, SeqCst);
+            let message = format!("{SUBSCRIBERS} listen to this run already, which is the most");
+            return say(client, &Reply::error("busy", message, None));
+        }
+        let result = self.pass_on(client, closing);
+        self.subscribers.fetch_sub(1, SeqCst);
+        result
+    }
+
+    fn pass_on(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
+        let mut events = self.jobs.events();
+        say(client, &Reply::ok(Answer::default()))?;
+        let mut names: Vec<Box<str>> = Vec::new();
+        loop {
+            // Seen before the queue is found empty, so what happened before the end is passed on.
+            let closing = closing.load(SeqCst);
+            let pause = if closing { Duration::ZERO } else { Duration::from_millis(100) };
+            let event = match events.recv_timeout(pause) {
+                Some(event) => event,
+                None if closing => return Ok(()),
+                None => continue,
+            };
+            let job = event.job.index();
+            if job >= names.len() {
+                names = self.jobs.statuses().into_iter().map(|status| status.name.into()).collect();
+            }
+            let missed = Some(events.missed()).filter(|missed| *missed > 0);
+            if let Some(event) = happened(&event, names.get(job).map_or("?", |name| name), missed) {
+                say(client, &Reply::event(event))?;
+            }
+        }
+    }
+}
+
+fn line(status: JobStatus) -> JobLine {
+    JobLine {
+        index: status.id.index(),
+        name: status.name,
+        state: status.state.name().to_owned(),
+        attempts: status.attempts,
+        progress: status.progress,
+        error: status.cause.map(|cause| cause.to_string()),
+    }
+}
+
+fn happened(event: &Event, name: &str, missed: Option<u64>) -> Option<Happened> {
+    let (what, attempt, progress) = match event.what {
+        What::Ready => ("ready", None, None),
+        What::Started { attempt } => ("started", Some(attempt), None),
+        What::Progress(done) => ("progress", None, Some(done)),
+        What::Paused => ("paused", None, None),
+        What::Resumed => ("resumed", None, None),
+        What::Retrying { attempt, .. } => ("retrying", Some(attempt), None),
+        What::Succeeded => ("succeeded", None, None),
+        What::Failed => ("failed", None, None),
+        What::Canceled => ("canceled", None, None),
+        What::Revived => ("revived", None, None),
+        _ => return None,
+    };
+    let (job, what) = (name.to_owned(), what.to_owned());
+    Some(Happened { at_ms: event.at().as_millis() as u64, job, what, attempt, progress, missed })
+}

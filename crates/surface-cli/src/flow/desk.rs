@@ -1,0 +1,148 @@
+//! What a flow answers over its socket.
+//!
+//! Room: surface. Looks and steers by a [`Handle`]; decides nothing.
+//!
+//! # Invariant
+//! However often clients ask, the flow is held up for at most a fifth of the time: all of them share one [`Pace`].
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use bursar::flow::Handle;
+
+use super::names::{Sort, Unclear, find};
+use super::verdict::Verdict;
+use super::wire::{Answer, FlowLine, Request};
+use crate::control::{Desk, Pace, Refusal, Reply, parse, refuse, say};
+
+/// Who waits for the end of a flow looks up so often, whether the socket is being closed.
+const LOOK_UP: Duration = Duration::from_millis(200);
+
+/// Rings once, when the flow is over.
+#[derive(Debug, Default)]
+pub(crate) struct Over {
+    is_over: Mutex<bool>,
+    rings: Condvar,
+}
+
+impl Over {
+    pub(crate) fn ring(&self) {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.rings.notify_all();
+    }
+
+    fn wait(&self, closing: &AtomicBool) {
+        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_over && !closing.load(SeqCst) {
+            is_over = self.rings.wait_timeout(is_over, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Answers for a flow.
+pub(crate) struct FlowDesk {
+    pub(crate) id: String,
+    pub(crate) handle: Handle,
+    pub(crate) verdict: Arc<Verdict>,
+    pub(crate) over: Arc<Over>,
+    pub(crate) pace: Pace,
+    /// Where people who watch the flow are told who changed it.
+    pub(crate) say: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Desk for FlowDesk {
+    fn answer(&self, line: &[u8], client: &mut dyn Write, closing: &AtomicBool) -> io::Result<ControlFlow<()>> {
+        match parse(line).and_then(|request| self.grant(request, closing)) {
+            Ok(answer) => say(client, &Reply::ok(answer))?,
+            Err(refusal) => return refuse(client, refusal),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl FlowDesk {
+    fn grant(&self, request: Request, closing: &AtomicBool) -> Result<Answer, Refusal> {
+        let mut answer = Answer::default();
+        match request {
+            Request::Stats => {
+                answer.flow = Some(FlowLine::of(&self.id, self.pace.look(|| self.handle.stats())));
+            }
+            Request::Prometheus => answer.text = Some(self.pace.look(|| self.handle.stats()).prometheus()),
+            Request::Why { what } => {
+                let name = self.node_or_edge(&what)?;
+                answer.text = Some(self.handle.why(name).map_err(refused)?.to_string());
+                answer.id = Some(name.to_owned());
+            }
+            Request::Pause { node } => {
+                let node = self.node(&node)?;
+                self.handle.pause(node).map_err(refused)?;
+                (self.say)(&format!("{node} was paused from outside"));
+                answer.id = Some(node.to_owned());
+            }
+            Request::Resume { node } => {
+                let node = self.node(&node)?;
+                self.handle.resume(node).map_err(refused)?;
+                (self.say)(&format!("{node} goes on"));
+                answer.id = Some(node.to_owned());
+            }
+            Request::Set { edge, capacity, priority } => answer.id = Some(self.set(&edge, capacity, priority)?),
+            Request::Stop { now } => {
+                (self.say)(if now { "told to stop at once" } else { "told to stop; delivering what is on its way" });
+                if now {
+                    self.verdict.kill(&self.handle);
+                } else {
+                    self.verdict.drain(&self.handle);
+                }
+                self.over.wait(closing);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Both or nothing: what may be refused is tried first.
+    fn set(&self, edge: &str, capacity: Option<u64>, priority: Option<i32>) -> Result<String, Refusal> {
+        let edges: Vec<&str> = self.handle.edges().collect();
+        let edge = find(Sort::Edge, edge, &edges).map_err(|unclear| unclear_name(Sort::Edge, unclear))?;
+        let mut said = Vec::new();
+        if let Some(capacity) = capacity {
+            let size = usize::try_from(capacity).unwrap_or(usize::MAX);
+            self.handle.set_capacity(edge, size).map_err(refused)?;
+            said.push(format!("capacity {capacity}"));
+        }
+        if let Some(priority) = priority {
+            self.handle.set_priority(edge, priority).map_err(refused)?;
+            said.push(format!("priority {priority}"));
+        }
+        (self.say)(&format!("{edge}: {} from now on", said.join(", ")));
+        Ok(edge.to_owned())
+    }
+
+    fn node(&self, word: &str) -> Result<&str, Refusal> {
+        let nodes: Vec<&str> = self.handle.nodes().collect();
+        find(Sort::Node, word, &nodes).map_err(|unclear| unclear_name(Sort::Node, unclear))
+    }
+
+    fn node_or_edge(&self, word: &str) -> Result<&str, Refusal> {
+        let edges: Vec<&str> = self.handle.edges().collect();
+        let looks_like_an_edge = word.contains("->") || word.contains(',') || word.contains(':');
+        if looks_like_an_edge {
+            return find(Sort::Edge, word, &edges).map_err(|unclear| unclear_name(Sort::Edge, unclear));
+        }
+        self.node(word)
+    }
+}
+
+fn unclear_name(sort: Sort, unclear: Unclear) -> Refusal {
+    match (sort, unclear) {
+        (_, Unclear::Several(message)) => Refusal::new("ambiguous", message, None),
+        (Sort::Node, Unclear::Unknown(message)) => Refusal::new("unknown_node", message, None),
+        (Sort::Edge, Unclear::Unknown(message)) => Refusal::new("unknown_edge", message, None),
+    }
+}
+
+fn refused(error: bursar::flow::ControlError) -> Refusal {
+    Refusal::new("bad_value", error.to_string(), None)
+}

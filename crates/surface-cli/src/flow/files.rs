@@ -1,0 +1,135 @@
+//! `bursar flow check`, `graph`, `kinds`: a flow file, looked at.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use surface_flowfile::{Plan, graph, kinds};
+
+use crate::commands::files::{Wrong, deliver, invalid};
+use crate::commands::out::{json, print};
+use crate::exit::{Exit, Failure};
+
+/// Which file to check.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Check {
+    /// A flow file, TOML or JSON
+    file: PathBuf,
+    /// The problems, or what would run, as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to draw.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Graph {
+    /// A flow file
+    file: PathBuf,
+    /// For Graphviz: `bursar flow graph FILE --dot | dot -Tpdf`; what you get unless you say otherwise
+    #[arg(long, group = "kind")]
+    dot: bool,
+    /// For a browser
+    #[arg(long, group = "kind")]
+    svg: bool,
+    /// For a terminal
+    #[arg(long, group = "kind")]
+    text: bool,
+    /// Where to; `x.svg` and `x.txt` also say what kind
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Which kind of node.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Kinds {
+    /// One kind, with its ports and fields; without it, all kinds
+    kind: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    nodes: Vec<CheckedNode<'a>>,
+    edges: Vec<CheckedEdge>,
+    problems: Vec<Wrong<'a>>,
+}
+
+#[derive(Serialize)]
+struct CheckedNode<'a> {
+    id: &'a str,
+    kind: &'a str,
+}
+
+#[derive(Serialize)]
+struct CheckedEdge {
+    id: String,
+    capacity: usize,
+    policy: &'static str,
+    priority: i32,
+}
+
+fn checked(plan: &Plan) -> Checked<'_> {
+    let edge = |edge: &surface_flowfile::plan::Edge| CheckedEdge {
+        id: plan.edge_id(edge),
+        capacity: edge.capacity,
+        policy: edge.policy.name(),
+        priority: edge.priority,
+    };
+    Checked {
+        ok: true,
+        name: Some(&plan.name),
+        nodes: plan.nodes.iter().map(|node| CheckedNode { id: &node.id, kind: node.kind.name }).collect(),
+        edges: plan.edges.iter().map(edge).collect(),
+        problems: Vec::new(),
+    }
+}
+
+/// `bursar flow check`
+pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
+    match surface_flowfile::load(&options.file) {
+        Ok(plan) if options.json => json(&checked(&plan)).map(|()| Exit::Well),
+        Ok(plan) => print(&graph::text(&plan)).map(|()| Exit::Well),
+        Err(problems) if options.json => {
+            let problems = problems.iter().map(Wrong::of).collect();
+            json(&Checked { ok: false, name: None, nodes: Vec::new(), edges: Vec::new(), problems })?;
+            Ok(Exit::BadFile)
+        }
+        Err(problems) => Err(invalid(&problems)),
+    }
+}
+
+/// `bursar flow graph`
+pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
+    let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
+    let ending = options.output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
+    let said = options.dot || options.svg || options.text;
+    let picture = match ending {
+        _ if options.svg => graph::svg(&plan),
+        _ if options.text => graph::text(&plan),
+        Some("svg") if !said => graph::svg(&plan),
+        Some("txt") if !said => graph::text(&plan),
+        _ => graph::dot(&plan),
+    };
+    deliver(&picture, options.output.as_deref())?;
+    Ok(Exit::Well)
+}
+
+/// `bursar flow kinds`
+pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
+    let Some(name) = &options.kind else {
+        print(&format!("{}\n`bursar flow kinds KIND` tells the ports and fields of one.\n", kinds::help()))?;
+        return Ok(Exit::Well);
+    };
+    let Some(kind) = kinds::kind(name) else {
+        let near = surface_text::nearest(name, kinds::KINDS.iter().map(|kind| kind.name));
+        let way_out = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`bursar flow kinds` lists them".to_owned(),
+        };
+        return Err(Failure::not_found(format!("there is no kind `{name}`; {way_out}")));
+    };
+    print(&kinds::describe(kind))?;
+    Ok(Exit::Well)
+}

@@ -1,0 +1,211 @@
+//! Keys that are acted on as they are pressed.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! However we end, short of a kill, the terminal is as it was: [`Raw`] puts it back when it is dropped, also by a panic.
+//!
+//! Only lines and echo are switched off; Ctrl-C and Ctrl-Z stay signals.
+
+use std::io::{self, IsTerminal, Stdin};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// Stop at once.
+    Kill,
+    /// Deliver what is on its way, and stop.
+    Drain,
+    /// Pause the sources, or let them go on.
+    Pause,
+    Up,
+    Down,
+    /// Double the capacity of the chosen edge.
+    Larger,
+    /// Halve it.
+    Smaller,
+    /// Its next band.
+    Band,
+    Help,
+}
+
+/// Bytes of a terminal become keys.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    escaped: Escaped,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Escaped {
+    #[default]
+    No,
+    /// After ESC.
+    Begun,
+    /// After `ESC [` or `ESC O`.
+    Sequence,
+}
+
+impl Parser {
+    pub(crate) fn take(&mut self, byte: u8) -> Option<Key> {
+        match (self.escaped, byte) {
+            (_, 0x1b) => self.escaped = Escaped::Begun,
+            (Escaped::Begun, b'[' | b'O') => self.escaped = Escaped::Sequence,
+            (Escaped::Sequence, b'0'..=b'9' | b';') => {}
+            (Escaped::Sequence, end) => {
+                self.escaped = Escaped::No;
+                return match end {
+                    b'A' => Some(Key::Up),
+                    b'B' => Some(Key::Down),
+                    _ => None,
+                };
+            }
+            // Alt and a letter, or ESC and then a letter: not meant for a kill switch.
+            (Escaped::Begun, _) => self.escaped = Escaped::No,
+            (Escaped::No, byte) => {
+                return Some(match byte {
+                    b'k' | b'K' => Key::Kill,
+                    b'q' | b'Q' => Key::Drain,
+                    b' ' => Key::Pause,
+                    b'+' | b'=' => Key::Larger,
+                    b'-' | b'_' => Key::Smaller,
+                    b'p' | b'P' => Key::Band,
+                    b'?' | b'h' => Key::Help,
+                    _ => return None,
+                });
+            }
+        }
+        None
+    }
+}
+
+/// A terminal that gives keys as they are pressed.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    stdin: Stdin,
+    before: Termios,
+}
+
+impl Raw {
+    /// `None` if stdin is no terminal, or not ours to change: we run in the background.
+    fn begin() -> io::Result<Option<Raw>> {
+        let stdin = io::stdin();
+        if !stdin.is_terminal() {
+            return Ok(None);
+        }
+        // A terminal that controls another session, or none, has no group of ours to ask for.
+        let is_behind = tcgetpgrp(&stdin).is_ok_and(|front| front != rustix::process::getpgrp());
+        if is_behind {
+            return Ok(None);
+        }
+        let raw = Raw { before: tcgetattr(&stdin)?, stdin };
+        raw.again()?;
+        Ok(Some(raw))
+    }
+
+    /// Switches lines and echo off; once more after somebody stopped us and let us go on.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub(crate) fn again(&self) -> io::Result<()> {
+        let mut modes = self.before.clone();
+        modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+        modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+        modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+        Ok(tcsetattr(&self.stdin, OptionalActions::Now, &modes)?)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before); // the terminal may be gone
+    }
+}
+
+/// Keys that are listened to. Dropped, the terminal is as it was.
+#[must_use = "keys that are dropped are no longer heard"]
+pub(crate) struct Keys {
+    raw: Option<Arc<Raw>>,
+    /// Closed, it ends the thread.
+    wake: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keys {
+    /// Tells each key that is pressed from now on. `None` if there is nobody to press any.
+    ///
+    /// # Errors
+    /// If the terminal cannot be changed.
+    pub(crate) fn listen(tell: impl Fn(Key) + Send + 'static) -> io::Result<Option<Keys>> {
+        let Some(raw) = Raw::begin()? else { return Ok(None) };
+        let (woken, wake) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let thread = std::thread::Builder::new().name("flow-keys".into()).spawn(move || read(&woken, tell))?;
+        Ok(Some(Keys { raw: Some(Arc::new(raw)), wake: Some(wake), thread: Some(thread) }))
+    }
+
+    /// The terminal, for whoever has to switch it again.
+    pub(crate) fn raw(&self) -> Option<std::sync::Weak<Raw>> {
+        self.raw.as_ref().map(Arc::downgrade)
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.raw = None;
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(woken: &OwnedFd, tell: impl Fn(Key)) {
+    // Not by way of its buffer: what is in there, `poll` does not see.
+    let stdin = io::stdin();
+    let mut parser = Parser::default();
+    loop {
+        let mut ready = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+        match poll(&mut ready, None) {
+            Err(Errno::INTR) => continue,
+            Err(_) => return,
+            Ok(_) if !ready[1].revents().is_empty() => return,
+            Ok(_) => {}
+        }
+        let mut bytes = [0; 64];
+        match rustix::io::read(&stdin, &mut bytes) {
+            Err(Errno::INTR) => {}
+            Ok(0) | Err(_) => return,
+            Ok(count) => bytes[..count].iter().filter_map(|byte| parser.take(*byte)).for_each(&tell),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, Parser};
+
+    fn keys(bytes: &[u8]) -> Vec<Key> {
+        let mut parser = Parser::default();
+        bytes.iter().filter_map(|byte| parser.take(*byte)).collect()
+    }
+
+    #[test]
+    fn keys_are_letters_signs_and_arrows() {
+        assert_eq!(
+            keys(b"kq +-p?"),
+            [Key::Kill, Key::Drain, Key::Pause, Key::Larger, Key::Smaller, Key::Band, Key::Help]
+        );
+        assert_eq!(keys(b"\x1b[A\x1b[B\x1bOA\x1b[1;5B"), [Key::Up, Key::Down, Key::Up, Key::Down]);
+    }
+
+    #[test]
+    fn no_other_key_stops_anything() {
+        assert_eq!(keys(b"\x1b[C\x1b[3~\x1bkxyz\r\n\x1b"), []);
+    }
+}

@@ -1,0 +1,94 @@
+//! `bursar flow`: graphs of nodes that pass messages, run, watched and steered.
+//!
+//! Room: surface. Reads files, draws and answers; what runs when is decided by `bursar::flow`.
+//!
+//! - `run.rs`: a flow from its file to the code for the shell; `steward.rs`: signals and keys; `verdict.rs`: why it ended.
+//! - `view/`: what is shown; `keys.rs`: the terminal's keys; `capture.rs`: what others write to stderr meanwhile.
+//! - `place.rs`: where its socket is; `desk.rs`: what it answers; `wire.rs`: in which words.
+//! - `remote.rs`: commands about a flow that goes on; `names.rs`: nodes and edges as people type them; `files.rs`: files, looked at.
+
+mod capture;
+mod desk;
+mod files;
+mod help;
+mod keys;
+mod names;
+mod place;
+mod remote;
+mod run;
+mod steward;
+mod verdict;
+mod view;
+mod wire;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::Failure;
+
+/// Run graphs of nodes that pass messages: live data with chosen backpressure
+#[derive(Debug, Clone, Args)]
+#[command(after_help = help::FLOW)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Command {
+    /// Run the graph of a file, and watch it
+    #[command(after_help = help::RUN)]
+    Run(run::Options),
+    /// Check a flow file, and list what would run
+    #[command(after_help = help::CHECK)]
+    Check(files::Check),
+    /// Draw a flow file: DOT, SVG or text
+    #[command(after_help = help::GRAPH)]
+    Graph(files::Graph),
+    /// Say what kinds of nodes there are, and what each can be told
+    #[command(after_help = help::KINDS)]
+    Kinds(files::Kinds),
+    /// Show the flows that go on
+    #[command(after_help = help::PS)]
+    Ps(remote::Ps),
+    /// Show what a flow has counted until now
+    #[command(after_help = help::STATS)]
+    Stats(remote::Stats),
+    /// Say what a node waits for
+    #[command(after_help = help::WHY)]
+    Why(remote::Why),
+    /// Change the capacity or priority of an edge while its flow runs
+    #[command(after_help = help::SET)]
+    Set(remote::Set),
+    /// Let a node stand still
+    #[command(after_help = help::PAUSE)]
+    Pause(remote::Node),
+    /// Let a paused node go on
+    #[command(after_help = help::RESUME)]
+    Resume(remote::Node),
+    /// End a flow
+    #[command(after_help = help::STOP)]
+    Stop(remote::Stop),
+}
+
+/// Does what the options say. Gives the code for the shell.
+pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+    let exit = match &options.command {
+        // Its code may be that of a signal, so it is any number.
+        Command::Run(options) => return run::run(options),
+        Command::Check(options) => files::check(options),
+        Command::Graph(options) => files::draw(options),
+        Command::Kinds(options) => files::kinds(options),
+        Command::Ps(options) => remote::ps(options),
+        Command::Stats(options) => remote::stats(options),
+        Command::Why(options) => remote::why(options),
+        Command::Set(options) => remote::set(options),
+        Command::Pause(options) => remote::pause(options),
+        Command::Resume(options) => remote::resume(options),
+        Command::Stop(options) => remote::stop(options),
+    };
+    exit.map(|exit| exit as u8)
+}
+
+fn time_ms(text: &str) -> Result<u64, String> {
+    surface_jobfile::millis(text).map_err(|why| format!("{why}; write `90s`, `10m` or `1h30m`"))
+}

@@ -1,0 +1,153 @@
+//! Nodes and edges by the names that people type.
+//!
+//! Room: surface, pure.
+//!
+//! An edge is called `imu:out->filter:in`, which a shell would take for a redirection. So it may be written in other ways: with a comma
+//! (`imu:out,filter:in`), without ports (`imu,filter`), or as any part that only one edge has.
+
+use surface_text::nearest;
+
+/// Names that an error lists.
+const LISTED: usize = 8;
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Node,
+    Edge,
+}
+
+impl Sort {
+    fn name(self) -> &'static str {
+        match self {
+            Sort::Node => "node",
+            Sort::Edge => "edge",
+        }
+    }
+}
+
+/// Why a word is not a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unclear {
+    /// Nothing is called so.
+    Unknown(String),
+    /// Several are.
+    Several(String),
+}
+
+/// The one that `word` names.
+///
+/// # Errors
+/// If none is called so, or several are; the message says what to type instead.
+pub(crate) fn find<'a>(sort: Sort, word: &str, all: &[&'a str]) -> Result<&'a str, Unclear> {
+    if let Some(exact) = all.iter().find(|name| **name == word) {
+        return Ok(exact);
+    }
+    // Half an edge is no name, even if only one has it: whoever typed more must learn where the rest went.
+    if sort == Sort::Edge && word.ends_with('-') {
+        return Err(Unclear::Unknown(unknown(sort, word, all)));
+    }
+    let ends = (sort == Sort::Edge).then(|| word.split_once("->").or_else(|| word.split_once(','))).flatten();
+    let joined: Vec<&str> = match ends {
+        Some((from, to)) => all.iter().filter(|name| joins(name, from.trim(), to.trim())).copied().collect(),
+        None => Vec::new(),
+    };
+    let found = if joined.is_empty() && !word.is_empty() {
+        all.iter().filter(|name| name.contains(word)).copied().collect()
+    } else {
+        joined
+    };
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(Unclear::Unknown(unknown(sort, word, all))),
+        several => {
+            let message = format!("{} {}s match `{word}`: {}; name one", several.len(), sort.name(), listed(several));
+            Err(Unclear::Several(format!("{message}{}", quoting(sort, several[0]))))
+        }
+    }
+}
+
+/// Whether an edge goes from one port to another; a node stands for any port of it.
+fn joins(edge: &str, from: &str, to: &str) -> bool {
+    let is_end = |end: &str, wanted: &str| {
+        end.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || (rest.starts_with(':') && !wanted.is_empty()))
+    };
+    edge.split_once("->").is_some_and(|(source, target)| is_end(source, from) && is_end(target, to))
+}
+
+fn unknown(sort: Sort, word: &str, all: &[&str]) -> String {
+    let name = sort.name();
+    if sort == Sort::Edge && word.ends_with('-') {
+        let example = all.iter().find(|edge| edge.starts_with(word)).or(all.first()).copied().unwrap_or("a:out->b:in");
+        let took = "your shell has taken the `>` of it for a redirection";
+        return format!("there is no edge `{word}`; {took}{}", quoting(sort, example));
+    }
+    match nearest(word, all.iter().copied()) {
+        Some(near) => format!("there is no {name} `{word}`; did you mean `{near}`?"),
+        None if all.is_empty() => format!("there is no {name} `{word}`; this flow has none"),
+        None => format!("there is no {name} `{word}`; there are {}", listed(all)),
+    }
+}
+
+/// How to type an edge so that the shell leaves it alone.
+fn quoting(sort: Sort, example: &str) -> String {
+    match sort {
+        Sort::Node => String::new(),
+        Sort::Edge => format!(" (in quotes, '{example}', or with a comma, {})", example.replace("->", ",")),
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    let mut list = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > LISTED {
+        list.push_str(&format!(" and {} more", names.len() - LISTED));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sort, Unclear, find};
+
+    const EDGES: [&str; 4] = ["imu:out->fir:in", "fir:out->log:in", "fir:out->alarm:in", "box/imu:out->log:in"];
+
+    fn edge(word: &str) -> Result<&'static str, Unclear> {
+        find(Sort::Edge, word, &EDGES)
+    }
+
+    #[test]
+    fn an_edge_is_found_by_its_id_with_a_comma_without_ports_or_by_a_part() {
+        for word in ["imu:out->fir:in", "imu:out,fir:in", "imu,fir", "imu->fir:in", "out->fir", "fir:in"] {
+            assert_eq!(edge(word), Ok("imu:out->fir:in"), "{word}");
+        }
+        assert_eq!(edge("alarm"), Ok("fir:out->alarm:in"));
+        assert_eq!(edge("box"), Ok("box/imu:out->log:in"));
+    }
+
+    #[test]
+    fn a_part_of_several_edges_is_no_name_and_the_error_says_how_to_quote() {
+        let Err(Unclear::Several(message)) = edge("fir:out") else { panic!("{:?}", edge("fir:out")) };
+        assert_eq!(
+            message,
+            "2 edges match `fir:out`: fir:out->log:in, fir:out->alarm:in; name one (in quotes, 'fir:out->log:in', \
+             or with a comma, fir:out,log:in)"
+        );
+        assert!(matches!(edge(""), Err(Unclear::Unknown(_))));
+    }
+
+    #[test]
+    fn a_shell_that_took_the_arrow_is_noticed() {
+        let Err(Unclear::Unknown(message)) = edge("imu:out-") else { panic!("{:?}", edge("imu:out-")) };
+        assert!(message.contains("taken the `>`") && message.contains("'imu:out->fir:in'"), "{message}");
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_offered() {
+        let nodes = ["imu", "battery"];
+        assert_eq!(find(Sort::Node, "bat", &nodes), Ok("battery"));
+        let near = Unclear::Unknown("there is no node `batery`; did you mean `battery`?".into());
+        assert_eq!(find(Sort::Node, "batery", &nodes), Err(near));
+        let far = Unclear::Unknown("there is no node `xyz123`; there are imu, battery".into());
+        assert_eq!(find(Sort::Node, "xyz123", &nodes), Err(far));
+    }
+}

@@ -1,0 +1,133 @@
+//! Where flows that go on are found: `flows/f-7f3a/control.sock` in the state directory.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! Under the lock of the folder, a flow that goes on has a socket that answers; what has none was left by a process that is gone.
+//!
+//! # Why it holds
+//! A flow makes its folder and opens its socket under the lock, and whoever tidies up holds it, too. The kernel lets go of the lock of a
+//! process that dies.
+
+use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use surface_journal::Journal;
+
+use crate::control::{Client, Served, remove_stale};
+use crate::exit::Failure;
+
+const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// A name for a flow: `f-7f3a`.
+pub(crate) fn new_id() -> String {
+    // The keys of a `RandomState` come from the system and differ each time.
+    let mut bits = RandomState::new().build_hasher().finish();
+    let mut id = String::from("f-");
+    for _ in 0..4 {
+        id.push(char::from(LETTERS[(bits % 32) as usize]));
+        bits /= 32;
+    }
+    id
+}
+
+/// Whether a word is the name of a flow, or the beginning of one.
+pub(crate) fn is_id(word: &str) -> bool {
+    let is_letter = |byte: u8| LETTERS.contains(&byte);
+    word.strip_prefix("f-").is_some_and(|id| (1..=4).contains(&id.len()) && id.bytes().all(is_letter))
+}
+
+/// The place of a flow that goes on. Dropped, it is gone.
+#[must_use = "a place that is dropped is gone"]
+pub(crate) struct Berth {
+    folder: PathBuf,
+    served: Option<Served>,
+}
+
+impl Berth {
+    /// Takes a place for the flow `id`; `serve` opens its socket there.
+    ///
+    /// # Errors
+    /// If the state directory cannot be used.
+    pub(crate) fn take(id: &str, serve: impl FnOnce(&Path) -> io::Result<Served>) -> io::Result<Berth> {
+        let flows = flows().map_err(|failure| io::Error::other(failure.message))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&flows)?;
+        let _lock = lock(&flows)?;
+        let folder = flows.join(id);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let mut berth = Berth { folder, served: None };
+        berth.served = Some(serve(&berth.folder)?);
+        Ok(berth)
+    }
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        self.served = None;
+        let _ = fs::remove_dir(&self.folder); // somebody who tidied up may have been quicker
+    }
+}
+
+/// A flow that goes on, and a connection to it.
+pub(crate) struct Live {
+    pub(crate) id: String,
+    pub(crate) client: Client,
+}
+
+/// The flows that go on. What dead ones left is removed.
+///
+/// # Errors
+/// If the system refuses.
+pub(crate) fn live() -> Result<Vec<Live>, Failure> {
+    let flows = flows()?;
+    let at = |error: io::Error| Failure::broken(format!("cannot look at {}: {error}", flows.display()));
+    let entries = match fs::read_dir(&flows) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(at)?,
+    };
+    let _lock = lock(&flows).map_err(at)?;
+    let mut live = Vec::new();
+    for entry in entries {
+        let folder = entry.map_err(at)?.path();
+        let Some(id) = folder.file_name().and_then(|name| name.to_str()).filter(|name| is_id(name)) else { continue };
+        match Client::connect(&folder).map_err(at)? {
+            Some(client) => live.push(Live { id: id.to_owned(), client }),
+            None => {
+                // It ends just now, or died without tidying up.
+                let _ = remove_stale(&folder);
+                let _ = fs::remove_dir(&folder);
+            }
+        }
+    }
+    live.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(live)
+}
+
+fn flows() -> Result<PathBuf, Failure> {
+    Ok(Journal::default_dir()?.join("flows"))
+}
+
+fn lock(flows: &Path) -> io::Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).open(flows.join("lock"))?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_id, new_id};
+
+    #[test]
+    fn flows_look_like_flows() {
+        for word in ["f-7f3a", "f-7", &new_id()] {
+            assert!(is_id(word), "{word}");
+        }
+        for word in ["f-", "filter", "f-filter", "r-7f3a", "f-7f3a1", "imu:out->filter:in"] {
+            assert!(!is_id(word), "{word}");
+        }
+    }
+}

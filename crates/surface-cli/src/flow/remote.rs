@@ -1,0 +1,299 @@
+//! Commands about a flow that goes on, over its socket.
+//!
+//! Room: surface.
+//!
+//! A word is a flow if it looks like one (`f-7f3a`, the beginning of one). Without it, it is the only one that goes on.
+
+use clap::Args;
+
+use super::place::{Live, is_id, live};
+use super::view::frame::{Around, frame};
+use super::view::rates::Rates;
+use super::view::words::{grouped, rate};
+use super::wire::{Answer, FlowLine, Request};
+use crate::commands::out::{json, print, table};
+use crate::control::AskError;
+use crate::exit::{Exit, Failure};
+use crate::view::paint::Paint;
+use crate::view::text::{clean, time};
+
+/// Rows that `bursar flow stats` shows.
+const ROWS: usize = 10_000;
+
+/// `bursar flow ps`
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Ps {
+    /// One JSON list
+    #[arg(long)]
+    json: bool,
+}
+
+/// `bursar flow stats`
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Stats {
+    /// The flow: `f-7f3a` or its beginning; without it, the one that goes on
+    flow: Option<String>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    /// As Prometheus reads it
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
+}
+
+/// About which node or edge.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Why {
+    /// A flow (`f-7f3a`), if several go on, and a node, or an edge: its target is meant
+    #[arg(value_name = "[FLOW] NODE|EDGE", num_args = 1..=2, required = true)]
+    words: Vec<String>,
+}
+
+/// Which node.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Node {
+    /// A flow (`f-7f3a`), if several go on, and a node
+    #[arg(value_name = "[FLOW] NODE", num_args = 1..=2, required = true)]
+    words: Vec<String>,
+}
+
+/// What to change.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Set {
+    /// A flow (`f-7f3a`), if several go on; an edge; and what to change: `capacity=512`, `priority=high`
+    #[arg(value_name = "[FLOW] EDGE CHANGE", num_args = 2.., required = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// What to end.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Stop {
+    /// The flow: `f-7f3a` or its beginning; without it, the one that goes on
+    flow: Option<String>,
+    /// Leave behind what is on its way
+    #[arg(long)]
+    now: bool,
+}
+
+/// The flow that a word names, or the only one.
+fn find(word: Option<&str>) -> Result<Live, Failure> {
+    let mut all = live()?;
+    if let Some(word) = word {
+        if !is_id(word) {
+            return Err(Failure::usage(format!(
+                "`{word}` is no flow; a flow is called as in f-7f3a, see `bursar flow ps`"
+            )));
+        }
+        all.retain(|flow| flow.id.starts_with(word));
+    }
+    let ids = || all.iter().map(|flow| flow.id.as_str()).collect::<Vec<_>>().join(", ");
+    match (all.len(), word) {
+        (1, _) => Ok(all.swap_remove(0)),
+        (0, Some(word)) => {
+            Err(Failure::not_found(format!("no flow that goes on is called `{word}`; `bursar flow ps` lists them")))
+        }
+        (0, None) => Err(Failure::not_found("no flow is going on; start one with `bursar flow run FILE`")),
+        (count, _) => Err(Failure::usage(format!("{count} flows are going on: {}; name one", ids()))),
+    }
+}
+
+/// `[FLOW] REST…`
+fn split(words: &[String]) -> (Option<&str>, &[String]) {
+    match words {
+        // A node may be called like a flow, so the last word is never one.
+        [flow, rest @ ..] if !rest.is_empty() && is_id(flow) => (Some(flow), rest),
+        rest => (None, rest),
+    }
+}
+
+fn ask(flow: &mut Live, request: Request) -> Result<Answer, Failure> {
+    flow.client.ask_for(request).map_err(|error| {
+        let id = &flow.id;
+        match error {
+            AskError::Refused(refusal) => {
+                let exit = match refusal.kind.as_str() {
+                    "unknown_node" | "unknown_edge" => Exit::NotFound,
+                    "ambiguous" | "bad_value" => Exit::Usage,
+                    _ => Exit::Failed,
+                };
+                Failure::new(exit, format!("flow {id}: {}", refusal.message))
+            }
+            AskError::Gone => Failure::broken(format!("flow {id} ended before it answered")),
+            AskError::Io(error) => Failure::broken(format!("the connection to flow {id} broke: {error}")),
+        }
+    })
+}
+
+fn stats_of(flow: &mut Live) -> Result<FlowLine, Failure> {
+    Ok(ask(flow, Request::Stats)?.flow.unwrap_or_default())
+}
+
+/// `bursar flow ps`
+pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
+    let mut flows = Vec::new();
+    for mut flow in live()? {
+        // One that ends just now is no longer one that goes on.
+        flows.extend(stats_of(&mut flow));
+    }
+    if options.json {
+        json(&flows)?;
+        return Ok(Exit::Well);
+    }
+    if flows.is_empty() {
+        eprintln!("bursar: no flow is going on; start one with `bursar flow run FILE`");
+        return Ok(Exit::Well);
+    }
+    let row = |flow: &FlowLine| {
+        let totals = flow.totals();
+        let per_second = rate(Rates::of_all(flow).delivered());
+        vec![
+            flow.flow.clone(),
+            clean(&flow.name),
+            time(flow.elapsed()),
+            format!("{} nodes", flow.nodes.len()),
+            format!("{} edges", flow.edges.len()),
+            format!("{} delivered ({per_second}/s)", grouped(totals.delivered)),
+            format!("pid {}", flow.pid),
+        ]
+    };
+    print(&table(&flows.iter().map(row).collect::<Vec<_>>()))?;
+    Ok(Exit::Well)
+}
+
+/// `bursar flow stats`
+pub(crate) fn stats(options: &Stats) -> Result<Exit, Failure> {
+    let mut flow = find(options.flow.as_deref())?;
+    if options.prometheus {
+        print(&ask(&mut flow, Request::Prometheus)?.text.unwrap_or_default())?;
+        return Ok(Exit::Well);
+    }
+    let counts = stats_of(&mut flow)?;
+    if options.json {
+        json(&counts)?;
+        return Ok(Exit::Well);
+    }
+    let (_, width) = console::Term::stdout().size_checked().unwrap_or((0, 120));
+    let paint = Paint(console::colors_enabled());
+    let width = usize::from(width).max(40);
+    let around = Around { selected: None, shows_keys: false, note: None, width, height: ROWS, paint };
+    print(&format!("{}\n", frame(&counts, &Rates::of_all(&counts), &around).join("\n")))?;
+    Ok(Exit::Well)
+}
+
+/// `bursar flow why`
+pub(crate) fn why(options: &Why) -> Result<Exit, Failure> {
+    let (flow, rest) = split(&options.words);
+    let [what] = rest else {
+        return Err(Failure::usage("name one node or edge, and before it a flow, if several go on"));
+    };
+    let answer = ask(&mut find(flow)?, Request::Why { what: what.clone() })?;
+    print(&format!("{}.\n", clean(answer.text.unwrap_or_default().trim_end_matches('.'))))?;
+    Ok(Exit::Well)
+}
+
+/// `bursar flow pause`
+pub(crate) fn pause(options: &Node) -> Result<Exit, Failure> {
+    steer(options, "paused", |node| Request::Pause { node })
+}
+
+/// `bursar flow resume`
+pub(crate) fn resume(options: &Node) -> Result<Exit, Failure> {
+    steer(options, "resumed", |node| Request::Resume { node })
+}
+
+fn steer(options: &Node, done: &str, request: impl FnOnce(String) -> Request) -> Result<Exit, Failure> {
+    let (flow, rest) = split(&options.words);
+    let [node] = rest else { return Err(Failure::usage("name one node, and before it a flow, if several go on")) };
+    let mut flow = find(flow)?;
+    let answer = ask(&mut flow, request(node.clone()))?;
+    print(&format!("{done} {} of flow {}\n", clean(&answer.id.unwrap_or_default()), flow.id))?;
+    Ok(Exit::Well)
+}
+
+/// `bursar flow stop`
+pub(crate) fn stop(options: &Stop) -> Result<Exit, Failure> {
+    let mut flow = find(options.flow.as_deref())?;
+    ask(&mut flow, Request::Stop { now: options.now })?;
+    print(&format!("stopped flow {}\n", flow.id))?;
+    Ok(Exit::Well)
+}
+
+/// `bursar flow set`
+pub(crate) fn set(options: &Set) -> Result<Exit, Failure> {
+    let (flow, rest) = split(&options.words);
+    let (edge, changes) = rest.split_first().ok_or_else(|| Failure::usage("name an edge, and what to change"))?;
+    let (capacity, priority) = changes_in(changes)?;
+    let mut flow = find(flow)?;
+    let answer = ask(&mut flow, Request::Set { edge: edge.clone(), capacity, priority })?;
+    let edge = clean(&answer.id.unwrap_or_default());
+    print(&format!("{edge} of flow {}: {}\n", flow.id, changes.join(", ")))?;
+    Ok(Exit::Well)
+}
+
+/// `capacity=512 priority=high`
+fn changes_in(words: &[String]) -> Result<(Option<u64>, Option<i32>), Failure> {
+    if words.is_empty() {
+        return Err(Failure::usage("say what to change: `capacity=512`, `priority=high` or `priority=10`"));
+    }
+    let (mut capacity, mut priority) = (None, None);
+    for word in words {
+        match word.split_once('=') {
+            Some(("capacity", value)) => {
+                let wrong =
+                    || Failure::usage(format!("capacity `{value}` is not a number of messages; write `capacity=512`"));
+                capacity = Some(value.parse().map_err(|_| wrong())?);
+            }
+            Some(("priority", value)) => {
+                let wrong = "is no priority; write control, high, normal, or a number (100 and more is control, 10 and more high)";
+                priority = Some(match value {
+                    "control" => 100,
+                    "high" => 10,
+                    "normal" => 0,
+                    number => number.parse().map_err(|_| Failure::usage(format!("`{value}` {wrong}")))?,
+                });
+            }
+            Some(("policy", _)) => {
+                let why = "what an edge does when it is full is part of the graph and cannot be changed while it runs";
+                return Err(Failure::usage(format!("{why}; change `policy` in the file and start it again")));
+            }
+            _ => {
+                let message =
+                    format!("`{word}` is no change; there are `capacity=N` and `priority=control|high|normal|N`");
+                return Err(Failure::usage(message));
+            }
+        }
+    }
+    Ok((capacity, priority))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{changes_in, split};
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_flow_may_stand_first_but_not_alone() {
+        assert_eq!(split(&words("f-7f3a imu")), (Some("f-7f3a"), &words("imu")[..]));
+        assert_eq!(split(&words("f-7")), (None, &words("f-7")[..]));
+        assert_eq!(split(&words("imu,fir capacity=3")), (None, &words("imu,fir capacity=3")[..]));
+    }
+
+    #[test]
+    fn changes_are_capacities_and_priorities_and_nothing_else() {
+        assert_eq!(changes_in(&words("capacity=512 priority=high")).unwrap(), (Some(512), Some(10)));
+        assert_eq!(changes_in(&words("priority=-3")).unwrap(), (None, Some(-3)));
+        for (text, part) in [
+            ("", "say what to change"),
+            ("capacity=many", "not a number of messages"),
+            ("priority=urgent", "write control, high, normal"),
+            ("policy=latest", "cannot be changed while it runs"),
+            ("size=3", "there are `capacity=N`"),
+        ] {
+            let message = changes_in(&words(text)).unwrap_err().message;
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `bursar flow run`: from a file to the code for the shell.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! When this returns, nothing of the flow runs, its socket is gone, and the terminal is as it was.
+//!
+//! # Why it holds
+//! All of them are values of this function, dropped in this order, also by a panic: what steers the flow, keys and stderr, the display.
+
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use bursar::flow::{Ended as FlowEnded, FlowError};
+use clap::Args;
+use surface_flowfile::Plan;
+use surface_flowfile::build::{self, Hooks};
+use surface_flowfile::plan::CONTROL;
+
+use super::capture::Capture;
+use super::desk::{FlowDesk, Over};
+use super::keys::Keys;
+use super::place::{Berth, new_id};
+use super::steward::{self, Charge, Notice};
+use super::verdict::Verdict;
+use super::view::tell::Ended;
+use super::view::{self, Mode, Voice};
+use crate::commands::files::invalid;
+use crate::control::{self, Pace};
+use crate::exit::{Exit, Failure};
+
+/// How long a flow may take to deliver what is on its way, if its file does not say.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What to run.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// The flow file, TOML or JSON
+    file: PathBuf,
+    /// So many nodes may run at the same time; 1 means one thread, and the same order every time [default: the file's, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    workers: Option<u32>,
+    /// Drain and end after this time, as `90s` or `10m`
+    #[arg(long = "for", value_name = "TIME", value_parser = super::time_ms)]
+    span: Option<u64>,
+    /// An object for each event, one a line
+    #[arg(long)]
+    json: bool,
+    /// Lines instead of a live area, also on a terminal
+    #[arg(long, conflicts_with = "json")]
+    plain: bool,
+}
+
+/// `bursar flow run`
+pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+    let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
+    let mode = Mode::choose(options.json, options.plain);
+    let voice = Voice::new(mode);
+    let prints = voice.clone();
+    let hooks = Hooks::default().print(move |text| prints.print(text));
+    let broken = |error: &dyn std::fmt::Display| Failure::broken(format!("{}: {error}", options.file.display()));
+    let mut builder = build::flow(&plan, &hooks).map_err(|error| broken(&error))?;
+    if let Some(workers) = options.workers {
+        builder = builder.workers(workers as usize);
+    }
+    // What the file's checks let through and the scheduler does not.
+    let flow = builder.build().map_err(|problems| Failure::new(Exit::BadFile, problems.to_string()))?;
+    let handle = flow.handle();
+    let no_thread = |error: std::io::Error| Failure::broken(format!("the flow could not be watched: {error}"));
+
+    let (id, verdict, over) = (new_id(), Arc::<Verdict>::default(), Arc::<Over>::default());
+    let (notices, noticed) = mpsc::channel();
+    let display = view::start(&id, handle.clone(), &voice).map_err(no_thread)?;
+    let stderr = match mode {
+        Mode::Live => capture(&voice),
+        Mode::Plain | Mode::Json => None,
+    };
+    let keys = match mode {
+        // Whoever types for a node does not press keys.
+        Mode::Live if !reads_stdin(&plan) => listen_to_keys(&voice, notices.clone()),
+        _ => None,
+    };
+    let signals = steward::listen_for_signals(notices.clone()).map_err(no_thread)?;
+    let charge = Charge {
+        handle: handle.clone(),
+        verdict: Arc::clone(&verdict),
+        voice: voice.clone(),
+        sources: sources(&plan),
+        drain: plan.settings.drain_ms.map_or(DRAIN, Duration::from_millis),
+        until: options.span.map(|ms| Instant::now() + Duration::from_millis(ms)),
+        raw: keys.as_ref().and_then(Keys::raw),
+        is_paused: false,
+        is_draining: false,
+    };
+    let steward = steward::start(charge, noticed).map_err(no_thread)?;
+    let says = voice.clone();
+    let desk = FlowDesk {
+        id: id.clone(),
+        handle: handle.clone(),
+        verdict: Arc::clone(&verdict),
+        over: Arc::clone(&over),
+        pace: Pace::default(),
+        say: Box::new(move |text| says.say(text)),
+    };
+    let berth = Berth::take(&id, |folder| control::open(folder, Arc::new(desk)));
+    if let Err(error) = &berth {
+        voice.say(&format!("other commands cannot reach this flow: {error}"));
+    }
+
+    let result = flow.run();
+
+    over.ring();
+    drop(berth);
+    let _ = notices.send(Notice::Over);
+    let _ = steward.join();
+    signals.close();
+    drop(keys);
+    drop(stderr);
+    let (ended, code) = judge(&verdict, result, stopper(&plan, &handle));
+    let failure = match &ended {
+        Ended::Failed(error) if mode != Mode::Json => Some(error.clone()),
+        _ => None,
+    };
+    display.finish(ended);
+    match failure {
+        Some(error) => Err(Failure::broken(error)),
+        None => Ok(code),
+    }
+}
+
+/// How it ended, for people and for the shell. `stopper`: the node that ended it.
+fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Option<String>) -> (Ended, u8) {
+    let by_signal = verdict.signal().map(|signal| 128 + signal as u8);
+    match result {
+        Err(error) => (Ended::Failed(error.to_string()), Exit::Failed as u8),
+        Ok(_) if verdict.is_killed() => (Ended::Killed, by_signal.unwrap_or(Exit::Interrupted as u8)),
+        Ok(ended) if !ended.drained => (Ended::Late, by_signal.unwrap_or(Exit::Failed as u8)),
+        Ok(_) => match by_signal {
+            Some(code) => (Ended::Interrupted, code),
+            None if stopper.is_some() || verdict.is_drained() => (Ended::Stopped(stopper), Exit::Well as u8),
+            None => (Ended::Done, Exit::Well as u8),
+        },
+    }
+}
+
+/// The node of kind `stop` that got a message.
+fn stopper(plan: &Plan, handle: &bursar::flow::Handle) -> Option<String> {
+    let stats = handle.stats();
+    let stops = |node: &&surface_flowfile::plan::Node| {
+        node.kind.name == "stop" && stats.node(&node.id).is_some_and(|node| node.messages > 0)
+    };
+    plan.nodes.iter().find(stops).map(|node| node.id.clone())
+}
+
+fn capture(voice: &Voice) -> Option<Capture> {
+    let tells = voice.clone();
+    // Without it the area may be torn, which is no reason not to run.
+    Capture::begin(move |line| drop(tells.print(line))).ok().flatten()
+}
+
+fn listen_to_keys(voice: &Voice, notices: mpsc::Sender<Notice>) -> Option<Keys> {
+    let keys = Keys::listen(move |key| drop(notices.send(Notice::Key(key))));
+    let keys = keys.unwrap_or_else(|error| {
+        voice.say(&format!("keys are not heard: {error}"));
+        None
+    });
+    if keys.is_some() {
+        voice.change(|desktop| desktop.selected = Some(0));
+    }
+    keys
+}
+
+fn reads_stdin(plan: &Plan) -> bool {
+    plan.nodes.iter().any(|node| node.kind.name == "stdin")
+}
+
+/// Nodes that no edge feeds.
+fn sources(plan: &Plan) -> Vec<String> {
+    let mut is_fed = vec![false; plan.nodes.len()];
+    for edge in plan.edges.iter().filter(|edge| edge.input != CONTROL) {
+        is_fed[edge.to] = true;
+    }
+    plan.nodes.iter().zip(is_fed).filter(|(_, is_fed)| !is_fed).map(|(node, _)| node.id.clone()).collect()
+}

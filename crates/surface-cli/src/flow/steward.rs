@@ -1,0 +1,185 @@
+//! What happens to a flow from outside: signals, keys, and the time it was given.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! The first signal drains, the second stops at once, and so does `k` at any time.
+//!
+//! # Why it holds
+//! Signals and keys become notices, which one thread answers in their order; to stop a flow at once does not wait for anything.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bursar::flow::{Band, Handle, NodeState};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+
+use super::keys::{Key, Raw};
+use super::verdict::Verdict;
+use super::view::Voice;
+use crate::view::text::time;
+
+/// Something from outside.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    Signal(i32),
+    Key(Key),
+    /// The flow is over.
+    Over,
+}
+
+/// What the steward acts on.
+pub(crate) struct Charge {
+    pub(crate) handle: Handle,
+    pub(crate) verdict: Arc<Verdict>,
+    pub(crate) voice: Voice,
+    /// Nodes that no edge feeds.
+    pub(crate) sources: Vec<String>,
+    /// How long a drain may take.
+    pub(crate) drain: Duration,
+    /// When the flow is to end.
+    pub(crate) until: Option<Instant>,
+    pub(crate) raw: Option<Weak<Raw>>,
+    pub(crate) is_paused: bool,
+    pub(crate) is_draining: bool,
+}
+
+/// Answers notices until the flow is over.
+pub(crate) fn start(charge: Charge, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("flow-steward".to_owned()).spawn(move || charge.serve(&notices))
+}
+
+/// Listens for signals and makes notices of them.
+pub(crate) fn listen_for_signals(notices: Sender<Notice>) -> std::io::Result<signal_hook::iterator::Handle> {
+    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGCONT];
+    crate::signals::listen(&wanted, move |signal| notices.send(Notice::Signal(signal)).is_ok())
+}
+
+impl Charge {
+    fn serve(mut self, notices: &Receiver<Notice>) {
+        loop {
+            let notice = match self.until {
+                Some(until) => notices.recv_timeout(until.saturating_duration_since(Instant::now())),
+                None => notices.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match notice {
+                Ok(Notice::Signal(SIGCONT)) => self.go_on(),
+                Ok(Notice::Signal(signal)) => self.signalled(signal),
+                Ok(Notice::Key(key)) => self.pressed(key),
+                Ok(Notice::Over) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.until = None;
+                    self.drain("its time is over");
+                }
+            }
+        }
+    }
+
+    /// Somebody had stopped the process (Ctrl-Z), and the shell has set the terminal as it likes it.
+    fn go_on(&self) {
+        if let Some(raw) = self.raw.as_ref().and_then(Weak::upgrade) {
+            let _ = raw.again(); // without it keys want a line end
+        }
+        self.voice.change(|_| ());
+    }
+
+    fn signalled(&mut self, signal: i32) {
+        if self.verdict.signalled(signal) {
+            self.drain("stopping; Ctrl-C again stops at once");
+        } else {
+            self.kill();
+        }
+    }
+
+    fn drain(&mut self, why: &str) {
+        if !self.is_draining {
+            self.is_draining = true;
+            let at_most = time(self.drain);
+            self.voice.say(&format!("{why}: delivering what is on its way, for at most {at_most}"));
+            self.voice.change(|desktop| desktop.note = Some(format!("draining (at most {at_most})")));
+            // Sources that stand still cannot end.
+            self.let_go_on();
+        }
+        self.verdict.drain(&self.handle);
+    }
+
+    fn kill(&self) {
+        self.voice.say("stopping at once; what is on its way is left behind");
+        self.verdict.kill(&self.handle);
+    }
+
+    fn pressed(&mut self, key: Key) {
+        match key {
+            Key::Kill => self.kill(),
+            Key::Drain => self.drain("stopping"),
+            Key::Pause => self.pause(),
+            Key::Help => self.voice.change(|desktop| desktop.shows_keys = !desktop.shows_keys),
+            Key::Up => self.choose(|at, _| at.saturating_sub(1)),
+            Key::Down => self.choose(|at, count| (at + 1).min(count.saturating_sub(1))),
+            Key::Larger => self.resize(|capacity| capacity.saturating_mul(2)),
+            Key::Smaller => self.resize(|capacity| (capacity / 2).max(1)),
+            Key::Band => self.next_band(),
+        }
+    }
+
+    fn pause(&mut self) {
+        if self.is_draining {
+            return;
+        }
+        if self.is_paused {
+            self.let_go_on();
+            self.voice.change(|desktop| desktop.note = None);
+        } else {
+            self.is_paused = true;
+            for source in &self.sources {
+                let _ = self.handle.pause(source); // it is one of the flow's
+            }
+            self.voice.change(|desktop| desktop.note = Some("sources paused (space: go on)".to_owned()));
+        }
+    }
+
+    fn let_go_on(&mut self) {
+        if std::mem::take(&mut self.is_paused) {
+            let stats = self.handle.stats();
+            let is_paused = |source: &&String| stats.node(source).is_some_and(|node| node.state == NodeState::Paused);
+            for source in self.sources.iter().filter(is_paused) {
+                let _ = self.handle.resume(source);
+            }
+        }
+    }
+
+    fn choose(&self, next: impl FnOnce(usize, usize) -> usize) {
+        let count = self.handle.edges().count();
+        self.voice.change(|desktop| desktop.selected = desktop.selected.map(|at| next(at, count)));
+    }
+
+    /// The chosen edge, with its capacity and priority.
+    fn chosen(&self) -> Option<(String, usize, Band)> {
+        let at = self.voice.change(|desktop| desktop.selected)?;
+        let edge = self.handle.stats().edges.into_iter().nth(at)?;
+        Some((edge.id, edge.capacity, edge.band))
+    }
+
+    fn resize(&self, size: impl FnOnce(usize) -> usize) {
+        let Some((edge, capacity, _)) = self.chosen() else { return };
+        match self.handle.set_capacity(&edge, size(capacity)) {
+            Ok(()) => self.voice.change(|_| ()),
+            Err(error) => self.voice.say(&error.to_string()),
+        }
+    }
+
+    fn next_band(&self) {
+        let Some((edge, _, band)) = self.chosen() else { return };
+        let next = match band {
+            Band::Normal => Band::High,
+            Band::High => Band::Control,
+            Band::Control => Band::Normal,
+        };
+        match self.handle.set_priority(&edge, next.priority()) {
+            Ok(()) => self.voice.change(|_| ()),
+            Err(error) => self.voice.say(&error.to_string()),
+        }
+    }
+}

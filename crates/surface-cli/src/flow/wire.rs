@@ -1,0 +1,236 @@
+//! What is said over the socket of a flow: a line of JSON each way, as with runs.
+//!
+//! Room: surface, values only. This is an interface: programs may speak it. Fields are added, never changed.
+//!
+//! ```text
+//! > {"v":1,"do":"set","edge":"imu,filter","capacity":512}
+//! < {"v":1,"ok":{"id":"imu:out->filter:in"}}
+//! > {"v":1,"do":"why","what":"imu"}
+//! < {"v":1,"ok":{"text":"imu waits for room: imu:out->filter:in is full (512 of 512), filter is running"}}
+//! > {"v":1,"do":"stop"}
+//! < {"v":1,"ok":{}}                                     when the flow is over
+//! > {"v":1,"do":"stats"}
+//! < {"v":1,"ok":{"flow":{"flow":"f-7f3a","name":"sensors", … "nodes":[…],"edges":[…]}}}
+//! ```
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bursar::flow::{EdgeStats, NodeStats, Stats};
+use serde::{Deserialize, Serialize};
+
+/// What a client wants. Nodes and edges are named as people type them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// Everything that was counted.
+    Stats,
+    /// The same, as Prometheus reads it.
+    Prometheus,
+    /// What a node, or the target of an edge, waits for.
+    Why { what: String },
+    /// Let a node stand still.
+    Pause { node: String },
+    /// Let it go on.
+    Resume { node: String },
+    /// Change an edge.
+    Set {
+        edge: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capacity: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        priority: Option<i32>,
+    },
+    /// End the flow: deliver what is on its way, or with `now` not.
+    Stop {
+        #[serde(default)]
+        now: bool,
+    },
+}
+
+/// What was asked for; a request fills in what it is about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Answer {
+    /// The full name of what a word meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) flow: Option<FlowLine>,
+}
+
+/// A flow at a moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FlowLine {
+    pub(crate) flow: String,
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) elapsed_ms: u64,
+    pub(crate) nodes: Vec<NodeLine>,
+    pub(crate) edges: Vec<EdgeLine>,
+}
+
+/// A node at a moment. Times are in microseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeLine {
+    pub(crate) id: String,
+    /// `running`, `paused`, `ending`, `ended`, `failed`, `stopped`.
+    pub(crate) state: String,
+    /// No edge feeds it.
+    pub(crate) source: bool,
+    /// Messages it handled; of a source, how often it was asked.
+    pub(crate) messages: u64,
+    pub(crate) emitted: u64,
+    pub(crate) errors: u64,
+    pub(crate) retries: u64,
+    pub(crate) ticks: u64,
+    pub(crate) turns: u64,
+    pub(crate) busy_us: u64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+}
+
+/// An edge at a moment: `put = delivered + dropped + replaced + coalesced + depth`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct EdgeLine {
+    pub(crate) id: String,
+    pub(crate) capacity: usize,
+    pub(crate) depth: usize,
+    pub(crate) peak: usize,
+    pub(crate) priority: i32,
+    pub(crate) band: String,
+    pub(crate) policy: String,
+    pub(crate) put: u64,
+    pub(crate) delivered: u64,
+    pub(crate) dropped: u64,
+    pub(crate) replaced: u64,
+    pub(crate) coalesced: u64,
+    pub(crate) blocked_times: u64,
+    pub(crate) blocked: bool,
+}
+
+impl FlowLine {
+    /// What the flow `id` counted until now.
+    pub(crate) fn of(id: &str, stats: Stats) -> FlowLine {
+        let fed: HashSet<&str> = stats.edges.iter().filter_map(|edge| fed_by(&edge.id)).collect();
+        let sources: Vec<bool> = stats.nodes.iter().map(|node| !fed.contains(node.id.as_str())).collect();
+        let node = |(node, source)| NodeLine { source, ..NodeLine::from(node) };
+        FlowLine {
+            flow: id.to_owned(),
+            name: stats.name,
+            pid: std::process::id(),
+            elapsed_ms: stats.elapsed.as_millis() as u64,
+            nodes: stats.nodes.into_iter().zip(sources).map(node).collect(),
+            edges: stats.edges.into_iter().map(EdgeLine::from).collect(),
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.elapsed_ms)
+    }
+
+    /// Messages that all edges delivered, and that none of them did.
+    pub(crate) fn totals(&self) -> Totals {
+        let sum = |of: fn(&EdgeLine) -> u64| self.edges.iter().map(of).sum();
+        Totals {
+            delivered: sum(|edge| edge.delivered),
+            dropped: sum(|edge| edge.dropped),
+            replaced: sum(|edge| edge.replaced),
+            coalesced: sum(|edge| edge.coalesced),
+            waiting: sum(|edge| edge.depth as u64),
+            errors: self.nodes.iter().map(|node| node.errors).sum(),
+        }
+    }
+}
+
+/// The node that an edge feeds; an edge of control feeds none.
+fn fed_by(edge: &str) -> Option<&str> {
+    let (_, target) = edge.split_once("->")?;
+    target.rsplit_once(':').filter(|(_, port)| *port != "control").map(|(node, _)| node)
+}
+
+impl NodeLine {
+    /// What went through it: messages it handled, or, of a source, emitted.
+    pub(crate) fn passed(&self) -> u64 {
+        if self.source { self.emitted } else { self.messages }
+    }
+}
+
+/// A flow, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    pub(crate) delivered: u64,
+    pub(crate) dropped: u64,
+    pub(crate) replaced: u64,
+    pub(crate) coalesced: u64,
+    pub(crate) waiting: u64,
+    pub(crate) errors: u64,
+}
+
+impl From<NodeStats> for NodeLine {
+    fn from(node: NodeStats) -> NodeLine {
+        let micros = |part: f64| node.latency.quantile(part).as_nanos() as f64 / 1000.0;
+        NodeLine {
+            p50_us: micros(0.5),
+            p99_us: micros(0.99),
+            id: node.id,
+            state: node.state.to_string(),
+            source: false,
+            messages: node.messages,
+            emitted: node.emitted,
+            errors: node.errors,
+            retries: node.retries,
+            ticks: node.ticks,
+            turns: node.turns,
+            busy_us: node.busy.as_micros() as u64,
+            last_error: node.last_error,
+        }
+    }
+}
+
+impl From<EdgeStats> for EdgeLine {
+    fn from(edge: EdgeStats) -> EdgeLine {
+        EdgeLine {
+            id: edge.id,
+            capacity: edge.capacity,
+            depth: edge.depth,
+            peak: edge.peak,
+            priority: edge.priority,
+            band: edge.band.to_string(),
+            policy: edge.policy.to_string(),
+            put: edge.put,
+            delivered: edge.delivered,
+            dropped: edge.dropped,
+            replaced: edge.replaced,
+            coalesced: edge.coalesced,
+            blocked_times: edge.blocked_times,
+            blocked: edge.blocked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Request;
+    use crate::control::parse;
+
+    #[test]
+    fn requests_are_the_lines_of_the_documentation() {
+        let set = Request::Set { edge: "imu,filter".into(), capacity: Some(512), priority: None };
+        for (line, request) in [
+            (r#"{"v":1,"do":"set","edge":"imu,filter","capacity":512}"#, set),
+            (r#"{"v":1,"do":"why","what":"imu"}"#, Request::Why { what: "imu".into() }),
+            (r#"{"v":1,"do":"stop"}"#, Request::Stop { now: false }),
+            (r#"{"v":1,"do":"stats"}"#, Request::Stats),
+        ] {
+            assert_eq!(parse::<Request>(line.as_bytes()).unwrap(), request, "{line}");
+        }
+    }
+}
