@@ -12,6 +12,7 @@
 //! No batches, so it may be quicker here; `flow-chain` says what that costs.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -172,8 +173,9 @@ mod ours {
         let (bell, bells) = mpsc::channel();
         let (result, results) = mpsc::channel();
         let mut graph = Graph::new("control");
-        let mut numbers = 0_u64..;
-        let data = graph.add("data", source(move || numbers.next()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut numbers, stopping) = (0_u64.., stop.clone());
+        let data = graph.add("data", source(move || numbers.next().filter(|_| !stop.load(Ordering::Relaxed))));
         let door = graph.add("door", NodeSpec::source(Door { messages, bell }).band(Band::Control));
         let seen = Seen::with_room(count);
         let busy = graph.add("busy", NodeSpec::node(Busy { seen, result, began: Instant::now() }));
@@ -185,7 +187,6 @@ mod ours {
             flow = flow.workers(workers);
         }
         let flow = flow.build()?;
-        let handle = flow.handle();
         thread::scope(|threads| {
             threads.spawn(move || {
                 if let Ok(waker) = bells.recv() {
@@ -193,8 +194,10 @@ mod ours {
                         send.send(stamp).expect("the door is open");
                         waker.wake_by_ref();
                     });
-                    thread::sleep(PAUSE); // the last one is on its way
-                    handle.shutdown();
+                    // Both sources end, and so does the flow when all is delivered.
+                    stopping.store(true, Ordering::Relaxed);
+                    drop(send);
+                    waker.wake();
                 }
             });
             flow.run()
@@ -205,7 +208,6 @@ mod ours {
 
 mod with_tokio {
     use super::*;
-    use std::sync::Arc;
     use tokio::select;
     use tokio::sync::mpsc::{channel, unbounded_channel};
 
@@ -218,7 +220,6 @@ mod with_tokio {
             let stopping = stop.clone();
             threads.spawn(move || {
                 send_all(count, |stamp| send.send(stamp).expect("the stage still receives"));
-                thread::sleep(PAUSE);
                 stopping.store(true, Ordering::Relaxed);
             });
             runtime.block_on(async move {
@@ -319,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_load_that_is_not_full_proves_nothing() {
-        let mut seen = Seen { worked: 10, took: Duration::from_millis(1), ..Seen::default() };
+        let mut seen = Seen { worked: 5, took: Duration::from_millis(1), ..Seen::default() };
         seen.arrived(Stamp::now());
         assert!(seen.check(1).is_err());
     }

@@ -124,7 +124,7 @@ impl Retry {
 }
 
 /// A message that could not be handled, as it leaves by the output `dead` of its node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DeadLetter<T> {
     /// What it carried.
     pub payload: T,
@@ -132,4 +132,10 @@ pub struct DeadLetter<T> {
     pub error: Arc<str>,
     /// How often it was tried.
     pub tries: u32,
+}
+
+impl<T> fmt::Debug for DeadLetter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeadLetter({}, tried {} times, payload hidden)", self.error, self.tries)
+    }
 }

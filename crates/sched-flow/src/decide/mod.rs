@@ -52,6 +52,28 @@ pub(crate) enum Work {
     End,
 }
 
+/// Further edges of a turn: if the first has little, a node with many inputs need not come again for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Also {
+    edges: [u32; 7],
+    len: usize,
+}
+
+impl Also {
+    fn fill(&mut self, line: &mut VecDeque<u32>) {
+        while self.len < self.edges.len()
+            && let Some(edge) = line.pop_front()
+        {
+            self.edges[self.len] = edge;
+            self.len += 1;
+        }
+    }
+
+    pub(crate) fn edges(&self) -> &[u32] {
+        &self.edges[..self.len]
+    }
+}
+
 /// A turn of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a turn that is not reported keeps its node busy for ever"]
@@ -59,6 +81,8 @@ pub(crate) struct Turn {
     pub(crate) node: u32,
     pub(crate) band: Band,
     pub(crate) work: Work,
+    /// Served after the first edge, while the budget lasts.
+    pub(crate) also: Also,
     /// At most so many messages.
     pub(crate) budget: u32,
 }
@@ -80,8 +104,12 @@ pub(crate) struct Outcome {
     pub(crate) refused: bool,
     /// More waits on the edge that was served.
     pub(crate) more: bool,
+    /// So many of the further edges were served, too.
+    pub(crate) also: usize,
     /// What was emitted does not fit, or nothing more would.
     pub(crate) blocked: bool,
+    /// Something that was emitted is not accepted yet.
+    pub(crate) unsent: bool,
     pub(crate) accepts: bool,
     pub(crate) done: bool,
     pub(crate) produced: Option<Produced>,
@@ -98,7 +126,9 @@ impl Default for Outcome {
         Self {
             refused: false,
             more: false,
+            also: 0,
             blocked: false,
+            unsent: false,
             accepts: true,
             done: true,
             produced: None,
@@ -181,7 +211,7 @@ impl Core {
             self.timers.push(at, node);
         }
         // A start is reported as a turn that was for nothing else.
-        let turn = Turn { node, band: Band::Normal, work: Work::Flush, budget: 0 };
+        let turn = Turn { node, band: Band::Normal, work: Work::Flush, also: Also::default(), budget: 0 };
         self.report(turn, outcome, log);
         if let Some(event) = self.nodes[node as usize].early.take() {
             self.command(node, event);
@@ -190,6 +220,11 @@ impl Core {
 
     /// The edge has something, and had not.
     pub(crate) fn filled(&mut self, edge: u32) {
+        self.enqueue(edge, VecDeque::push_back);
+    }
+
+    /// Gives an edge that has something its place among those of its target.
+    fn enqueue(&mut self, edge: u32, push: fn(&mut VecDeque<u32>, u32)) {
         let EdgeCore { facts, band, queued } = &mut self.edges[edge as usize];
         if *queued {
             return;
@@ -201,8 +236,8 @@ impl Core {
         }
         *queued = true;
         let line = if steers { &mut node.steer } else { &mut node.ready };
-        line[band as usize].push_back(edge);
-        self.place(target);
+        push(&mut line[band as usize], edge);
+        self.place_in(target, band);
     }
 
     /// The edge has room, and its producer waited.
@@ -295,7 +330,7 @@ impl Core {
 
     /// A turn is over.
     pub(crate) fn report(&mut self, turn: Turn, outcome: &Outcome, log: &Log) {
-        let Turn { node: index, work, .. } = turn;
+        let Turn { node: index, work, also, .. } = turn;
         log.filled.iter().for_each(|edge| self.filled(*edge));
         log.roomy.iter().for_each(|edge| self.roomy(*edge));
         self.running -= 1;
@@ -343,18 +378,28 @@ impl Core {
                 node.source = Some(Readiness::Idle);
             }
         }
-        if outcome.more
-            && let Work::Serve(edge) | Work::Steer(edge) = work
-        {
-            self.filled(edge);
+        if let Work::Serve(edge) | Work::Steer(edge) = work {
+            // What was not come to keeps its place; what was served goes behind.
+            also.edges()[outcome.also..].iter().rev().for_each(|edge| self.enqueue(*edge, VecDeque::push_front));
+            if undone {
+                self.enqueue(edge, VecDeque::push_front);
+            } else if outcome.more {
+                self.filled(edge);
+            }
         }
         if let Some(event) = outcome.steered {
             self.steer(index, event);
         }
-        if outcome.broke {
+        let node = &mut self.nodes[index as usize];
+        if outcome.broke && outcome.unsent && !node.state.is_over() {
+            // What it emitted before it failed gets through, as it would have a moment earlier.
+            node.breaking = true;
+            self.steer(index, Event::InputsEnded);
+        } else if outcome.broke {
             self.over(index, Event::Broke);
-        } else if self.nodes[index as usize].has_finished() {
-            self.over(index, Event::Finished);
+        } else if node.has_finished() {
+            let event = if node.breaking { Event::Broke } else { Event::Finished };
+            self.over(index, event);
         } else {
             self.place(index);
         }
@@ -400,10 +445,15 @@ impl Core {
         if let Work::Serve(edge) | Work::Steer(edge) = work {
             self.edges[edge as usize].queued = false;
         }
+        let mut also = Also::default();
+        if let Work::Serve(_) = work {
+            also.fill(&mut node.ready[band as usize]);
+            also.edges().iter().for_each(|edge| self.edges[*edge as usize].queued = false);
+        }
         node.running = true;
         node.room_came = false;
         self.running += 1;
-        Pick::Turn(Turn { node: index, band, work, budget: node.facts.batch })
+        Pick::Turn(Turn { node: index, band, work, also, budget: node.facts.batch })
     }
 
     /// Whether another worker would find something to do.
@@ -413,15 +463,15 @@ impl Core {
 
     /// Gives a node its place in every ring where it has something to do.
     fn place(&mut self, index: u32) {
+        Band::ALL.iter().for_each(|band| self.place_in(index, *band));
+    }
+
+    fn place_in(&mut self, index: u32, band: Band) {
         let node = &mut self.nodes[index as usize];
-        if node.running {
-            return; // It is placed when its turn is reported.
-        }
-        for band in Band::ALL {
-            if !node.queued[band as usize] && node.can_act(band) {
-                node.queued[band as usize] = true;
-                self.bands.push(band, index);
-            }
+        // One that has a turn is placed when that is reported.
+        if !node.running && !node.queued[band as usize] && node.can_act(band) {
+            node.queued[band as usize] = true;
+            self.bands.push(band, index);
         }
     }
 

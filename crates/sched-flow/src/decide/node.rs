@@ -85,6 +85,8 @@ pub(crate) struct NodeCore {
     pub(super) ready: [VecDeque<u32>; 3],
     pub(super) steer: [VecDeque<u32>; 3],
     pub(super) queued: [bool; 3],
+    /// It failed and is to be stopped, once what it emitted before is accepted.
+    pub(super) breaking: bool,
     /// What it was told before it was started.
     pub(super) early: Option<Event>,
     /// `on_end` was called.
@@ -117,6 +119,7 @@ impl NodeCore {
             ready: Default::default(),
             steer: Default::default(),
             queued: [false; 3],
+            breaking: false,
             early: None,
             end_said: false,
             own_was_last: false,
@@ -146,6 +149,9 @@ impl NodeCore {
 
     /// Work of its own that it has in a band.
     fn own(&self, band: Band) -> Option<Work> {
+        if self.breaking {
+            return (self.flush && band == self.facts.band).then_some(Work::Flush); // it is not called again
+        }
         if self.tick_due && band == self.tick_band() && self.ticks() {
             return Some(Work::Tick);
         }
@@ -217,7 +223,8 @@ impl NodeCore {
 
     /// It said its end, and all it emitted is accepted.
     pub(super) fn has_finished(&self) -> bool {
-        self.state == NodeState::Ending && self.end_said && !self.blocked && !self.flush && self.done
+        let has_said_all = self.breaking || (self.end_said && self.done);
+        self.state == NodeState::Ending && has_said_all && !self.blocked && !self.flush
     }
 
     /// Messages wait for it.
@@ -239,8 +246,7 @@ impl NodeCore {
         counts.retries += log.retries;
         counts.ticks += u64::from(log.ticked);
         counts.busy += took;
-        if log.handled > 0 {
-            let each = took.as_nanos() as u64 / log.handled;
+        if let Some(each) = (took.as_nanos() as u64).checked_div(log.handled) {
             counts.latency.record(Duration::from_nanos(each), log.handled);
         }
         if let Some(error) = &log.last_error {

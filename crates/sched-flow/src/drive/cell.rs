@@ -15,7 +15,7 @@ use crate::{
     node::{
         Produced,
         cx::Cx,
-        inlet::{Body, Fate, Inlet, panic_of},
+        inlet::{Body, Fate, Inlet, panic_of, panicked},
         unit::{Hook, Unit, call_hook, note},
     },
     state::Event,
@@ -45,6 +45,20 @@ impl Cell {
 
     /// Gives the node its turn. `place`: where the edge of this turn ends.
     pub(crate) fn turn(&mut self, turn: Turn, place: impl Fn(u32) -> (Place, usize), now: Time) -> (Outcome, Fatal) {
+        self.guarded(|cell| cell.try_turn(turn, place, now))
+    }
+
+    /// The node's own panics are dealt with where it is called. What is left are payloads that panic when they are copied for another edge, or dropped by
+    /// one: nobody knows who has them and who has not, so the graph stops.
+    fn guarded(&mut self, body: impl FnOnce(&mut Self) -> (Outcome, Fatal)) -> (Outcome, Fatal) {
+        catch_unwind(AssertUnwindSafe(|| body(self))).unwrap_or_else(|panic| {
+            let error = panicked(panic);
+            note(&error, &mut self.cx);
+            (Outcome { broke: true, ..Outcome::default() }, Some(error))
+        })
+    }
+
+    fn try_turn(&mut self, turn: Turn, place: impl Fn(u32) -> (Place, usize), now: Time) -> (Outcome, Fatal) {
         self.begin(now);
         let mut outcome = Outcome::default();
         let mut fatal = None;
@@ -60,9 +74,22 @@ impl Cell {
         } else {
             let fate = match turn.work {
                 Work::Serve(edge) => {
-                    let (Place::Port(port), at) = place(edge) else { unreachable!("only control is steered by") };
-                    let (fate, more) = self.unit.serve(port, at, turn.budget, &self.on_error, &mut self.cx);
+                    let (mut fate, more) = self.serve(place(edge), turn.budget);
                     outcome.more = more;
+                    for edge in turn.also.edges() {
+                        let spent = self.cx.log.handled + self.cx.log.errors;
+                        let left = u64::from(turn.budget).saturating_sub(spent) as u32;
+                        if left == 0 || !matches!(fate, Fate::Continue) || !self.unit.accepts() || self.unit.room() == 0
+                        {
+                            break;
+                        }
+                        let more;
+                        (fate, more) = self.serve(place(*edge), left);
+                        outcome.also += 1;
+                        if more {
+                            self.cx.log.filled.push(*edge);
+                        }
+                    }
                     fate
                 }
                 Work::Produce => self.produce(turn.budget, &mut outcome),
@@ -86,13 +113,15 @@ impl Cell {
 
     /// Calls `on_start`.
     pub(crate) fn start(&mut self, now: Time) -> (Outcome, Fatal) {
-        self.begin(now);
-        let mut outcome = Outcome::default();
-        // Where there is nothing to try again, a retry means to go on without.
-        let fate = self.hook(Hook::Start);
-        let fatal = apply(fate, &mut outcome);
-        self.finish(&mut outcome);
-        (outcome, fatal)
+        self.guarded(|cell| {
+            cell.begin(now);
+            let mut outcome = Outcome::default();
+            // Where there is nothing to try again, a retry means to go on without.
+            let fate = cell.hook(Hook::Start);
+            let fatal = apply(fate, &mut outcome);
+            cell.finish(&mut outcome);
+            (outcome, fatal)
+        })
     }
 
     /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send.
@@ -119,9 +148,15 @@ impl Cell {
 
     fn finish(&mut self, outcome: &mut Outcome) {
         let empty = self.unit.flush(&mut self.cx);
+        outcome.unsent = !empty;
         outcome.blocked = !empty || !self.unit.has_room(1);
         outcome.accepts = self.unit.accepts();
         outcome.done = self.unit.is_done();
+    }
+
+    fn serve(&mut self, (place, at): (Place, usize), budget: u32) -> (Fate, bool) {
+        let Place::Port(port) = place else { unreachable!("edges to `control` steer") };
+        self.unit.serve(port, at, budget, &self.on_error, &mut self.cx)
     }
 
     fn hook(&mut self, hook: Hook) -> Fate {

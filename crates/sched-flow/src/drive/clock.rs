@@ -10,9 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sched_tasks::now;
+
 use crate::message::Time;
 
-/// Real time, or a number that is moved on when nothing else can happen.
+/// Real time, which in a run that a seed decides is the time of that run; or a number that is moved on when nothing else can happen.
 pub(crate) enum Clock {
     /// Begins when it is first asked.
     Real(OnceLock<Instant>),
@@ -30,7 +32,7 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Time {
         match self {
-            Clock::Real(began) => Time::START + began.get_or_init(Instant::now).elapsed(),
+            Clock::Real(began) => Time::START + now().saturating_duration_since(*began.get_or_init(now)),
             Clock::Virtual(nanos) => Time::from_nanos(nanos.load(Relaxed)),
         }
     }

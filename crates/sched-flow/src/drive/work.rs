@@ -88,8 +88,11 @@ impl Shared {
                     if let Some(at) = until
                         && self.clock.is_virtual()
                     {
-                        // Nothing happens before then, so then is now.
+                        // Nothing happens before then, so then is now. Whoever has something to say gets in between.
+                        self.unlock(mind, Rings::NONE);
+                        std::thread::yield_now();
                         self.clock.jump(at);
+                        mind = self.signals.lock();
                     } else {
                         let kept = mind.sleeps(until);
                         self.unlock(mind, Rings::NONE);

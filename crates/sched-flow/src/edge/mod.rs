@@ -6,6 +6,7 @@ pub(crate) mod queue;
 
 use std::{
     any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -96,7 +97,8 @@ impl<T: Payload> AnyEdge for Edge<T> {
     fn sweep(&self) {
         let mut gone = Vec::new();
         self.queue().swap_gone(&mut gone);
-        drop(gone);
+        // Whoever ended the node is not to blame for a payload that panics.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(gone)));
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {

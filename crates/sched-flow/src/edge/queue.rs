@@ -19,7 +19,7 @@
 
 use std::{
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
 };
 
@@ -249,7 +249,7 @@ impl<T: Clone> Queue<T> {
     }
 
     /// Puts copies of as many messages as it takes, and says how many those were.
-    pub(crate) fn put_copies<'a>(&mut self, mut from: impl ExactSizeIterator<Item = &'a Message<T>>) -> usize
+    pub(crate) fn put_copies<'a>(&mut self, from: impl ExactSizeIterator<Item = &'a Message<T>>) -> usize
     where
         T: 'a,
     {
@@ -257,15 +257,19 @@ impl<T: Clone> Queue<T> {
         let mut done = 0;
         if matches!(self.rule, Rule::Block) && !self.closed {
             done = self.room().min(all);
-            self.items.extend(from.take(done).cloned());
-            self.counts.put += done as u64;
+            let before = self.items.len();
+            let copies = catch_unwind(AssertUnwindSafe(|| self.items.extend(from.take(done).cloned())));
+            self.counts.put += (self.items.len() - before) as u64;
+            if let Err(panic) = copies {
+                resume_unwind(panic); // with those counted that are there
+            }
             self.counts.peak = self.counts.peak.max(self.depth());
             if done < all && !self.wanted {
                 self.wanted = true;
                 self.counts.blocked_times += 1;
             }
         } else {
-            while let Some(message) = from.next() {
+            for message in from {
                 if let (PutResult::Blocked, Some(message)) = self.offer(message.clone()) {
                     self.gone.push(message.payload);
                     break;

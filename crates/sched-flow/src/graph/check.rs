@@ -67,7 +67,8 @@ pub(crate) fn plan(graphs: Vec<Graph>) -> Result<Plan, Problems> {
         .iter()
         .map(|edge| {
             let inside = groups[edge.from.0 as usize] == groups[edge.to.0 as usize];
-            steers(edge) || (inside && edge.spec.policy != Policy::Block)
+            // One that coalesces keeps its producer waiting when its function fails.
+            steers(edge) || (inside && matches!(edge.spec.policy, Policy::Drop | Policy::Latest))
         })
         .collect();
     let firm: Vec<Arrow> = arrows.iter().zip(&loose).filter(|(_, loose)| !**loose).map(|(arrow, _)| *arrow).collect();

@@ -109,7 +109,7 @@ pub enum Problem {
         /// The port.
         port: String,
     },
-    /// A circle of edges that all block: it could come to wait for itself.
+    /// A circle of edges that all block, or coalesce, which blocks when the function fails: it could come to wait for itself.
     Cycle {
         /// Its nodes.
         nodes: Vec<String>,
@@ -184,7 +184,8 @@ impl fmt::Display for Problem {
             }
             Problem::Cycle { nodes } => write!(
                 f,
-                "the edges of the circle {} -> {} all block, so it could come to wait for itself; give one of them another policy",
+                "the edges of the circle {} -> {} all block or coalesce, so it could come to wait for itself; \
+                 give one of them the policy drop or latest",
                 nodes.join(" -> "),
                 nodes[0]
             ),

@@ -469,6 +469,10 @@ impl<N: Node> Unit for NodeUnit<N> {
         self.outlets().fold(true, |room, outlet| outlet.has_room(hoped) & room)
     }
 
+    fn room(&self) -> usize {
+        self.ports.outputs.iter().map(|(_, outlet)| outlet.room()).min().unwrap_or(usize::MAX)
+    }
+
     fn flush(&mut self, cx: &mut Cx) -> bool {
         self.outlets().fold(true, |empty, outlet| outlet.flush(cx) & empty)
     }

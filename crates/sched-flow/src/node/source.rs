@@ -101,6 +101,10 @@ impl<S: Source> Unit for SourceUnit<S> {
         self.outlet.has_room(hoped)
     }
 
+    fn room(&self) -> usize {
+        self.outlet.room()
+    }
+
     fn flush(&mut self, cx: &mut Cx) -> bool {
         self.outlet.flush(cx)
     }

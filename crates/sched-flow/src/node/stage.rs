@@ -48,14 +48,19 @@ impl<S: Stage> Body<S::In> for StageBody<'_, S> {
 
     #[inline]
     fn room(&self) -> usize {
-        let rooms = self.outlets.iter().map(Outlet::room);
-        if self.stage.any_output() { rooms.max() } else { rooms.min() }.unwrap_or(usize::MAX)
+        room(self.stage, self.outlets)
     }
 
     #[inline]
     fn accepts(&self) -> bool {
         self.stage.accepts()
     }
+}
+
+#[inline]
+fn room<S: Stage>(stage: &S, outlets: &[Outlet<S::Out>]) -> usize {
+    let rooms = outlets.iter().map(Outlet::room);
+    if stage.any_output() { rooms.max() } else { rooms.min() }.unwrap_or(usize::MAX)
 }
 
 /// Adds a check, of a type that was compared before, to an outlet.
@@ -123,6 +128,10 @@ impl<S: Stage> Unit for StageUnit<S> {
         let roomy = self.outlets.iter_mut().filter_map(|outlet| outlet.has_room(hoped).then_some(())).count();
         let enough = if self.stage.any_output() { 1.min(self.outlets.len()) } else { self.outlets.len() };
         self.inlet.dead.has_room(hoped) & (roomy >= enough)
+    }
+
+    fn room(&self) -> usize {
+        room(&self.stage, &self.outlets)
     }
 
     fn flush(&mut self, cx: &mut Cx) -> bool {

@@ -83,6 +83,8 @@ pub(crate) trait Unit: Send {
     }
     /// Whether at least one message can be emitted at every output. If not, the scheduler is told when.
     fn has_room(&mut self, hoped: usize) -> bool;
+    /// How many more messages can be emitted, as far as is known.
+    fn room(&self) -> usize;
     /// Puts what was emitted into the edges. True if nothing is left.
     fn flush(&mut self, cx: &mut Cx) -> bool;
     /// A call failed: what it emitted is forgotten.

@@ -3,6 +3,8 @@
 mod basics;
 mod breaks;
 mod lives;
+mod random;
 mod shares;
+mod storms;
 mod support;
 mod tasks;

@@ -189,3 +189,28 @@ fn ports_of_several_types_are_served_in_the_order_of_sending() {
     let got: Vec<String> = (0..4).flat_map(|_| node.take::<String>("out")).collect();
     assert_eq!(got, ["woken", "a", "1", "b"]);
 }
+
+/// Asks for a tick at once, for ever.
+struct Restless;
+
+impl Stage for Restless {
+    type In = u32;
+    type Out = u32;
+
+    fn on_message(&mut self, _message: Message<u32>, out: &mut Out<'_, u32>) -> NodeResult {
+        self.on_tick(out)
+    }
+    fn on_tick(&mut self, out: &mut Out<'_, u32>) -> NodeResult {
+        out.tick_at(out.now());
+        Ok(())
+    }
+}
+
+#[test]
+#[should_panic(expected = "times for a tick at 1ms; ask for a later one")]
+fn a_node_that_makes_time_stand_still_is_named() {
+    let mut node = Harness::new(NodeSpec::stage(Restless));
+    node.advance(MS);
+    node.send("in", 1u32).unwrap();
+    node.advance(MS);
+}

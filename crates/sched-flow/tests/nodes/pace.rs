@@ -82,6 +82,18 @@ fn a_debounce_waits_for_silence() {
 }
 
 #[test]
+fn a_debounce_that_was_ticked_too_early_waits_on() {
+    let mut node = Harness::new(debounce::<i32>(MS * 10));
+    node.send("in", 1).unwrap();
+    node.advance(MS * 5);
+    node.send("in", 2).unwrap(); // the first asked for a tick at 10 ms
+    node.advance(MS * 9);
+    assert!(node.take::<i32>("out").is_empty());
+    node.advance(MS);
+    assert_eq!(node.take::<i32>("out"), [2]);
+}
+
+#[test]
 fn a_delay_keeps_the_order_and_the_distance() {
     let mut node = Harness::new(delay::<i32>(MS * 10));
     node.send("in", 0).unwrap();

@@ -20,9 +20,11 @@ fn on_both(test: impl Fn(Builder)) {
     test(Flow::builder().workers(2));
 }
 
+type Kept<T> = Arc<Mutex<Vec<(Time, T)>>>;
+
 /// A sink that keeps what it gets, with the time.
-fn keep<T: Clone + Send + 'static>() -> (NodeSpec, Arc<Mutex<Vec<(Time, T)>>>) {
-    struct Keep<T>(Arc<Mutex<Vec<(Time, T)>>>);
+fn keep<T: Clone + Send + 'static>() -> (NodeSpec, Kept<T>) {
+    struct Keep<T>(Kept<T>);
     impl<T: Clone + Send + 'static> Stage for Keep<T> {
         type In = T;
         type Out = ();
@@ -34,7 +36,7 @@ fn keep<T: Clone + Send + 'static>() -> (NodeSpec, Arc<Mutex<Vec<(Time, T)>>>) {
             Ok(())
         }
     }
-    let kept = Arc::default();
+    let kept = Kept::<T>::default();
     (NodeSpec::stage(Keep(Arc::clone(&kept))), kept)
 }
 
@@ -143,15 +145,17 @@ fn a_slow_consumer_gets_less_of_a_deal_and_holds_nobody_up() {
     let deal = graph.add("deal", deal::<u32>(2));
     let slow = graph.add("slow", throttle::<u32>(1.0, 1));
     let end = graph.add("end", sink(|_: u32| ()));
-    let fast = graph.add("fast", sink(|_: u32| ()));
+    let (fast, kept) = keep::<u32>();
+    let fast = graph.add("fast", fast);
     graph.connect(&numbers, &deal);
-    graph.connect(deal.out("0"), slow.input("in")).capacity(4);
-    graph.connect(deal.out("1"), fast.input("in")).capacity(4);
+    graph.connect(deal.out("0"), slow.input("in")).capacity(1);
+    graph.connect(deal.out("1"), fast.input("in")).capacity(1);
     graph.connect(&slow, &end);
     let ended = Flow::builder().virtual_time().register(graph).build().unwrap().run().unwrap();
     let handled = |node: &str| ended.stats.node(node).unwrap().messages;
     assert_eq!(handled("slow") + handled("fast"), 1_000);
     assert!(handled("slow") <= 10, "{}", handled("slow"));
+    assert!(kept.lock().unwrap().iter().all(|(at, _)| *at == Time::START), "they wait for nobody");
 }
 
 #[test]

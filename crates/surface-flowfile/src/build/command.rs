@@ -10,18 +10,20 @@
 //! What a program had read, or was about to, when it failed: pipes do not tell. It is counted as delivered to the node.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bursar::flow::{Message, NodeError, NodeResult, NodeSpec, Out, Produced, Source, Stage};
 use serde_json::Value;
 
+use super::Stderr;
 use super::line::written;
 use super::process::{self, Ends, Program};
 use super::wire::Next;
 use crate::action::Command;
 
 /// A program by its edges.
-pub(crate) fn node(command: Command, base: PathBuf, ends: Ends) -> NodeSpec {
-    let keeper = Keeper { command, base, ends, program: None, restarts: 0, given_up: None };
+pub(crate) fn node(command: Command, base: PathBuf, ends: Ends, stderr: Option<Arc<Stderr>>) -> NodeSpec {
+    let keeper = Keeper { command, base, ends, stderr, program: None, restarts: 0, given_up: None };
     if ends.reads {
         NodeSpec::stage(Through { keeper, input_over: false, late: None })
     } else {
@@ -34,6 +36,7 @@ struct Keeper {
     command: Command,
     base: PathBuf,
     ends: Ends,
+    stderr: Option<Arc<Stderr>>,
     program: Option<Program>,
     restarts: u32,
     /// Why there is no program and will be none: it ended well, or failed too often.
@@ -43,7 +46,8 @@ struct Keeper {
 impl Keeper {
     fn start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
         let waker = out.waker();
-        match process::start(&self.command, &self.base, self.ends, &waker, |task| out.spawn(task)) {
+        let errors = self.stderr.clone().map(|told| (told, out.node().to_owned()));
+        match process::start(&self.command, &self.base, self.ends, errors, &waker, |task| out.spawn(task)) {
             Ok(program) => {
                 self.program = Some(program);
                 Ok(())

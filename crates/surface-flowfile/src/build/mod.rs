@@ -48,6 +48,7 @@ use stages::{Key, Side};
 
 type Print = dyn Fn(&str) -> io::Result<()> + Send + Sync;
 type Stdin = dyn Fn() -> io::Result<File> + Send + Sync;
+pub(crate) type Stderr = dyn Fn(&str, &str) + Send + Sync;
 
 /// What a graph uses of its process. `Hooks::default()` is standard output and standard input.
 ///
@@ -71,6 +72,7 @@ type Stdin = dyn Fn() -> io::Result<File> + Send + Sync;
 pub struct Hooks {
     print: Arc<Print>,
     stdin: Arc<Stdin>,
+    stderr: Option<Arc<Stderr>>,
 }
 
 impl Hooks {
@@ -78,6 +80,13 @@ impl Hooks {
     #[must_use]
     pub fn print(mut self, print: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.print = Arc::new(print);
+        self
+    }
+
+    /// Who is told what programs print as errors: the id of the node, and a line. Without it that goes where our own errors go.
+    #[must_use]
+    pub fn stderr(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.stderr = Some(Arc::new(told));
         self
     }
 
@@ -94,6 +103,7 @@ impl Default for Hooks {
         Self {
             print: Arc::new(|line| io::stdout().lock().write_all(line.as_bytes())),
             stdin: Arc::new(|| Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))),
+            stderr: None,
         }
     }
 }
@@ -214,7 +224,7 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let path = |path: &std::path::Path| plan.base.join(path);
     let millis = Duration::from_millis;
     match &node.action {
-        Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends),
+        Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends, hooks.stderr.clone()),
         Action::Lines { path: file, follow, format } => sources::lines(path(file), *follow, *format),
         Action::Stdin { format } => stdin::node(Arc::clone(&hooks.stdin), *format),
         Action::TcpIn { listen, format } => net::tcp_in(*listen, *format),

@@ -24,7 +24,8 @@ use async_io::Async;
 use bursar::{Sender, block_on, channel, shield, timeout};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use super::pump::{self, Pipe};
+use super::Stderr;
+use super::pump::{self, LAST_WORDS, Pipe};
 use super::wire::{self, Intake, Outlet};
 use crate::action;
 
@@ -73,6 +74,7 @@ pub(crate) fn start(
     command: &action::Command,
     base: &Path,
     ends: Ends,
+    errors: Option<(Arc<Stderr>, String)>,
     waker: &Waker,
     mut spawn: impl FnMut(Box<dyn FnOnce() + Send>),
 ) -> Result<Program, String> {
@@ -85,6 +87,7 @@ pub(crate) fn start(
     }
     line.stdin(if ends.reads { Stdio::piped() } else { Stdio::null() });
     line.stdout(if ends.prints { Stdio::piped() } else { Stdio::inherit() });
+    line.stderr(if errors.is_some() { Stdio::piped() } else { Stdio::inherit() });
     let cannot = |error: io::Error| format!("`{program}` cannot be started: {error}; check its name and its folder");
     let child = line.spawn().map_err(cannot)?;
     let mut tree = Tree::new(child, ends.reads, Duration::from_millis(command.grace_ms)).map_err(cannot)?;
@@ -101,6 +104,16 @@ pub(crate) fn start(
         }
         None => None,
     };
+    let mut last_errors = None;
+    if let (Some(stderr), Some((told, node))) = (tree.child.stderr.take(), errors) {
+        let pipe = Pipe::Polled(Async::new(File::from(OwnedFd::from(stderr))).map_err(cannot)?);
+        let (telling, all_told) = channel::<()>(1);
+        last_errors = Some(all_told);
+        spawn(Box::new(move || {
+            pump::tell_all(&pipe, |line| told(&node, line));
+            drop(telling);
+        }));
+    }
     let reads = match tree.child.stdin.take() {
         Some(stdin) => {
             let (outlet, drain) = wire::outlet(waker.clone());
@@ -115,6 +128,10 @@ pub(crate) fn start(
     spawn(Box::new(move || {
         let status = tree.wait();
         drop(tree);
+        // The node may end its tasks as soon as it knows; what was said last is not to be lost to that.
+        if let Some(all_told) = last_errors {
+            let _ = all_told.recv_timeout(LAST_WORDS);
+        }
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
         waker.wake();
     }));

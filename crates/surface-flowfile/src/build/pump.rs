@@ -22,7 +22,7 @@ use crate::action::Format;
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 /// After the end of a program its last output is waited for so long: something it started may hold the pipe.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 32 << 10;
 
@@ -47,36 +47,40 @@ impl Pipe {
     }
 }
 
+impl Pipe {
+    /// Waits for bytes; none at the end.
+    fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Pipe::Polled(pipe) => block_on(pipe.readable()).and_then(|()| pipe.get_ref().read(bytes)),
+                Pipe::Until(pipe, gone) => match last_words(pipe, gone) {
+                    Ok(true) => pipe.get_ref().read(bytes),
+                    Ok(false) => Ok(0),
+                    Err(error) => Err(error),
+                },
+                Pipe::Plain(file) => unblock(|| {
+                    let mut file = file;
+                    file.read(bytes)
+                }),
+            };
+            match read {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                read => return read,
+            }
+        }
+    }
+}
+
 /// Reads until the end, or until nobody takes it. What goes wrong is the last message.
 pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
     let (mut lines, mut bytes) = (Lines::new(format), vec![0; CHUNK]);
     loop {
-        let read = match pipe {
-            Pipe::Polled(pipe) => block_on(pipe.readable()).and_then(|()| {
-                let mut io = pipe.get_ref();
-                io.read(&mut bytes)
-            }),
-            Pipe::Until(pipe, gone) => match last_words(pipe, gone) {
-                Ok(false) => Ok(0),
-                Ok(true) => {
-                    let mut io = pipe.get_ref();
-                    io.read(&mut bytes)
-                }
-                Err(error) => Err(error),
-            },
-            Pipe::Plain(file) => unblock(|| {
-                let mut io = file;
-                io.read(&mut bytes)
-            }),
-        };
         let mut items = Vec::new();
-        let over = match read {
-            Ok(0) => true,
+        let over = match pipe.read(&mut bytes) {
             Ok(count) => {
                 lines.feed(&bytes[..count], &mut items);
-                false
+                count == 0
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => continue,
             Err(error) => {
                 items.push(Err(format!("cannot be read: {error}")));
                 true
@@ -86,6 +90,28 @@ pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
             lines.end(&mut items);
         }
         if !feed.put(items) || over {
+            return;
+        }
+    }
+}
+
+/// Reads until the end, and tells each line.
+pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
+    let (mut lines, mut bytes) = (Lines::new(Format::Lines), vec![0; CHUNK]);
+    loop {
+        let mut items = Vec::new();
+        let count = pipe.read(&mut bytes).unwrap_or(0);
+        lines.feed(&bytes[..count], &mut items);
+        if count == 0 {
+            lines.end(&mut items);
+        }
+        for item in items {
+            match item {
+                Ok(value) => tell(value.as_str().unwrap_or_default()),
+                Err(why) => tell(&why),
+            }
+        }
+        if count == 0 {
             return;
         }
     }

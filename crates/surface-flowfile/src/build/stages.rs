@@ -225,6 +225,9 @@ impl Stage for Batches {
     }
 }
 
+/// Messages a window holds: what `size` may be at most, and of a long `span` the last so many.
+const WINDOW: usize = 1_000_000;
+
 /// One value for each window. A message without the field, or with one that is no number where one is needed, is left out.
 pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeSpec {
     let windows = match extent {
@@ -240,7 +243,7 @@ pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeS
         }
     };
     let mut seen = 0_u64;
-    windows.fold(Value::Null, move |so_far, message| {
+    windows.at_most(WINDOW).fold(Value::Null, move |so_far, message| {
         // The value a window begins with is the only null there is: messages that are null are left out.
         let first = so_far.is_null();
         if first {

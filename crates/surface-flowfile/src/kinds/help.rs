@@ -32,6 +32,10 @@ pub fn help() -> String {
     out
 }
 
+/// What the input that every node has takes.
+const STEERED: &str =
+    "\ninput of every node\n  control       \"stop\", \"pause\" or \"resume\"; anything that is no text is a stop\n";
+
 /// One kind: its ports, its fields with what they take and mean, and an example.
 pub fn describe(kind: &Kind) -> String {
     let mut out = format!("{}: {}\n", kind.name, kind.about);
@@ -51,6 +55,7 @@ pub fn describe(kind: &Kind) -> String {
             }
         }
     }
+    out.push_str(STEERED);
     let _ = write!(out, "\nexample\n  [node.NAME]\n  kind = \"{}\"\n", kind.name);
     for field in kind.fields.iter().filter(|field| field.without == Without::Required) {
         let _ = writeln!(out, "  {} = {}", field.name, field.example);

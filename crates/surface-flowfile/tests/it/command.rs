@@ -30,10 +30,13 @@ fn last_error(ended: &Ended, node: &str) -> String {
         .to_owned()
 }
 
-/// Whether a process runs, by its number in a file; one that was never reaped runs, too.
+/// Whether a process runs, by its number in a file. A zombie of ours was not reaped, and counts; one of others is their business.
 fn runs(file: &Path) -> bool {
     let pid = std::fs::read_to_string(file).unwrap();
-    Path::new(&format!("/proc/{}", pid.trim())).exists()
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", pid.trim())) else { return false };
+    let field =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+    !field("State:").starts_with('Z') || field("PPid:") == std::process::id().to_string()
 }
 
 /// Processes that are told to end may take a moment.
@@ -202,7 +205,7 @@ fn a_line_that_is_no_json_is_an_error_and_the_others_come() {
 fn a_stop_closes_the_input_and_leaves_nobody_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(
-        "edges = ['clock -> x', 'x -> s']\n[node.clock]\nkind = 'every'\ninterval = '1ms'\n[node.x]\nkind = 'command'\n\
+        "edges = ['clock -> x', 'x -> s']\n[flow]\ndrain = '300ms'\n[node.clock]\nkind = 'every'\ninterval = '1ms'\n[node.x]\nkind = 'command'\n\
          run = 'echo $$ > leader; sleep 1000 & echo $! > child; echo ready; cat > /dev/null; echo over > over; wait'\ngrace = '300ms'\n[node.s]\nkind = 'stop'",
     );
     plan.base = folder.path().to_owned();
@@ -254,4 +257,16 @@ fn whoever_leaves_the_group_and_holds_the_pipe_holds_nothing_up() {
     assert!(start.elapsed() < Duration::from_secs(20));
     let pid = std::fs::read_to_string(folder.path().join("escaped")).unwrap();
     std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+}
+
+#[test]
+fn what_a_program_prints_as_errors_is_told_with_its_name() {
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let to = std::sync::Arc::clone(&told);
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo out; echo one >&2; printf two >&2'\n[node.z]\nkind = 'print'";
+    let paper = Paper::default();
+    let hooks = paper.hooks().stderr(move |node, line| to.lock().unwrap().push(format!("{node}: {line}")));
+    run_builder(flow(&plan(text), &hooks).unwrap(), |_| ()).unwrap();
+    assert_eq!(paper.lines(), ["out"]);
+    assert_eq!(*told.lock().unwrap(), ["a: one", "a: two"]);
 }

@@ -9,6 +9,7 @@ mod mistakes;
 mod net;
 mod properties;
 mod run;
+mod wiring;
 
 use surface_flowfile::{Plan, Problems, parse};
 
@@ -23,6 +24,14 @@ fn problems(text: &str) -> Problems {
         Ok(plan) => panic!("nothing is wrong with\n{text}\n{plan:#?}"),
         Err(problems) => problems,
     }
+}
+
+/// Exactly these problems, in the order of the file.
+#[track_caller]
+fn says(text: &str, wanted: &[&str]) {
+    let problems = problems(text.trim_start());
+    let said: Vec<String> = problems.iter().map(|problem| problem.to_string().replace("test.toml:", "")).collect();
+    assert_eq!(said, wanted, "\n{text}\n{problems}");
 }
 
 /// The edges by their ids.

@@ -10,14 +10,9 @@
 //! [`Harness::pump`] is the one place that serves messages. It is called after everything that may let the node go on: a message, a
 //! tick, a wake, a take that made room.
 
-use std::{
-    any::Any,
-    collections::VecDeque,
-    fmt,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    task::{Wake, Waker},
-    time::Duration,
-};
+mod told;
+
+use std::{any::Any, collections::VecDeque, fmt, sync::Arc, task::Waker, time::Duration};
 
 use crate::{
     drive::{cell::stops, host::NurseryHost},
@@ -34,12 +29,13 @@ use crate::{
     observe::Observer,
     policy::Policy,
 };
+use told::{Bell, Errors, WAKE_LIMIT};
 
 /// As many as anybody will send in a test.
 const PLENTY: usize = 1 << 30;
-/// Who waits longer than this for a wake has found a bug.
-const WAKE_LIMIT: Duration = Duration::from_secs(20);
 
+/// A node that asks so often for a tick at the same time will do so for ever.
+const MOST_AT_ONE_TIME: u32 = 10_000;
 /// A source that fails so often in a row will not work.
 const MOST_FAILURES: u32 = 1000;
 
@@ -267,11 +263,21 @@ impl Harness {
     }
 
     /// Lets time go on. Ticks that fall due, and messages that rest after an error, come in their order, each at its time.
+    ///
+    /// # Panics
+    /// If the node asks again and again for a tick at the same time: time would stand still.
+    #[track_caller]
     pub fn advance(&mut self, by: Duration) {
         let until = self.cx.now + by;
+        let mut standing = 0;
         loop {
             let due = [self.asked, self.next_tick, self.rest].into_iter().flatten().min();
             let Some(due) = due.filter(|due| *due <= until && self.state < State::Closing) else { break };
+            standing = if due > self.cx.now { 0 } else { standing + 1 };
+            assert!(
+                standing < MOST_AT_ONE_TIME,
+                "the node asked {standing} times for a tick at {due}; ask for a later one"
+            );
             self.cx.now = due.max(self.cx.now);
             if self.rest.is_some_and(|rest| rest <= due) {
                 self.rest = None;
@@ -497,59 +503,4 @@ fn typed<T: Payload>(edge: &Arc<dyn AnyEdge>) -> Option<Arc<Edge<T>>> {
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// What the node's waker rings.
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    ringing: Condvar,
-}
-
-impl Bell {
-    fn rung(&self) -> MutexGuard<'_, bool> {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn silence(&self) {
-        *self.rung() = false;
-    }
-
-    /// Waits for it, and silences it. False if it took too long.
-    fn wait(&self) -> bool {
-        let rung = self.ringing.wait_timeout_while(self.rung(), WAKE_LIMIT, |rung| !*rung);
-        std::mem::take(&mut *rung.unwrap_or_else(PoisonError::into_inner).0)
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        *self.rung() = true;
-        self.ringing.notify_all();
-    }
-}
-
-/// What the node failed with; its tasks may tell from other threads.
-#[derive(Default)]
-struct Errors(Mutex<Vec<String>>);
-
-impl Errors {
-    fn push(&self, error: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(error);
-    }
-
-    fn copy_to(&self, told: &mut Vec<String>) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.extend_from_slice(&all[told.len()..]);
-    }
-}
-
-impl Observer for Errors {
-    fn failed(&self, _node: &str, error: &str) {
-        self.push(error.to_owned());
-    }
 }

@@ -1,0 +1,160 @@
+//! Random graphs with random nodes, meddled with at random moments: the laws hold in all of them.
+//!
+//! Block edges deliver every message exactly once and in order. What goes onto an edge is accounted for at every look. Traces follow their messages. Nodes
+//! start producers first, stop in reverse, end after their last message, and are never called twice at a time. Nothing spins, nothing hangs.
+
+mod nodes;
+mod plan;
+mod record;
+
+use std::{
+    sync::{Arc, atomic::Ordering::SeqCst, mpsc},
+    task::Waker,
+    time::Duration,
+};
+
+use sched_flow::{Ended, Flow, FlowError, Policy, Stats};
+
+use crate::support::{Dice, for_seeds};
+use plan::{Kind, Plan};
+use record::Record;
+
+const DRAIN: Duration = Duration::from_secs(10);
+
+struct Ran {
+    result: Result<Ended, FlowError>,
+    stats: Stats,
+    record: Arc<Record>,
+}
+
+fn run(plan: &Plan, dice: &Dice, workers: usize) -> Ran {
+    let names = (0..plan.nodes.len()).map(|node| plan.id(node)).collect();
+    let mut record = Record::new(dice.clone(), names, plan.known());
+    record.shutdown_at = plan.shutdown_at;
+    record.stop_now_at = plan.stop_now_at;
+    let record = Arc::new(record);
+    let builder = Flow::builder().batch(plan.batch).drain_timeout(DRAIN);
+    // In real time, wakes come from another thread.
+    let (wakes, waker) = (workers > 1).then(mpsc::channel::<Waker>).unzip();
+    let waker = waker.map(|waker| std::thread::spawn(move || waker.iter().for_each(Waker::wake)));
+    let builder = if workers > 1 { builder.workers(workers) } else { builder.virtual_time() };
+    let flow = builder.register(plan.graph(&record, wakes.as_ref())).build();
+    let flow = flow.unwrap_or_else(|problems| panic!("{problems}\n{plan:#?}"));
+    let handle = flow.handle();
+    *record.handle.lock().unwrap() = Some(handle.clone());
+    if plan.shutdown_before {
+        record.shut_down(sched_flow::Time::START);
+    }
+    // One seed alone is there to be looked at: if it hangs, it says where.
+    let look = std::env::var("SEED").is_ok().then(|| {
+        let (over, handle) = (mpsc::channel::<()>(), handle.clone());
+        std::thread::spawn(move || {
+            if over.1.recv_timeout(Duration::from_secs(2)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                handle.nodes().for_each(|node| eprintln!("{}", handle.why(node).unwrap()));
+                eprintln!("{:#?}", handle.stats());
+            }
+        });
+        over.0
+    });
+    let result = flow.run();
+    drop(look);
+    let stats = handle.stats();
+    record.look(&stats);
+    *record.handle.lock().unwrap() = None;
+    drop((handle, wakes));
+    waker.into_iter().for_each(|waker| waker.join().unwrap());
+    Ran { result, stats, record }
+}
+
+/// Checks everything that must be so at the end.
+fn check(plan: &Plan, ran: &Ran, in_virtual_time: bool) {
+    let Ran { result, stats, record } = ran;
+    let fatal = plan.nodes.iter().any(|node| node.breaks && format!("{:?}", node.on_error).contains("StopGraph"));
+    assert!(result.is_ok() || fatal, "{result:?}");
+    let starts = record.starts.lock().unwrap();
+    let stops = record.stops.lock().unwrap();
+    assert_eq!(starts.len(), plan.nodes.len(), "not everybody was started");
+    assert!(starts.iter().rev().eq(stops.iter()), "started {starts:?}, stopped {stops:?}");
+    let place = |node| starts.iter().position(|other| *other == node).unwrap();
+    let circles = plan.edges.iter().any(|edge| !edge.forwards);
+    for edge in plan.edges.iter().filter(|edge| matches!(edge.policy, Policy::Block | Policy::Coalesce) || !circles) {
+        assert!(place(edge.from) < place(edge.to), "{} starts after {}", plan.id(edge.from), plan.id(edge.to));
+    }
+    check_turns(stats);
+    let Ok(ended) = result else { return };
+    if plan.stop_now_at.is_some() {
+        return;
+    }
+    // Whoever was told to pause by a switch that was shut down before it said `Resume` stands still.
+    let shut = *record.shut.lock().unwrap();
+    if let Some(shut) = shut {
+        if in_virtual_time {
+            let took = ended.stats.elapsed.saturating_sub(shut.since(sched_flow::Time::START));
+            assert!(took <= DRAIN + Duration::from_millis(1), "it took {took:?} to drain");
+        }
+        if plan.steered.is_some() && !ended.drained {
+            return;
+        }
+    }
+    assert!(ended.drained, "something was left");
+    for (at, node) in plan.nodes.iter().enumerate() {
+        if matches!(node.kind, Kind::Relay(_)) && !node.breaks {
+            assert_eq!(record.lives[at].ended.load(SeqCst), 1, "{} was not told of the end", plan.id(at));
+        }
+    }
+    for plan_edge in &plan.edges {
+        let edge = stats.edge(&plan.edge_id(plan_edge)).unwrap();
+        let emitted = record.lives[plan_edge.from].emitted[plan_edge.output].load(SeqCst);
+        assert_eq!(edge.put, emitted, "not everything that was emitted reached {edge:?}");
+        assert_eq!(edge.depth, 0, "{edge:?}");
+        // Inside a circle, what one says at its end is not heard by those that ended before.
+        let heard = edge.policy == Policy::Block || !circles;
+        if heard && !plan.nodes[plan_edge.to].breaks {
+            match edge.policy {
+                Policy::Block => assert_eq!(edge.delivered, edge.put, "{edge:?}"),
+                Policy::Drop => assert_eq!(edge.delivered + edge.dropped, edge.put, "{edge:?}"),
+                Policy::Latest => assert_eq!(edge.delivered + edge.replaced, edge.put, "{edge:?}"),
+                Policy::Coalesce => assert_eq!(edge.delivered + edge.coalesced, edge.put, "{edge:?}"),
+            }
+        }
+    }
+}
+
+/// Nobody spins: each turn has a reason.
+fn check_turns(stats: &Stats) {
+    for node in &stats.nodes {
+        let blocked: u64 = stats.edges.iter().map(|edge| edge.blocked_times).sum();
+        let reasons = node.messages + node.emitted + node.errors + node.ticks + node.ticks_missed + blocked;
+        // Wakes, commands and control messages are at most as many as all that.
+        let bound = 3 * reasons + 200;
+        assert!(node.turns <= bound, "{} had {} turns, but only {reasons} reasons", node.id, node.turns);
+    }
+}
+
+fn one(seed: u64, workers: usize) {
+    let mut dice = Dice::new(seed);
+    let plan = Plan::of(&mut dice);
+    let ran = run(&plan, &dice, workers);
+    let wrongs = ran.record.wrongs();
+    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&plan, &ran, workers == 1)));
+    if !wrongs.is_empty() || checked.is_err() {
+        println!("{plan:#?}\n{:#?}", ran.stats);
+        let told = checked.err().and_then(|panic| panic.downcast::<String>().ok());
+        panic!("seed {seed}: {wrongs:#?} {}", told.unwrap_or_default());
+    }
+    if workers == 1 && seed.is_multiple_of(10) {
+        let again = run(&plan, &dice, workers);
+        let (first, second) = (*ran.record.history.lock().unwrap(), *again.record.history.lock().unwrap());
+        assert_eq!(first, second, "seed {seed} does not replay");
+    }
+}
+
+#[test]
+fn random_flows_keep_the_laws_in_virtual_time() {
+    for_seeds("random_flows_keep_the_laws_in_virtual_time", 1_000, |seed| one(seed, 1));
+}
+
+#[test]
+fn random_flows_keep_the_laws_on_two_workers() {
+    for_seeds("random_flows_keep_the_laws_on_two_workers", 100, |seed| one(seed, 2));
+}
