@@ -4,7 +4,7 @@
 //! a control edge, before everything that waits.
 
 use std::io::{IsTerminal, Write};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use bursar::channel;
@@ -30,6 +30,21 @@ fn reader() -> impl FnMut() -> Option<Sample> {
     }
 }
 
+fn keep_highest(highest: &Arc<Mutex<f64>>) -> impl FnMut(f64) + use<> {
+    let highest = Arc::clone(highest);
+    move |g| {
+        let mut highest = highest.lock().unwrap_or_else(PoisonError::into_inner);
+        *highest = highest.max(g);
+    }
+}
+
+/// Stands in for a slow disk.
+fn write_row(mut to: impl Write) -> impl FnMut(Sample) {
+    move |Sample { at, g }| {
+        let _ = writeln!(to, "{at},{g}");
+    }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (kill, kill_switch) = channel(1);
 
@@ -39,10 +54,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mean =
         g.add("mean", map(|samples: Vec<Sample>| samples.iter().map(|s| s.g).sum::<f64>() / samples.len() as f64));
     let peak = g.add("peak", filter(|g: &f64| *g > 0.9));
-    let mut peaks = 0;
-    let alarm = g.add("alarm", sink(move |_: f64| peaks += 1));
-    let log = g.add("log", throttle(20.0, 1));
-    let disk = g.add("disk", sink(|sample: Sample| drop(std::hint::black_box(sample.at))));
+    let highest = Arc::new(Mutex::new(0.0_f64));
+    let alarm = g.add("alarm", sink(keep_highest(&highest)));
+    let log = g.add("log", throttle::<Sample>(20.0, 1));
+    let disk = g.add("disk", sink(write_row(std::io::sink())));
     let switch = g.add("kill", from_channel(kill_switch));
 
     g.connect(imu.out("out"), smooth.input("in")).capacity(256);
@@ -65,7 +80,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(over);
     let _ = (screen.join(), switch.join());
     let imu = ended.stats.node("imu").ok_or("there is an imu")?;
-    println!("{} samples; everything delivered: {}", imu.emitted, ended.drained);
+    let highest = *highest.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("{} samples, the highest mean {highest:.2} g; everything delivered: {}", imu.emitted, ended.drained);
     Ok(())
 }
 
