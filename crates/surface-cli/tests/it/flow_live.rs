@@ -1,6 +1,7 @@
 //! A flow that goes on, and other commands that look at it and change it.
 
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -48,6 +49,17 @@ fn blocked(site: &Site) -> (Started, String) {
     (run, flows[0]["flow"].as_str().expect("the flow goes on").to_owned())
 }
 
+/// Asks again and again, a process each time, until there is an answer.
+fn until<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < until, "waited for a minute until {what}");
+    }
+}
+
 fn edge(site: &Site, id: &str) -> Value {
     let stats: Value = serde_json::from_str(&says(&site.bursar("flow stats --json"))).unwrap();
     let edges = stats["edges"].as_array().unwrap();
@@ -88,7 +100,7 @@ fn an_edge_is_changed_while_its_flow_runs() {
     let changed = edge(&site, "count:out->slow:in");
     assert_eq!((&changed["capacity"], &changed["band"]), (&16.into(), &"high".into()));
     // The source was waiting for room, and has used it by now or does so at once.
-    while edge(&site, "count:out->slow:in")["depth"] != 16 {}
+    until("16 wait", || (edge(&site, "count:out->slow:in")["depth"] == 16).then_some(()));
     says(&site.bursar(&format!("flow set {id} count:out->slow:in capacity=2")));
     let changed = edge(&site, "count:out->slow:in");
     assert_eq!((&changed["capacity"], &changed["depth"]), (&2.into(), &16.into()), "nothing is lost");
@@ -131,12 +143,12 @@ fn of_several_flows_one_must_be_named() {
     std::fs::write(site.path("other.toml"), format!("{other}[node.b]\nkind = 'discard'\n")).unwrap();
     let (run, id) = blocked(&site);
     let mut second = site.command(["flow", "run", "other.toml"]).spawn().unwrap();
-    let ids = loop {
+    let ids = until("two flows go on", || {
         let flows: Value = serde_json::from_str(&says(&site.bursar("flow ps --json"))).unwrap();
-        if let [a, b] = flows.as_array().unwrap().as_slice() {
-            break [a, b].map(|flow| flow["flow"].as_str().unwrap().to_owned());
-        }
-    };
+        let ids: Vec<String> =
+            flows.as_array().unwrap().iter().map(|flow| flow["flow"].as_str().unwrap().to_owned()).collect();
+        (ids.len() == 2).then_some(ids)
+    });
     let error = complains(&site.bursar("flow stats"), 2);
     assert!(ids.iter().all(|id| error.contains(id)) && error.contains("name one"), "{error}");
     let other = ids.iter().find(|other| **other != id).unwrap();

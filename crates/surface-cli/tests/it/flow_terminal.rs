@@ -206,10 +206,10 @@ fn a_signal_drains_and_puts_the_terminal_back() {
 }
 
 #[test]
-fn a_flow_that_reads_what_is_typed_has_no_keys() {
+fn a_flow_that_reads_what_is_typed_is_shown_in_lines_and_has_no_keys() {
     let site = site("edges = ['typed -> show']\n[node.typed]\nkind = 'stdin'\n[node.show]\nkind = 'print'\n");
     let mut terminal = Terminal::open(&site, "flow run flow.toml", (100, 24));
-    terminal.until_it_shows(" typed:out->show:in");
+    terminal.until_it_shows("flow f-");
     assert!(terminal.modes().contains(LocalModes::ICANON), "lines are typed as ever");
     terminal.press("kill\n\x04");
     let (code, lines) = terminal.end();
