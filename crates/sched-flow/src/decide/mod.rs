@@ -19,7 +19,7 @@ mod timers;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use crate::{
     message::Time,
@@ -118,7 +118,7 @@ pub(crate) struct Outcome {
     pub(crate) broke: bool,
     /// It was told to stop, pause or go on.
     pub(crate) steered: Option<Event>,
-    pub(crate) took: Duration,
+    pub(crate) took_nanos: u64,
 }
 
 impl Default for Outcome {
@@ -135,7 +135,7 @@ impl Default for Outcome {
             rest_until: None,
             broke: false,
             steered: None,
-            took: Duration::ZERO,
+            took_nanos: 0,
         }
     }
 }
@@ -318,7 +318,7 @@ impl Core {
     pub(crate) fn stopped(&mut self, node: u32, log: &Log) {
         let core = &mut self.nodes[node as usize];
         core.moves(Event::Halted);
-        core.count(log, Duration::ZERO);
+        core.count(log, 0);
     }
 
     /// Something of a node failed outside its turns.
@@ -340,7 +340,7 @@ impl Core {
             node.ready.iter_mut().for_each(VecDeque::clear);
             false
         });
-        node.count(log, outcome.took);
+        node.count(log, outcome.took_nanos);
         node.accepts = outcome.accepts;
         node.done = outcome.done;
         node.blocked = outcome.blocked;
@@ -466,7 +466,12 @@ impl Core {
 
     /// Gives a node its place in every ring where it has something to do.
     fn place(&mut self, index: u32) {
-        Band::ALL.iter().for_each(|band| self.place_in(index, *band));
+        let hopes = self.nodes[index as usize].hopes();
+        for band in Band::ALL {
+            if hopes[band as usize] {
+                self.place_in(index, band);
+            }
+        }
     }
 
     fn place_in(&mut self, index: u32, band: Band) {

@@ -7,8 +7,11 @@ use std::{
     time::Duration,
 };
 
+use sched_tasks::Nursery;
+
 use super::{
     Shared,
+    crew::Crew,
     signals::{Mind, Rings},
 };
 use crate::{
@@ -20,6 +23,9 @@ use crate::{
 
 /// A fiber gives way to others of its thread after so many turns.
 const TURNS_BETWEEN_YIELDS: u32 = 8;
+
+/// The crew of a flow, and where to start another of it.
+pub(super) type Hands<'scope, 'env> = (&'scope Crew, &'scope Nursery<'scope, 'env>);
 
 /// What a turn costs in virtual time, while the flow drains.
 const VIRTUAL_TURN: Duration = Duration::from_micros(1);
@@ -62,21 +68,26 @@ impl Shared {
     }
 
     /// Gives turns until there will be none.
-    pub(super) fn work(&self) {
+    pub(super) fn work<'scope>(&'scope self, crew: Option<Hands<'scope, '_>>) {
         let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
         let mut mind = self.signals.lock();
         loop {
+            // Between two turns: who gives way with a turn in its hand keeps a node waiting.
+            if turns == TURNS_BETWEEN_YIELDS {
+                turns = 0;
+                let more_to_do = mind.core.has_ready();
+                self.unlock(mind, Rings::NONE);
+                self.give_way(on_fiber, more_to_do, crew);
+                mind = self.signals.lock();
+                now = self.clock.now();
+            }
             match mind.core.pick(now) {
                 Pick::Turn(turn) => {
                     let rings = mind.ring_if_ready();
                     self.unlock(mind, rings);
                     turns = turns.wrapping_add(1);
-                    // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
-                    if turns.is_multiple_of(TURNS_BETWEEN_YIELDS) && (on_fiber || sched_tasks::is_cancelled()) {
-                        sched_tasks::yield_now();
-                    }
                     (mind, now) = self.give(turn, now);
                     if self.clock.is_virtual() && mind.core.is_draining() {
                         // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
@@ -111,6 +122,23 @@ impl Shared {
         }
     }
 
+    /// Lets others of this thread run; and calls one more worker, if there is more to do than this one can.
+    fn give_way<'scope>(&'scope self, on_fiber: bool, more_to_do: bool, crew: Option<Hands<'scope, '_>>) {
+        if let Some((crew, nursery)) = crew
+            && more_to_do
+        {
+            let waits_for_one = crew.is_called();
+            crew.call(self, nursery);
+            if waits_for_one != crew.is_called() {
+                return; // somebody else has now the time to take it
+            }
+        }
+        // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
+        if on_fiber || sched_tasks::is_cancelled() {
+            sched_tasks::yield_now();
+        }
+    }
+
     /// Gives a turn and reports it.
     fn give(&self, turn: Turn, began: Time) -> (MutexGuard<'_, Mind>, Time) {
         let node = turn.node;
@@ -120,7 +148,9 @@ impl Shared {
         });
         let (mut outcome, fatal): (Outcome, _) = cell.turn(turn, |edge| self.places[edge as usize], began);
         let now = self.clock.now();
-        outcome.took = now.since(began);
+        outcome.took_nanos = now.nanos().saturating_sub(began.nanos());
+        let Log { handled, errors, .. } = cell.cx.log;
+        cell.cx.pace.learn(handled + errors, outcome.took_nanos);
         let mut mind = self.signals.lock();
         mind.core.report(turn, &outcome, &cell.cx.log);
         self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);
