@@ -7,11 +7,9 @@ use std::{
     time::Duration,
 };
 
-use sched_tasks::Nursery;
-
 use super::{
     Shared,
-    crew::Crew,
+    crew::Member,
     signals::{Mind, Rings},
 };
 use crate::{
@@ -23,9 +21,6 @@ use crate::{
 
 /// A fiber gives way to others of its thread after so many turns.
 const TURNS_BETWEEN_YIELDS: u32 = 8;
-
-/// The crew of a flow, and where to start another of it.
-pub(super) type Hands<'scope, 'env> = (&'scope Crew, &'scope Nursery<'scope, 'env>);
 
 /// What a turn costs in virtual time, while the flow drains.
 const VIRTUAL_TURN: Duration = Duration::from_micros(1);
@@ -68,7 +63,7 @@ impl Shared {
     }
 
     /// Gives turns until there will be none.
-    pub(super) fn work<'scope>(&'scope self, crew: Option<Hands<'scope, '_>>) {
+    pub(super) fn work<'scope>(&'scope self, mut member: Option<Member<'scope, '_>>) {
         let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
@@ -79,7 +74,14 @@ impl Shared {
                 turns = 0;
                 let more_to_do = mind.core.has_ready();
                 self.unlock(mind, Rings::NONE);
-                self.give_way(on_fiber, more_to_do, crew);
+                if more_to_do && member.as_ref().is_some_and(|member| member.leaves(self)) {
+                    return;
+                }
+                // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
+                let gives_way = member.as_mut().is_none_or(Member::gives_way);
+                if gives_way && (on_fiber || sched_tasks::is_cancelled()) {
+                    sched_tasks::yield_now();
+                }
                 mind = self.signals.lock();
                 now = self.clock.now();
             }
@@ -87,7 +89,7 @@ impl Shared {
                 Pick::Turn(turn) => {
                     let rings = mind.ring_if_ready();
                     self.unlock(mind, rings);
-                    turns = turns.wrapping_add(1);
+                    turns += 1;
                     (mind, now) = self.give(turn, now);
                     if self.clock.is_virtual() && mind.core.is_draining() {
                         // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
@@ -119,23 +121,6 @@ impl Shared {
                     return;
                 }
             }
-        }
-    }
-
-    /// Lets others of this thread run; and calls one more worker, if there is more to do than this one can.
-    fn give_way<'scope>(&'scope self, on_fiber: bool, more_to_do: bool, crew: Option<Hands<'scope, '_>>) {
-        if let Some((crew, nursery)) = crew
-            && more_to_do
-        {
-            let waits_for_one = crew.is_called();
-            crew.call(self, nursery);
-            if waits_for_one != crew.is_called() {
-                return; // somebody else has now the time to take it
-            }
-        }
-        // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
-        if on_fiber || sched_tasks::is_cancelled() {
-            sched_tasks::yield_now();
         }
     }
 
