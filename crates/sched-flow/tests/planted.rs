@@ -15,6 +15,8 @@ const PLANTED: &[(&str, &str)] = &[
     ("want-not-set", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
     ("room-came-ignored", "no_signal_is_lost_that_comes_during_a_turn"),
     ("report-takes-back-ready", "no_signal_is_lost_that_comes_during_a_turn"),
+    ("sleeps-uncounted", "whoever_sleeps_is_rung_when_there_is_something_to_do"),
+    ("keeper-stays", "a_time_is_watched_again_after_the_one_who_did_was_rung"),
 ];
 
 #[test]

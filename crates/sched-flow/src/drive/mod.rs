@@ -5,7 +5,8 @@
 //! | `cell` | a node and one turn of it |
 //! | `work` | the loop that picks, gives and reports turns |
 //! | `crew` | more workers when there is more to do |
-//! | `signals` | the lock, the sleepers and the bell |
+//! | `signals` | the lock and the bell |
+//! | `sleepers` | who sleeps, who was rung, who watches the clock |
 //! | `host` | the nursery of a node |
 //! | `clock` | real or virtual time |
 //! | `handle` | what can be asked of a flow from outside |
@@ -17,6 +18,7 @@ mod crew;
 mod handle;
 pub(crate) mod host;
 mod signals;
+mod sleepers;
 mod work;
 
 use std::{

@@ -2,14 +2,7 @@
 //!
 //! Room: drive.
 //!
-//! # Invariant
-//! When something can be done, a worker is awake, or one that sleeps has been rung. When a time is waited for, an idle worker waits for the
-//! earliest, or a busy one will look before it sleeps.
-//!
-//! # Why it holds
-//! All changes are made under the lock, and so is the decision to sleep: `idle` is raised in the same hold of the lock in which nothing was found. Whoever
-//! changes something looks at `idle` in the same hold, and rings after it. A ring is a token in a channel that outlives the moment, so it
-//! cannot come too early. `idle` and `rung` together say how many sleep or are being woken, whichever of them takes the token.
+//! All changes are made under the lock, and so is the decision to sleep. Who is rung when is the matter of `sleepers.rs`.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,6 +12,8 @@ use std::{
 
 use sched_tasks::{Receiver, Sender, channel};
 
+pub(crate) use super::sleepers::Rings;
+use super::sleepers::Sleepers;
 use crate::{decide::Core, error::NodeError, message::Time};
 
 /// The decisions and who waits for them.
@@ -26,12 +21,7 @@ pub(crate) struct Mind {
     pub(crate) core: Core,
     /// The priorities of the edges, as users gave them.
     pub(crate) priorities: Vec<i32>,
-    /// So many workers sleep and have not been rung.
-    idle: usize,
-    /// So many have been rung and have not looked yet.
-    rung: usize,
-    /// One that sleeps wakes up at this time.
-    keeper: Option<Time>,
+    pub(super) sleepers: Sleepers,
     /// All nodes were started.
     pub(crate) started: bool,
     /// Somebody wants the flow to drain; perhaps before it was started.
@@ -48,15 +38,6 @@ pub(crate) struct Signals {
     bell: Receiver<()>,
 }
 
-/// How many to ring.
-#[must_use = "workers sleep on until they are rung"]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rings(usize);
-
-impl Rings {
-    pub(crate) const NONE: Rings = Rings(0);
-}
-
 impl Mind {
     /// Lets the flow drain until then. One that is still being started drains when it is: a source that starts later must end, too.
     pub(crate) fn drain(&mut self, until: Time) {
@@ -68,44 +49,12 @@ impl Mind {
 
     /// One worker, if one sleeps and would find something.
     pub(crate) fn ring_if_ready(&mut self) -> Rings {
-        let next = self.core.next_time();
-        let late = next.is_some_and(|next| self.keeper.is_none_or(|keeper| next < keeper));
-        let one = self.idle > 0 && (late || self.core.has_ready());
-        self.idle -= usize::from(one);
-        self.rung += usize::from(one);
-        Rings(usize::from(one))
+        self.sleepers.ring_one(self.core.has_ready(), self.core.next_time())
     }
 
     /// Everybody who sleeps.
     pub(crate) fn ring_all(&mut self) -> Rings {
-        let all = std::mem::take(&mut self.idle);
-        self.rung += all;
-        Rings(all)
-    }
-
-    /// The worker that has the lock goes to sleep.
-    pub(crate) fn sleeps(&mut self, until: Option<Time>) -> Option<Time> {
-        self.idle += 1;
-        // One watches the clock, the others need not.
-        match until {
-            Some(at) if self.keeper.is_none_or(|keeper| at < keeper) => {
-                self.keeper = Some(at);
-                Some(at)
-            }
-            _ => None,
-        }
-    }
-
-    /// It woke up.
-    pub(crate) fn woke(&mut self, kept: Option<Time>) {
-        if self.rung > 0 {
-            self.rung -= 1;
-        } else {
-            self.idle -= 1;
-        }
-        if kept.is_some() && self.keeper == kept {
-            self.keeper = None;
-        }
+        self.sleepers.ring_all()
     }
 }
 
@@ -115,9 +64,7 @@ impl Signals {
         let mind = Mind {
             core,
             priorities,
-            idle: 0,
-            rung: 0,
-            keeper: None,
+            sleepers: Sleepers::default(),
             started: false,
             shutdown_asked: false,
             failure: None,
@@ -132,7 +79,7 @@ impl Signals {
     }
 
     pub(crate) fn ring(&self, rings: Rings) {
-        for _ in 0..rings.0 {
+        for _ in 0..rings.count() {
             // A full channel wakes somebody in any case.
             let _ = self.ring.try_send(());
         }

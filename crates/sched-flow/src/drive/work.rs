@@ -107,11 +107,11 @@ impl Shared {
                         self.clock.jump(at);
                         mind = self.signals.lock();
                     } else {
-                        let kept = mind.sleeps(until);
+                        let kept = mind.sleepers.sleeps(until);
                         self.unlock(mind, Rings::NONE);
                         self.signals.wait(kept.map(|at| self.clock.until(at)));
                         mind = self.signals.lock();
-                        mind.woke(kept);
+                        mind.sleepers.woke(kept);
                     }
                     now = self.clock.now();
                 }

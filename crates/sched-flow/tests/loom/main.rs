@@ -26,6 +26,8 @@ mod message;
 mod policy;
 #[path = "../../src/edge/queue.rs"]
 mod queue;
+#[path = "../../src/drive/sleepers.rs"]
+mod sleepers;
 #[path = "../../src/state.rs"]
 mod state;
 #[path = "../../src/stats.rs"]
@@ -65,11 +67,15 @@ mod node {
 use std::{collections::VecDeque, sync::Arc};
 
 use decide::{Core, EdgeFacts, NodeFacts, Outcome, Pick, Turn, Work};
-use loom::{sync::Mutex, thread};
+use loom::{
+    sync::{Condvar, Mutex},
+    thread,
+};
 use message::{Message, Time};
 use node::{Produced, cx::Log};
 use policy::Band;
 use queue::{Queue, Rule};
+use sleepers::{Rings, Sleepers};
 
 fn is_planted(name: &str) -> bool {
     static PLANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
@@ -220,4 +226,121 @@ fn nothing_is_lost_between_two_workers_at_an_edge_of_two() {
 fn no_signal_is_lost_that_comes_during_a_turn() {
     // One at a time into an edge of two: both have turns at once, and what one reports is for the other, who has not reported yet.
     two_workers(2, 4, 1);
+}
+
+/// What workers look at: how many turns are ready, at what time one will be, and whether there will ever be more.
+#[derive(Default)]
+struct Mind {
+    sleepers: Sleepers,
+    ready: u32,
+    timer: Option<Time>,
+    over: bool,
+    /// So many turns were given.
+    done: u32,
+}
+
+/// The lock and the bell, as in `signals.rs`: rings are tokens in a channel with a place for each worker.
+#[derive(Default)]
+struct Signals {
+    mind: Mutex<Mind>,
+    tokens: Mutex<usize>,
+    bell: Condvar,
+}
+
+impl Signals {
+    fn ring(&self, rings: Rings, workers: usize) {
+        for _ in 0..rings.count() {
+            let mut tokens = self.tokens.lock().unwrap();
+            if *tokens < workers {
+                *tokens += 1;
+                self.bell.notify_one();
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let mut tokens = self.tokens.lock().unwrap();
+        while *tokens == 0 {
+            tokens = self.bell.wait(tokens).unwrap();
+        }
+        *tokens -= 1;
+    }
+
+    /// As `Shared::work`. Whoever watches the clock does not sleep: in this model its time has come at once.
+    fn work(&self, workers: usize) {
+        let mut mind = self.mind.lock().unwrap();
+        loop {
+            if mind.ready > 0 {
+                mind.ready -= 1;
+                mind.done += 1;
+                let Mind { sleepers, ready, timer, .. } = &mut *mind;
+                let rings = sleepers.ring_one(*ready > 0, *timer);
+                drop(mind);
+                self.ring(rings, workers);
+                mind = self.mind.lock().unwrap();
+            } else if mind.over && mind.timer.is_none() {
+                let rings = mind.sleepers.ring_all();
+                drop(mind);
+                return self.ring(rings, workers);
+            } else {
+                let until = mind.timer;
+                let kept = mind.sleepers.sleeps(until);
+                drop(mind);
+                if kept.is_none() {
+                    self.wait();
+                }
+                mind = self.mind.lock().unwrap();
+                mind.sleepers.woke(kept);
+                if kept.is_some() && mind.timer.take().is_some() {
+                    mind.ready += 1;
+                }
+            }
+        }
+    }
+
+    /// As a waker or a handle does.
+    fn say(&self, workers: usize, change: impl FnOnce(&mut Mind)) {
+        let mut mind = self.mind.lock().unwrap();
+        change(&mut mind);
+        let Mind { sleepers, ready, timer, over, .. } = &mut *mind;
+        let rings = if *over { sleepers.ring_all() } else { sleepers.ring_one(*ready > 0, *timer) };
+        drop(mind);
+        self.ring(rings, workers);
+    }
+}
+
+#[test]
+fn whoever_sleeps_is_rung_when_there_is_something_to_do() {
+    loom::model(|| {
+        let signals = Arc::new(Signals::default());
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let signals = Arc::clone(&signals);
+                thread::spawn(move || signals.work(2))
+            })
+            .collect();
+        signals.say(2, |mind| mind.ready += 1);
+        signals.say(2, |mind| mind.timer = Some(Time::from_nanos(1)));
+        signals.say(2, |mind| mind.over = true);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_eq!(signals.mind.lock().unwrap().done, 2);
+    });
+}
+
+#[test]
+fn a_time_is_watched_again_after_the_one_who_did_was_rung() {
+    loom::model(|| {
+        let signals = Arc::new(Signals::default());
+        let worker = {
+            let signals = Arc::clone(&signals);
+            thread::spawn(move || signals.work(1))
+        };
+        for _ in 0..2 {
+            signals.say(1, |mind| mind.timer = Some(Time::from_nanos(1)));
+        }
+        signals.say(1, |mind| mind.over = true);
+        worker.join().unwrap();
+        let mind = signals.mind.lock().unwrap();
+        assert!(mind.timer.is_none() && mind.done >= 1);
+    });
 }
