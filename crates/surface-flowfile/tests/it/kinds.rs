@@ -64,6 +64,16 @@ fn every_example_of_the_table_is_taken() {
 }
 
 #[test]
+fn the_example_in_the_help_of_each_kind_is_right() {
+    for kind in KINDS {
+        let help = describe(kind);
+        let (_, example) = help.split_once("[node.NAME]\n").unwrap();
+        let fields = example.replacen(&format!("  kind = \"{}\"\n", kind.name), "", 1);
+        parse("x.toml", &file(kind.name, &fields)).unwrap_or_else(|problems| panic!("{help}\n{problems}"));
+    }
+}
+
+#[test]
 fn every_required_field_is_missed() {
     for kind in KINDS {
         for field in kind.fields.iter().filter(|field| field.without == Without::Required) {
