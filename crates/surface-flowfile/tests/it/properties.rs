@@ -146,6 +146,22 @@ proptest! {
     }
 
     #[test]
+    fn a_right_file_with_a_few_mistakes_gives_a_plan_that_holds_or_problems(
+        text in right_file(),
+        mistakes in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..12, "[\\[\\]{}a-z.='\" \n:>0-9,-]{0,6}"), 1..4),
+    ) {
+        let mut bytes = text.into_bytes();
+        for (at, length, other) in mistakes {
+            let at = at.index(bytes.len() + 1);
+            let end = (at + length).min(bytes.len());
+            bytes.splice(at..end, other.bytes());
+        }
+        if let Ok(plan) = parse_with("x.toml", &bytes, &surface_flowfile::Limits::default()) {
+            holds(&plan);
+        }
+    }
+
+    #[test]
     fn any_pieces_of_flow_files_give_a_plan_that_holds_or_problems(
         head in prop::sample::select(vec!["", "edges = ['a -> z']\n", "edges = ['a -> b -> z', 'a:out -> g -> z']\n"]),
         pieces in prop::collection::vec(piece(), 0..10),
