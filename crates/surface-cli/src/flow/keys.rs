@@ -7,8 +7,9 @@
 //!
 //! Only lines and echo are switched off; Ctrl-C and Ctrl-Z stay signals.
 
-use std::io::{self, IsTerminal, Stdin};
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -88,23 +89,22 @@ impl Parser {
 /// A terminal that gives keys as they are pressed.
 #[derive(Debug)]
 pub(crate) struct Raw {
-    stdin: Stdin,
+    terminal: OwnedFd,
     before: Termios,
 }
 
 impl Raw {
-    /// `None` if stdin is no terminal, or not ours to change: we run in the background.
-    fn begin() -> io::Result<Option<Raw>> {
-        let stdin = io::stdin();
-        if !stdin.is_terminal() {
+    /// `None` if it is no terminal, or not ours to change: we run in the background.
+    fn begin(terminal: OwnedFd) -> io::Result<Option<Raw>> {
+        if !terminal.is_terminal() {
             return Ok(None);
         }
         // A terminal that controls another session, or none, has no group of ours to ask for.
-        let is_behind = tcgetpgrp(&stdin).is_ok_and(|front| front != rustix::process::getpgrp());
+        let is_behind = tcgetpgrp(&terminal).is_ok_and(|front| front != rustix::process::getpgrp());
         if is_behind {
             return Ok(None);
         }
-        let raw = Raw { before: tcgetattr(&stdin)?, stdin };
+        let raw = Raw { before: tcgetattr(&terminal)?, terminal };
         raw.again()?;
         Ok(Some(raw))
     }
@@ -118,14 +118,25 @@ impl Raw {
         modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
         modes.special_codes[SpecialCodeIndex::VTIME] = 0;
-        Ok(tcsetattr(&self.stdin, OptionalActions::Now, &modes)?)
+        Ok(tcsetattr(&self.terminal, OptionalActions::Now, &modes)?)
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        let _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before); // the terminal may be gone
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before); // the terminal may be gone
     }
+}
+
+/// Where keys are pressed: stdin, or if that is something else the terminal of our session.
+fn keyboard() -> io::Result<OwnedFd> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return stdin.as_fd().try_clone_to_owned();
+    }
+    let tty = File::options().read(true).write(true).open("/dev/tty");
+    // Without one there is nobody, which is what stdin says, too.
+    tty.map(OwnedFd::from).or_else(|_| stdin.as_fd().try_clone_to_owned())
 }
 
 /// Keys that are listened to. Dropped, the terminal is as it was.
@@ -143,9 +154,11 @@ impl Keys {
     /// # Errors
     /// If the terminal cannot be changed.
     pub(crate) fn listen(tell: impl Fn(Key) + Send + 'static) -> io::Result<Option<Keys>> {
-        let Some(raw) = Raw::begin()? else { return Ok(None) };
+        let keyboard = keyboard()?;
+        let ours = keyboard.try_clone()?;
+        let Some(raw) = Raw::begin(keyboard)? else { return Ok(None) };
         let (woken, wake) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let thread = std::thread::Builder::new().name("flow-keys".into()).spawn(move || read(&woken, tell))?;
+        let thread = std::thread::Builder::new().name("flow-keys".into()).spawn(move || read(&ours, &woken, tell))?;
         Ok(Some(Keys { raw: Some(Arc::new(raw)), wake: Some(wake), thread: Some(thread) }))
     }
 
@@ -165,12 +178,10 @@ impl Drop for Keys {
     }
 }
 
-fn read(woken: &OwnedFd, tell: impl Fn(Key)) {
-    // Not by way of its buffer: what is in there, `poll` does not see.
-    let stdin = io::stdin();
+fn read(keyboard: &OwnedFd, woken: &OwnedFd, tell: impl Fn(Key)) {
     let mut parser = Parser::default();
     loop {
-        let mut ready = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+        let mut ready = [PollFd::new(keyboard, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
         match poll(&mut ready, None) {
             Err(Errno::INTR) => continue,
             Err(_) => return,
@@ -178,7 +189,7 @@ fn read(woken: &OwnedFd, tell: impl Fn(Key)) {
             Ok(_) => {}
         }
         let mut bytes = [0; 64];
-        match rustix::io::read(&stdin, &mut bytes) {
+        match rustix::io::read(keyboard, &mut bytes) {
             Err(Errno::INTR) => {}
             Ok(0) | Err(_) => return,
             Ok(count) => bytes[..count].iter().filter_map(|byte| parser.take(*byte)).for_each(&tell),
@@ -188,7 +199,13 @@ fn read(woken: &OwnedFd, tell: impl Fn(Key)) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, Parser};
+    use std::fs::File;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+
+    use super::{Key, Parser, Raw};
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
         let mut parser = Parser::default();
@@ -207,5 +224,30 @@ mod tests {
     #[test]
     fn no_other_key_stops_anything() {
         assert_eq!(keys(b"\x1b[C\x1b[3~\x1bkxyz\r\n\x1b"), []);
+    }
+
+    #[test]
+    fn a_panic_puts_the_terminal_back() {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let modes = || tcgetattr(&slave).unwrap().local_modes;
+        let before = modes();
+        assert!(before.contains(LocalModes::ICANON | LocalModes::ECHO));
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            let _raw = Raw::begin(slave.try_clone().unwrap().into()).unwrap().expect("it is a terminal");
+            assert_eq!(modes(), before - (LocalModes::ICANON | LocalModes::ECHO));
+            panic!("on purpose");
+        }));
+        assert!(broken.is_err());
+        assert_eq!(modes(), before);
+    }
+
+    #[test]
+    fn what_is_no_terminal_has_no_keys() {
+        let file = File::open("/dev/null").unwrap();
+        assert!(Raw::begin(file.into()).unwrap().is_none());
     }
 }

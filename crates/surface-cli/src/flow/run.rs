@@ -8,6 +8,7 @@
 //! # Why it holds
 //! All of them are values of this function, dropped in this order, also by a panic: what steers the flow, keys and stderr, the display.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -55,7 +56,9 @@ pub(crate) struct Options {
 /// `bursar flow run`
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
-    let mode = Mode::choose(options.json, options.plain);
+    // What is typed would stand in the middle of a live area.
+    let is_typed = reads_stdin(&plan) && std::io::stdin().is_terminal();
+    let mode = Mode::choose(options.json, options.plain || is_typed);
     let voice = Voice::new(mode);
     let prints = voice.clone();
     let hooks = Hooks::default().print(move |text| prints.print(text));
@@ -77,9 +80,8 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         Mode::Plain | Mode::Json => None,
     };
     let keys = match mode {
-        // Whoever types for a node does not press keys.
-        Mode::Live if !reads_stdin(&plan) => listen_to_keys(&voice, notices.clone()),
-        _ => None,
+        Mode::Live => listen_to_keys(&voice, notices.clone()),
+        Mode::Plain | Mode::Json => None,
     };
     let signals = steward::listen_for_signals(notices.clone()).map_err(no_thread)?;
     let charge = Charge {

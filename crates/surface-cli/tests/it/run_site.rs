@@ -155,6 +155,15 @@ impl Started {
         }
     }
 
+    /// Waits until it has said something.
+    pub(crate) fn until_it_says(&self, what: &str) {
+        let until = Instant::now() + LONG_ENOUGH;
+        while !self.said().contains(what) {
+            assert!(Instant::now() < until, "it does not say `{what}`; it said:\n{}", self.said());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.output).unwrap_or_default()
     }

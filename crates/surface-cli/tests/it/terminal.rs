@@ -11,14 +11,14 @@ use crate::run_site::Site;
 
 /// As much of a terminal as the display uses.
 #[derive(Default)]
-struct Screen {
-    lines: Vec<String>,
+pub(crate) struct Screen {
+    pub(crate) lines: Vec<String>,
     row: usize,
     most_rows: usize,
 }
 
 impl Screen {
-    fn show(&mut self, text: &str) {
+    pub(crate) fn show(&mut self, text: &str) {
         let mut rest = text.chars();
         while let Some(c) = rest.next() {
             match c {

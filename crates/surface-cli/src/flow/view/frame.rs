@@ -220,25 +220,32 @@ fn state(state: &str, paint: Paint) -> String {
 
 fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
     let totals = flow.totals();
-    let mut parts = vec![format!("{} {}", flow.flow, clean(&flow.name))];
-    parts.extend(around.note.clone());
-    parts.push(time(flow.elapsed()));
-    parts.push(format!("{} msg/s", rate(rates.delivered())));
-    parts.push(format!("{} delivered", grouped(totals.delivered)));
-    let lost = totals.dropped + totals.replaced;
-    for (number, what) in [(lost, "lost by policy"), (totals.coalesced, "merged"), (totals.errors, "errors")] {
-        if number > 0 {
-            parts.push(format!("{} {what}", grouped(number)));
-        }
+    let some = |number: u64, what: &str| (number > 0).then(|| format!("{} {what}", grouped(number)));
+    let keys = around.selected.map(|_| "k kill · q stop · ? keys".to_owned());
+    // With what each is worth: where there is no room, the least worth goes.
+    let mut parts: Vec<(u8, String)> = [
+        (9, Some(format!("{} {}", flow.flow, clean(&flow.name)))),
+        (8, around.note.clone()),
+        (7, Some(time(flow.elapsed()))),
+        (6, Some(format!("{} msg/s", rate(rates.delivered())))),
+        (4, Some(format!("{} delivered", grouped(totals.delivered)))),
+        (1, some(totals.dropped + totals.replaced, "lost by policy")),
+        (0, some(totals.coalesced, "merged")),
+        (5, some(totals.errors, "errors")),
+        (2, Some(format!("load {}", percent(rates.load())))),
+        (3, keys),
+    ]
+    .into_iter()
+    .filter_map(|(worth, part)| part.map(|part| (worth, part)))
+    .collect();
+    let wide = |parts: &[(u8, String)]| parts.iter().map(|(_, part)| measure_text_width(part) + 3).sum::<usize>();
+    while parts.len() > 1 && wide(&parts) > around.width + 2 {
+        let least = (0..parts.len()).min_by_key(|at| parts[*at].0).unwrap_or(0);
+        parts.remove(least);
     }
-    parts.push(format!("load {}", percent(rates.load())));
-    // Where there is room, what to press.
-    let taken: usize = parts.iter().map(|part| measure_text_width(part) + 3).sum();
-    let hints = ["k kill · q stop · ? keys", "? keys"].into_iter().filter(|_| around.selected.is_some());
-    parts.extend(hints.map(str::to_owned).find(|hint| taken + measure_text_width(hint) < around.width));
-    let line = format!(" {}", parts.join(" · "));
+    let line = parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(" · ");
     match &around.note {
-        Some(_) => around.paint.yellow(&line),
-        None => around.paint.dim(&line),
+        Some(_) => around.paint.yellow(&format!(" {line}")),
+        None => around.paint.dim(&format!(" {line}")),
     }
 }

@@ -192,6 +192,7 @@ pub(crate) fn start(id: &str, handle: Handle, voice: &Voice) -> io::Result<View>
     let shared = Arc::clone(&voice.shared);
     let ended = Arc::<Mutex<Option<Ended>>>::default();
     let watcher = Watcher::new(id.to_owned(), handle, voice.clone(), Arc::clone(&ended));
+    watcher.open(); // here, so that nothing is told before it
     let thread = std::thread::Builder::new().name("flow-view".into()).spawn(move || watcher.watch())?;
     Ok(View { shared, ended, thread: Some(thread) })
 }

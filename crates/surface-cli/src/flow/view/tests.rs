@@ -59,7 +59,7 @@ fn a_frame_shows_depth_rate_loss_latency_and_errors() {
  imu   running    100  1.2 µs  340 µs   5 %
  slow  running    100  1.2 µs  340 µs   5 %
  log   running    100  1.2 µs  340 µs   5 %       3  the disk\u{fffd}is full
- f-7f3a sensors · 10 s · 200 msg/s · 2,000 delivered · 12,034 lost by policy · 3 errors · load 15 % · ? keys";
+ f-7f3a sensors · 10 s · 200 msg/s · 2,000 delivered · 3 errors · load 15 % · k kill · q stop · ? keys";
     assert_eq!(lines.join("\n"), expected);
 }
 

@@ -71,7 +71,6 @@ impl Watcher {
     /// Watches until the display is closed.
     pub(super) fn watch(mut self) {
         let _gone = Gone(self.voice.clone());
-        self.open();
         let mut pause = Duration::ZERO;
         while !self.rest(pause) {
             let began = Instant::now();
@@ -101,7 +100,8 @@ impl Watcher {
         FlowLine::of(&self.id, self.handle.stats())
     }
 
-    fn open(&self) {
+    /// Tells that there is a flow.
+    pub(super) fn open(&self) {
         match self.voice.mode {
             Mode::Live => {}
             Mode::Plain => {

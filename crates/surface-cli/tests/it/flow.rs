@@ -1,0 +1,249 @@
+//! Flows as a script meets them: files, exit codes, lines and JSON.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::run_site::{Site, assert_code};
+use crate::text;
+
+/// A place with a flow file `flow.toml`.
+pub(crate) fn site(flow: &str) -> Site {
+    let site = Site::new("");
+    fs::write(site.path("flow.toml"), flow).unwrap();
+    site
+}
+
+const COUNT: &str = r#"
+name = "count"
+edges = ["count -> double -> show"]
+[node.count]
+kind = "numbers"
+to = 3
+[node.double]
+kind = "map"
+scale = 2
+[node.show]
+kind = "print"
+"#;
+
+#[test]
+fn a_flow_prints_what_its_nodes_print_and_tells_about_itself_elsewhere() {
+    for workers in ["", " --workers 2"] {
+        let output = site(COUNT).bursar(&format!("flow run flow.toml{workers}"));
+        assert_code(&output, 0);
+        let numbers: Vec<f64> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(numbers, [2.0, 4.0, 6.0]);
+        let told = text(&output.stderr);
+        assert!(told.starts_with("flow f-") && told.contains(": count, 3 nodes, 2 edges"), "{told}");
+        assert!(told.contains("count:out->double:in") && told.contains("block"), "{told}");
+        assert!(told.lines().last().unwrap().starts_with("count: done in "), "{told}");
+        assert!(told.ends_with(" · 6 messages delivered\n") && !told.contains('\x1b'), "{told:?}");
+    }
+}
+
+#[test]
+fn programs_get_an_object_for_each_event() {
+    let output = site(COUNT).bursar("flow run flow.toml --json");
+    assert_code(&output, 0);
+    let events: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(events.iter().all(|event| event["v"] == 1 && event["at_ms"].is_u64()), "{events:#?}");
+    let of = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+    assert_eq!(events[0]["event"], "flow_started");
+    assert_eq!((&events[0]["nodes"], &events[0]["edges"]), (&3.into(), &2.into()));
+    let printed: Vec<f64> =
+        of("printed").iter().map(|event| event["text"].as_str().unwrap().parse().unwrap()).collect();
+    assert_eq!(printed, [2.0, 4.0, 6.0]);
+    let end = events.last().unwrap();
+    assert_eq!((end["event"].as_str(), end["outcome"].as_str()), (Some("flow_ended"), Some("done")));
+    assert_eq!(end["totals"]["delivered"], 6);
+    assert_eq!(end["flow"]["edges"][0]["id"], "count:out->double:in");
+}
+
+#[test]
+fn a_file_that_is_wrong_is_shown_with_its_lines_and_code_3() {
+    let site = site("edges = ['a -> b']\n[node.a]\nkind = 'numbrs'\nto = 3\n[node.b]\nkind = 'print'\n");
+    for words in ["flow check flow.toml", "flow run flow.toml", "flow graph flow.toml"] {
+        let output = site.bursar(words);
+        assert_code(&output, 3);
+        let error = text(&output.stderr);
+        for part in ["flow.toml", "kind = 'numbrs'", "did you mean \"numbers\"?", "bursar: flow.toml has 1 problem"] {
+            assert!(error.contains(part), "`{part}` is missing from:\n{error}");
+        }
+        assert!(output.stdout.is_empty());
+    }
+    let output = site.bursar("flow check flow.toml --json");
+    assert_code(&output, 3);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["ok"].as_bool(), json["problems"][0]["line"].as_u64()), (Some(false), Some(3)));
+}
+
+#[test]
+fn a_file_that_is_right_is_listed_and_drawn() {
+    let site = site(COUNT);
+    let listed = text(&site.bursar("flow check flow.toml").stdout);
+    assert!(listed.starts_with("count: 3 nodes, 2 edges") && listed.contains("└─ double"), "{listed}");
+    let json: Value = serde_json::from_slice(&site.bursar("flow check flow.toml --json").stdout).unwrap();
+    assert_eq!((json["ok"].as_bool(), json["edges"][1]["id"].as_str()), (Some(true), Some("double:out->show:in")));
+    assert!(text(&site.bursar("flow graph flow.toml").stdout).starts_with("digraph "));
+    assert_eq!(text(&site.bursar("flow graph flow.toml --text").stdout), listed);
+    assert_code(&site.bursar("flow graph flow.toml -o flow.svg"), 0);
+    assert!(site.lines("flow.svg")[0].starts_with("<svg "));
+}
+
+#[test]
+fn kinds_are_explained() {
+    let site = site("");
+    let all = text(&site.bursar("flow kinds").stdout);
+    for kind in ["command", "window", "random-walk", "stop"] {
+        assert!(all.contains(&format!("\n  {kind} ")), "`{kind}` is missing from:\n{all}");
+    }
+    let one = text(&site.bursar("flow kinds filter").stdout);
+    assert!(one.starts_with("filter: ") && one.contains("above"), "{one}");
+    let unknown = site.bursar("flow kinds fliter");
+    assert_code(&unknown, 4);
+    assert_eq!(text(&unknown.stderr), "bursar: there is no kind `fliter`; did you mean `filter`?\n");
+}
+
+#[test]
+fn a_node_that_may_stop_the_flow_fails_it() {
+    let site = site(
+        r#"
+        edges = ["words -> number -> show"]
+        [node.words]
+        kind = "values"
+        list = ["1", "two"]
+        [node.number]
+        kind = "map"
+        parse = "number"
+        on_error = "stop"
+        [node.show]
+        kind = "print"
+        "#,
+    );
+    let output = site.bursar("flow run flow.toml");
+    assert_code(&output, 1);
+    let told = text(&output.stderr);
+    assert!(told.contains("flow: failed after "), "{told}");
+    assert!(told.lines().last().unwrap().starts_with("bursar: node `number` stopped the graph: "), "{told}");
+}
+
+#[test]
+fn an_error_that_is_skipped_is_told_and_the_rest_goes_on() {
+    let site = site(
+        r#"
+        edges = ["words -> number -> show"]
+        [node.words]
+        kind = "values"
+        list = ["1", "two", "3"]
+        [node.number]
+        kind = "map"
+        parse = "number"
+        [node.show]
+        kind = "print"
+        "#,
+    );
+    let output = site.bursar("flow run flow.toml");
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout).lines().count(), 2);
+    let told = text(&output.stderr);
+    assert!(told.contains("  error     number: ") && told.contains("(1 error)"), "{told}");
+    assert!(told.trim_end().ends_with(", 1 errors"), "{told}");
+}
+
+/// Something comes again and again, and a bell says that it does.
+const ENDLESS: &str = r#"
+edges = ["tick -> ring"]
+[node.tick]
+kind = "every"
+interval = "5ms"
+[node.ring]
+kind = "command"
+run = "read one; echo up > bell; cat > /dev/null"
+"#;
+
+#[test]
+fn a_flow_ends_after_the_time_it_was_given() {
+    let output = site("edges = ['a -> b']\n[node.a]\nkind = 'every'\ninterval = '5ms'\n[node.b]\nkind = 'discard'\n")
+        .bursar("flow run flow.toml --for 150ms");
+    assert_code(&output, 0);
+    let told = text(&output.stderr);
+    assert!(told.contains("its time is over") && told.contains("flow: stopped after "), "{told}");
+}
+
+#[test]
+fn ctrl_c_delivers_what_is_on_its_way() {
+    let site = site(ENDLESS);
+    let bell = site.bell("bell");
+    let run = site.start("flow run flow.toml");
+    bell.wait();
+    run.signal(Signal::INT);
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("Ctrl-C again stops at once: delivering what is on its way, for at most 5.0 s"), "{said}");
+    assert!(said.contains("flow: interrupted after ") && !said.contains("left behind"), "{said}");
+}
+
+#[test]
+fn a_second_ctrl_c_stops_at_once() {
+    let site = site(
+        r#"
+        edges = ["count -> slow -> ring"]
+        [flow]
+        drain = "1h"
+        [node.count]
+        kind = "numbers"
+        to = 100
+        [node.slow]
+        kind = "throttle"
+        rate = 0.001
+        [node.ring]
+        kind = "command"
+        run = "read one; echo up > bell; cat > /dev/null"
+        "#,
+    );
+    let bell = site.bell("bell");
+    let run = site.start("flow run flow.toml");
+    bell.wait();
+    run.signal(Signal::INT);
+    run.until_it_says("delivering what is on its way");
+    run.signal(Signal::INT);
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("flow: killed after ") && said.contains(" left behind"), "{said}");
+}
+
+#[test]
+fn a_message_to_a_stop_node_ends_the_flow_and_the_last_line_names_it() {
+    let site = site(
+        r#"
+        edges = ["tick -> late -> kill"]
+        [node.tick]
+        kind = "every"
+        interval = "5ms"
+        [node.late]
+        kind = "filter"
+        above = 10
+        [node.kill]
+        kind = "stop"
+        "#,
+    );
+    let output = site.bursar("flow run flow.toml");
+    assert_code(&output, 0);
+    assert!(text(&output.stderr).contains("flow: stopped by `kill` after "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_example_of_the_repository_is_right_and_runs() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sensors.toml");
+    let site = site("");
+    let output = site.bursar(&format!("flow run {example} --for 1500ms --json"));
+    assert_code(&output, 0);
+    let end: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
+    assert_eq!(end["outcome"], "stopped", "{end:#}");
+    let edge = |id: &str| end["flow"]["edges"].as_array().unwrap().iter().find(|edge| edge["id"] == id).unwrap();
+    assert!(edge("imu:out->log:in")["replaced"].as_u64() > Some(0), "{end:#}");
+    assert!(edge("lidar:out->scan:in")["coalesced"].as_u64() > Some(0), "{end:#}");
+    assert_eq!(end["totals"]["errors"], 0, "{end:#}");
+}

@@ -1,0 +1,170 @@
+//! A flow that goes on, and other commands that look at it and change it.
+
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::flow::site;
+use crate::run_site::{Site, Started, assert_code};
+use crate::text;
+
+/// A source that is blocked as soon as the bell has rung: `slow` has taken one message and takes no other, and 4 wait.
+const BLOCKED: &str = r#"
+name = "blocked"
+edges = ["slow -> ring"]
+[flow]
+drain = "100ms"
+[node.count]
+kind = "numbers"
+to = 1000000
+[node.slow]
+kind = "throttle"
+rate = 0.001
+[node.ring]
+kind = "command"
+run = "read one; echo up > bell; cat > /dev/null"
+[[edge]]
+from = "count"
+to = "slow"
+capacity = 4
+"#;
+
+fn says(output: &Output) -> String {
+    assert_code(output, 0);
+    text(&output.stdout)
+}
+
+fn complains(output: &Output, code: i32) -> String {
+    assert_code(output, code);
+    text(&output.stderr)
+}
+
+/// Starts the flow, and waits until its source is blocked; gives its id.
+fn blocked(site: &Site) -> (Started, String) {
+    let bell = site.bell("bell");
+    let run = site.start("flow run flow.toml");
+    bell.wait();
+    let flows: Value = serde_json::from_str(&says(&site.bursar("flow ps --json"))).unwrap();
+    (run, flows[0]["flow"].as_str().expect("the flow goes on").to_owned())
+}
+
+/// Asks again and again, a process each time, until there is an answer.
+fn until<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < until, "waited for a minute until {what}");
+    }
+}
+
+fn edge(site: &Site, id: &str) -> Value {
+    let stats: Value = serde_json::from_str(&says(&site.bursar("flow stats --json"))).unwrap();
+    let edges = stats["edges"].as_array().unwrap();
+    edges.iter().find(|edge| edge["id"] == id).unwrap_or_else(|| panic!("no edge {id} in {stats:#}")).clone()
+}
+
+#[test]
+fn a_flow_that_goes_on_is_listed_counted_and_explained() {
+    let site = site(BLOCKED);
+    let (run, id) = blocked(&site);
+    let ps = says(&site.bursar("flow ps"));
+    assert!(ps.starts_with(&format!("{id}  blocked  ")) && ps.contains("3 nodes  2 edges"), "{ps}");
+    let why = says(&site.bursar("flow why count"));
+    assert_eq!(why, "count waits for room: count:out->slow:in is full (4 of 4), slow is running.\n");
+    assert_eq!(says(&site.bursar(&format!("flow why {id} count,slow"))), says(&site.bursar("flow why slow")));
+    let stats = says(&site.bursar("flow stats"));
+    assert!(stats.contains("████████    4/4") && stats.contains("■ blocked"), "{stats}");
+    let metrics = says(&site.bursar(&format!("flow stats {} --prometheus", &id[..3])));
+    assert!(metrics.contains("flow_edge_depth{edge=\"count:out->slow:in\"} 4\n"), "{metrics}");
+    run.signal(rustix::process::Signal::TERM);
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(143), "{said}");
+    assert!(said.contains("when the time to drain was over") && said.contains("left behind"), "{said}");
+    assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_goes_on());
+    assert_eq!(complains(&site.bursar("flow why count"), 4).trim_end(), none_goes_on());
+}
+
+fn none_goes_on() -> &'static str {
+    "bursar: no flow is going on; start one with `bursar flow run FILE`"
+}
+
+#[test]
+fn an_edge_is_changed_while_its_flow_runs() {
+    let site = site(BLOCKED);
+    let (run, id) = blocked(&site);
+    let set = says(&site.bursar("flow set count,slow capacity=16 priority=high"));
+    assert_eq!(set, format!("count:out->slow:in of flow {id}: capacity=16, priority=high\n"));
+    let changed = edge(&site, "count:out->slow:in");
+    assert_eq!((&changed["capacity"], &changed["band"]), (&16.into(), &"high".into()));
+    // The source was waiting for room, and has used it by now or does so at once.
+    until("16 wait", || (edge(&site, "count:out->slow:in")["depth"] == 16).then_some(()));
+    says(&site.bursar(&format!("flow set {id} count:out->slow:in capacity=2")));
+    let changed = edge(&site, "count:out->slow:in");
+    assert_eq!((&changed["capacity"], &changed["depth"]), (&2.into(), &16.into()), "nothing is lost");
+    for (words, code, part) in [
+        ("count,slow policy=latest", 2, "cannot be changed while it runs; change `policy` in the file"),
+        ("count,slow capacity=0", 2, "a capacity of 0 is not possible; use 1 to "),
+        ("count,slow capacity=lots", 2, "`capacity=512`"),
+        ("nobody capacity=3", 4, "there is no edge `nobody`; there are "),
+        ("count:out- capacity=3", 4, "taken the `>` of it for a redirection (in quotes, 'count:out->slow:in'"),
+        ("slow capacity=3", 2, "2 edges match `slow`"),
+        ("f-zzzz slow capacity=3", 4, "no flow that goes on is called `f-zzzz`"),
+    ] {
+        let error = complains(&site.bursar(&format!("flow set {words}")), code);
+        assert!(error.contains(part), "`{words}`: `{part}` is missing from:\n{error}");
+    }
+    assert_eq!(says(&site.bursar("flow stop --now")), format!("stopped flow {id}\n"));
+    assert_eq!(run.wait().0, Some(130));
+}
+
+#[test]
+fn a_node_is_paused_and_goes_on() {
+    let site = site(BLOCKED);
+    let (run, id) = blocked(&site);
+    assert_eq!(says(&site.bursar("flow pause count")), format!("paused count of flow {id}\n"));
+    assert_eq!(says(&site.bursar("flow why count")), "count is paused; resume it.\n");
+    assert_eq!(says(&site.bursar(&format!("flow resume {id} count"))), format!("resumed count of flow {id}\n"));
+    assert!(says(&site.bursar("flow why count")).starts_with("count waits for room"));
+    assert!(complains(&site.bursar("flow pause cuont"), 4).contains("did you mean `count`?"));
+    says(&site.bursar("flow stop"));
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(1), "messages were left when the time to drain was over: {said}");
+    for told in ["count was paused from outside", "count goes on", "told to stop; delivering"] {
+        assert!(said.contains(told), "whoever watches is told `{told}`: {said}");
+    }
+}
+
+#[test]
+fn of_several_flows_one_must_be_named() {
+    let (site, other) = (site(BLOCKED), "edges = ['a -> b']\n[node.a]\nkind = 'every'\ninterval = '1h'\n");
+    std::fs::write(site.path("other.toml"), format!("{other}[node.b]\nkind = 'discard'\n")).unwrap();
+    let (run, id) = blocked(&site);
+    let mut second = site.command(["flow", "run", "other.toml"]).spawn().unwrap();
+    let ids = until("two flows go on", || {
+        let flows: Value = serde_json::from_str(&says(&site.bursar("flow ps --json"))).unwrap();
+        let ids: Vec<String> =
+            flows.as_array().unwrap().iter().map(|flow| flow["flow"].as_str().unwrap().to_owned()).collect();
+        (ids.len() == 2).then_some(ids)
+    });
+    let error = complains(&site.bursar("flow stats"), 2);
+    assert!(ids.iter().all(|id| error.contains(id)) && error.contains("name one"), "{error}");
+    let other = ids.iter().find(|other| **other != id).unwrap();
+    assert_eq!(says(&site.bursar(&format!("flow stop {other}"))), format!("stopped flow {other}\n"));
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    says(&site.bursar("flow stop --now"));
+    run.wait();
+}
+
+#[test]
+fn what_a_killed_flow_left_is_seen_through_and_tidied_up() {
+    let site = site(BLOCKED);
+    let (run, id) = blocked(&site);
+    let folder = site.state_dir().join("flows").join(&id);
+    assert!(folder.join("control.sock").exists());
+    run.kill();
+    assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_goes_on());
+    assert!(!folder.exists(), "nobody is there any more");
+}
