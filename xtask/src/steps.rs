@@ -46,6 +46,7 @@ pub(crate) const LONG: &[Step] = &[
         about: "many more random histories of jobs, on the decisions and on threads",
         run: histories,
     },
+    Step { name: "soak", about: "half an hour of flow under load, or SOAK_MINUTES: memory does not grow", run: soak },
     Step { name: "fuzz", about: "ten minutes of hostile job files; needs `cargo install cargo-fuzz`", run: fuzz },
 ];
 
@@ -162,6 +163,11 @@ fn kills() -> Result<(), String> {
 
 fn histories() -> Result<(), String> {
     Cargo::new(&["test", "--release", "-p", "sched-jobs", "--lib", "--test", "it", "--", "--ignored", "--skip", "size"])
+        .run_tests()
+}
+
+fn soak() -> Result<(), String> {
+    Cargo::new(&["test", "--release", "-p", "sched-flow", "--test", "soak", "--", "--ignored", "--nocapture"])
         .run_tests()
 }
 

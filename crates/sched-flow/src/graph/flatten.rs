@@ -80,6 +80,9 @@ impl Flat {
         for (name, entry) in graph.nodes {
             if !is_name(&name) {
                 self.problems.push(Problem::BadName { name: name.to_string() });
+                if name.is_empty() {
+                    continue; // it would be the graph round it
+                }
             }
             let id = below(&prefix, &name);
             if self.by_id.contains_key(id.as_str()) || self.graphs.contains_key(&id) {

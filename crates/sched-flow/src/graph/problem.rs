@@ -136,6 +136,9 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Problem::DuplicateNode { node } => write!(f, "there are two nodes called `{node}`; rename one"),
+            Problem::BadName { name } if name == "control" => {
+                write!(f, "`{name}` is no name for a port: every node has an input that is called so; rename it")
+            }
             Problem::BadName { name } => {
                 write!(f, "`{name}` is no name: it must not be empty nor have `:`, `/`, `->` or white space in it")
             }

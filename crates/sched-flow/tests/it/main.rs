@@ -1,5 +1,6 @@
 //! Flows as users run them: every test on both drivers.
 
+mod asks;
 mod basics;
 mod breaks;
 mod lives;
@@ -8,3 +9,4 @@ mod shares;
 mod storms;
 mod support;
 mod tasks;
+mod wrongs;

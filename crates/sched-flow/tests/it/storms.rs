@@ -12,7 +12,7 @@ use std::{
 
 use sched_flow::{
     Call, Control, Flow, Graph, Message, NodeError, NodeResult, NodeSpec, Observer, Out, Policy, Produced, Source,
-    Stage, from_iter, map, sink, source,
+    Stage, Waits, from_iter, map, sink, source,
 };
 
 use crate::{
@@ -192,6 +192,17 @@ fn bursts_meet_mixed_policies() {
     });
 }
 
+/// A watcher that fails takes the flow with it.
+struct GivesUp(sched_flow::Handle);
+
+impl Drop for GivesUp {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop_now();
+        }
+    }
+}
+
 /// CPU time of this process, or nothing where it cannot be told.
 fn cpu_time() -> Option<Duration> {
     let mut total = 0;
@@ -243,7 +254,15 @@ fn a_producer_that_waits_for_a_slow_consumer_costs_nothing() {
         let flow = builder.register(graph).build().unwrap();
         let handle = flow.handle();
         let watcher = std::thread::spawn(move || {
-            while !handle.stats().edges[0].blocked || handle.stats().node("slow").unwrap().messages == 0 {
+            let _gives_up = GivesUp(handle.clone());
+            let waits = |node: &str| handle.why(node).unwrap().waits;
+            let is_quiet = || {
+                let busy = |node: &str| matches!(waits(node), Waits::Runs | Waits::Turn);
+                handle.stats().edges[..2].iter().all(|edge| edge.blocked && edge.depth == 4)
+                    && handle.stats().node("out").unwrap().messages == 1
+                    && !handle.nodes().any(busy)
+            };
+            while !is_quiet() {
                 std::thread::yield_now();
             }
             let turns = |handle: &sched_flow::Handle| handle.stats().nodes.iter().map(|node| node.turns).sum::<u64>();

@@ -226,3 +226,25 @@ fn a_flow_gives_way_to_other_tasks_of_its_thread() {
         assert_eq!(stops.count(), 100);
     }
 }
+
+#[test]
+fn a_node_that_blocks_does_not_keep_independent_nodes_waiting() {
+    let _watchdog = watch("a_node_that_blocks_does_not_keep_independent_nodes_waiting");
+    // Each of two sinks waits for the other: they run at the same time, from their first messages on.
+    let (to_left, from_right) = sched_tasks::channel::<()>(1);
+    let (to_right, from_left) = sched_tasks::channel::<()>(1);
+    let mut graph = Graph::new("meet");
+    let mut add = |name: &str, said: sched_tasks::Sender<()>, heard: sched_tasks::Receiver<()>| {
+        let numbers = graph.add(format!("{name}-numbers"), from_iter(0..3u64));
+        let out = sink(move |_: u64| {
+            said.send(()).unwrap();
+            heard.recv().unwrap();
+        });
+        let out = graph.add(name, out);
+        graph.connect(&numbers, &out);
+    };
+    add("left", to_right, from_right);
+    add("right", to_left, from_left);
+    let flow = Flow::builder().workers(2).register(graph).build().unwrap();
+    assert!(flow.run().unwrap().drained);
+}

@@ -27,17 +27,33 @@ struct Ran {
     record: Arc<Record>,
 }
 
-fn run(plan: &Plan, dice: &Dice, workers: usize) -> Ran {
+/// How a flow is run.
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    /// On one worker, in virtual time.
+    Virtual,
+    /// On so many workers, in real time.
+    Real(usize),
+    /// On workers that one thread plays, as a seed decides, in virtual time.
+    Seeded(u64),
+}
+
+fn run(plan: &Plan, dice: &Dice, mode: Mode) -> Ran {
     let names = (0..plan.nodes.len()).map(|node| plan.id(node)).collect();
     let mut record = Record::new(dice.clone(), names, plan.known());
     record.shutdown_at = plan.shutdown_at;
     record.stop_now_at = plan.stop_now_at;
+    record.yields = matches!(mode, Mode::Seeded(_));
     let record = Arc::new(record);
     let builder = Flow::builder().batch(plan.batch).drain_timeout(DRAIN);
     // In real time, wakes come from another thread.
-    let (wakes, waker) = (workers > 1).then(mpsc::channel::<Waker>).unzip();
+    let (wakes, waker) = matches!(mode, Mode::Real(_)).then(mpsc::channel::<Waker>).unzip();
     let waker = waker.map(|waker| std::thread::spawn(move || waker.iter().for_each(Waker::wake)));
-    let builder = if workers > 1 { builder.workers(workers) } else { builder.virtual_time() };
+    let builder = match mode {
+        Mode::Virtual => builder.virtual_time(),
+        Mode::Real(workers) => builder.workers(workers),
+        Mode::Seeded(_) => builder.workers(3),
+    };
     let flow = builder.register(plan.graph(&record, wakes.as_ref())).build();
     let flow = flow.unwrap_or_else(|problems| panic!("{problems}\n{plan:#?}"));
     let handle = flow.handle();
@@ -56,7 +72,13 @@ fn run(plan: &Plan, dice: &Dice, workers: usize) -> Ran {
         });
         over.0
     });
-    let result = flow.run();
+    let result = match mode {
+        Mode::Seeded(seed) => {
+            let runtime = sched_tasks::Runtime::builder().workers(3).seeded(seed).build().unwrap();
+            runtime.run(move || flow.run()).unwrap()
+        }
+        _ => flow.run(),
+    };
     drop(look);
     let stats = handle.stats();
     record.look(&stats);
@@ -131,19 +153,19 @@ fn check_turns(stats: &Stats) {
     }
 }
 
-fn one(seed: u64, workers: usize) {
+fn one(seed: u64, mode: Mode) {
     let mut dice = Dice::new(seed);
     let plan = Plan::of(&mut dice);
-    let ran = run(&plan, &dice, workers);
+    let ran = run(&plan, &dice, mode);
     let wrongs = ran.record.wrongs();
-    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&plan, &ran, workers == 1)));
+    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&plan, &ran, mode == Mode::Virtual)));
     if !wrongs.is_empty() || checked.is_err() {
         println!("{plan:#?}\n{:#?}", ran.stats);
         let told = checked.err().and_then(|panic| panic.downcast::<String>().ok());
         panic!("seed {seed}: {wrongs:#?} {}", told.unwrap_or_default());
     }
-    if workers == 1 && seed.is_multiple_of(10) {
-        let again = run(&plan, &dice, workers);
+    if !matches!(mode, Mode::Real(_)) && seed.is_multiple_of(10) {
+        let again = run(&plan, &dice, mode);
         let (first, second) = (*ran.record.history.lock().unwrap(), *again.record.history.lock().unwrap());
         assert_eq!(first, second, "seed {seed} does not replay");
     }
@@ -151,10 +173,17 @@ fn one(seed: u64, workers: usize) {
 
 #[test]
 fn random_flows_keep_the_laws_in_virtual_time() {
-    for_seeds("random_flows_keep_the_laws_in_virtual_time", 1_000, |seed| one(seed, 1));
+    for_seeds("random_flows_keep_the_laws_in_virtual_time", 1_000, |seed| one(seed, Mode::Virtual));
 }
 
 #[test]
-fn random_flows_keep_the_laws_on_two_workers() {
-    for_seeds("random_flows_keep_the_laws_on_two_workers", 100, |seed| one(seed, 2));
+fn random_flows_keep_the_laws_on_several_workers() {
+    for_seeds("random_flows_keep_the_laws_on_several_workers", 100, |seed| {
+        one(seed, Mode::Real(2 + seed as usize % 3))
+    });
+}
+
+#[test]
+fn random_flows_keep_the_laws_on_workers_that_a_seed_plays() {
+    for_seeds("random_flows_keep_the_laws_on_workers_that_a_seed_plays", 200, |seed| one(seed, Mode::Seeded(seed)));
 }

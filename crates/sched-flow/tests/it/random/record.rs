@@ -48,6 +48,8 @@ pub(crate) struct Record {
     pub(crate) stop_now_at: Option<u64>,
     pub(crate) shut: Mutex<Option<Time>>,
     calls: AtomicU64,
+    /// Calls are interrupted, so that others come between.
+    pub(crate) yields: bool,
     /// Everything that happened, in order, as one number.
     pub(crate) history: Mutex<u64>,
 }
@@ -82,6 +84,7 @@ impl Record {
             stop_now_at: None,
             shut: Mutex::default(),
             calls: AtomicU64::new(0),
+            yields: false,
             history: Mutex::new(0),
         }
     }
@@ -133,6 +136,9 @@ impl Record {
         }
         if what != "start" && what != "stop" && self.chance(3) {
             self.meddle();
+        }
+        if self.yields && self.chance(30) {
+            sched_tasks::yield_now();
         }
         Inside(life)
     }
