@@ -195,6 +195,15 @@ fn what_nodes_and_their_programs_print_stands_whole_above_the_live_area() {
 }
 
 #[test]
+fn what_was_printed_just_before_the_end_is_shown() {
+    let site = site("edges = ['a -> b']\n[node.a]\nkind = 'numbers'\nto = 3000\n[node.b]\nkind = 'print'\n");
+    let (code, lines) = Terminal::open(&site, "flow run flow.toml", (100, 24)).end();
+    assert_eq!(code, Some(0), "{lines:#?}");
+    let numbers: Vec<u32> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    assert!(numbers.iter().copied().eq(1..=3000), "{} lines of numbers", numbers.len());
+}
+
+#[test]
 fn a_signal_drains_and_puts_the_terminal_back() {
     let site = site(FAST);
     let terminal = Terminal::open(&site, "flow run flow.toml --workers 2", (60, 8));
