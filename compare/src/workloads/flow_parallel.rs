@@ -1,7 +1,6 @@
 //! The chain of `flow-chain` on 2 workers.
 //!
-//! What a second core can do for ten nodes in a row; the same nodes, edges and check. Both start their threads once more or less: ours with the flow, in every
-//! round, tokio once before.
+//! What a second core can do for ten nodes in a row: the same nodes, edges and check. The threads of both sides outlive a round.
 //!
 //! Bar: 1/2 of tokio. A further row says what the second worker is worth to ours.
 

@@ -51,12 +51,12 @@
 //! Every message is accounted for, asserted at every turn: `put = delivered + dropped + replaced + coalesced + depth`. A producer that waits is looked at again when there is room, not
 //! before: a graph that can do nothing uses no CPU.
 //!
-//! A circle is allowed if one of its edges does not block.
+//! A circle is allowed if one of its edges never keeps its producer waiting: one that drops, or keeps the newest, or leads to an input called `control`.
 //!
 //! # Who is next
 //!
 //! Edges are in one of three [bands](Band), by their priority. Bands that all have something to do share turns 4:2:1, exactly; a message of control waits for at most one turn of another
-//! band. Inside a band, nodes take turns of up to [64 messages](Builder::batch).
+//! band. Inside a band, nodes take turns of up to [256 messages](Builder::batch) or [half a millisecond](Builder::turn_time).
 //!
 //! # One thread or several
 //!

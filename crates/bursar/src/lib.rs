@@ -420,7 +420,7 @@
 #[doc(inline)]
 pub use sched_tasks::{
     Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, Priority, Task, TaskBuilder, TaskId, TaskLabel,
-    checkpoint, current_task, is_cancelled, join, nursery, nursery_with, run, shield, sleep, yield_now,
+    checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run, shield, sleep, yield_now,
 };
 
 // ---- what tasks may spend ----

@@ -86,7 +86,8 @@ impl Add<Duration> for Time {
     type Output = Time;
 
     fn add(self, later: Duration) -> Time {
-        Time(self.0.saturating_add(u64::try_from(later.as_nanos()).unwrap_or(u64::MAX)))
+        let nanos = later.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(later.subsec_nanos()));
+        Time(self.0.saturating_add(nanos))
     }
 }
 

@@ -60,7 +60,10 @@ fn highest(bucket: usize) -> u64 {
 impl Histogram {
     /// So many took so long each.
     pub fn record(&mut self, each: Duration, times: u64) {
-        let nanos = u64::try_from(each.as_nanos()).unwrap_or(u64::MAX);
+        self.record_nanos(u64::try_from(each.as_nanos()).unwrap_or(u64::MAX), times);
+    }
+
+    pub(crate) fn record_nanos(&mut self, nanos: u64, times: u64) {
         self.buckets[bucket(nanos)] += times;
         self.count += times;
         self.sum = self.sum.saturating_add(nanos.saturating_mul(times));
@@ -118,7 +121,7 @@ pub(crate) struct NodeCounts {
     pub(crate) retries: u64,
     pub(crate) ticks: u64,
     pub(crate) ticks_missed: u64,
-    pub(crate) busy: Duration,
+    pub(crate) busy_nanos: u64,
     pub(crate) latency: Histogram,
     pub(crate) last_error: Option<std::sync::Arc<str>>,
 }

@@ -142,6 +142,17 @@ fn rethrow(error: TaskError) -> ! {
     strand::current().rethrow(Box::new(error.to_string()))
 }
 
+/// The number of the worker whose fiber this is, from 0 on; it does not change while the fiber lives. None on a plain thread.
+///
+/// ```
+/// let workers = bursar::Runtime::builder().workers(2).build()?;
+/// assert!(workers.run(|| bursar::current_worker()).unwrap().is_none_or(|worker| worker < 2));
+/// # Ok::<(), bursar::BuildError>(())
+/// ```
+pub fn current_worker() -> Option<usize> {
+    strand::with(|strand| strand.worker.as_ref().map(|worker| worker.index))
+}
+
 /// Which task is running. None on a plain thread.
 pub fn current_task() -> Option<TaskLabel> {
     strand::with(Strand::label)

@@ -52,7 +52,7 @@ pub use drive::{
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use explore::{Explore, Explored, Finding, Outcome, explore};
-pub use free::{checkpoint, current_task, is_cancelled, join, run, shield, sleep, yield_now};
+pub use free::{checkpoint, current_task, current_worker, is_cancelled, join, run, shield, sleep, yield_now};
 #[doc(hidden)]
 pub use fuel::Fuel;
 pub use local::FiberLocal;

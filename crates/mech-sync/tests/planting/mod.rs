@@ -48,12 +48,20 @@ pub(crate) fn check_that_each_fails(planted: &[(&str, &str)]) {
 /// Checks that `planted` names every bug that the sources of the crate can be given, and no other.
 pub(crate) fn check_that_all_are_listed(planted: &[(&str, &str)]) {
     let mut in_source = BTreeSet::new();
-    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).expect("the crate has sources") {
-        let text = fs::read_to_string(file.expect("a file").path()).expect("a source is text");
-        for place in text.split("or_planted!(").skip(1) {
-            let name = place.split('"').nth(1).expect("a planted bug has a name");
-            if !name.contains('$') {
-                in_source.insert(name.to_owned());
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for file in fs::read_dir(folder).expect("the crate has sources") {
+            let path = file.expect("a file").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(path).expect("a source is text");
+            for place in text.split("or_planted!(").skip(1) {
+                let name = place.split('"').nth(1).expect("a planted bug has a name");
+                if !name.contains('$') {
+                    in_source.insert(name.to_owned());
+                }
             }
         }
     }

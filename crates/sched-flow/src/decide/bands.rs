@@ -59,27 +59,35 @@ impl Bands {
 
     /// The next turn. `stale` says of a node whether it lost its reason to be in that ring meanwhile; such are let go.
     pub(crate) fn pop(&mut self, mut stale: impl FnMut(Band, u32) -> bool) -> Option<(Band, u32)> {
-        for band in Band::ALL {
-            let ring = &mut self.rings[band as usize];
-            while ring.front().is_some_and(|node| stale(band, *node)) {
-                ring.pop_front();
+        loop {
+            let (band, at) = self.next()?;
+            let node = self.rings[band as usize].pop_front()?;
+            // Whoever is let go has cost nobody a turn.
+            if !stale(band, node) {
+                self.at = at;
+                self.control_was_last = band == Band::Control;
+                return Some((band, node));
             }
         }
+    }
+
+    /// The band whose turn it is, and where the cycle stands after that.
+    fn next(&self) -> Option<(Band, usize)> {
         let has = |band: Band| !self.rings[band as usize].is_empty();
-        let length = self.cycle.len();
-        let band = if has(Band::Control) && !self.control_was_last {
-            if self.cycle[self.at] == Band::Control {
-                self.at = (self.at + 1) % length;
+        let after = |at: usize| if at + 1 == self.cycle.len() { 0 } else { at + 1 };
+        if has(Band::Control) && !self.control_was_last {
+            let in_place = self.cycle[self.at] == Band::Control;
+            return Some((Band::Control, if in_place { after(self.at) } else { self.at }));
+        }
+        let mut at = self.at;
+        for _ in 0..self.cycle.len() {
+            let band = self.cycle[at];
+            at = after(at);
+            if has(band) {
+                return Some((band, at));
             }
-            Band::Control
-        } else {
-            let step = (0..length).find(|step| has(self.cycle[(self.at + step) % length]))?;
-            let band = self.cycle[(self.at + step) % length];
-            self.at = (self.at + step + 1) % length;
-            band
-        };
-        self.control_was_last = band == Band::Control;
-        self.rings[band as usize].pop_front().map(|node| (band, node))
+        }
+        None
     }
 }
 

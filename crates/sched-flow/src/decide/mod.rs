@@ -9,7 +9,7 @@
 //! # Why no signal is lost
 //! A signal that an edge has something, or has room, may arrive while the node it is for has a turn. Such signals are kept (`ready`, `room_came`), and
 //! looked at when the turn is reported: a report never takes back what came during the turn. What the turn itself saw (`more`, `blocked`) was
-//! seen under the lock of the edge, where the other side sets its flag. Checked by `tests/loom.rs`.
+//! seen under the lock of the edge, where the other side sets its flag. Checked by `tests/loom/main.rs`.
 
 mod bands;
 mod ends;
@@ -19,7 +19,7 @@ mod timers;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use crate::{
     message::Time,
@@ -118,7 +118,7 @@ pub(crate) struct Outcome {
     pub(crate) broke: bool,
     /// It was told to stop, pause or go on.
     pub(crate) steered: Option<Event>,
-    pub(crate) took: Duration,
+    pub(crate) took_nanos: u64,
 }
 
 impl Default for Outcome {
@@ -135,7 +135,7 @@ impl Default for Outcome {
             rest_until: None,
             broke: false,
             steered: None,
-            took: Duration::ZERO,
+            took_nanos: 0,
         }
     }
 }
@@ -318,7 +318,7 @@ impl Core {
     pub(crate) fn stopped(&mut self, node: u32, log: &Log) {
         let core = &mut self.nodes[node as usize];
         core.moves(Event::Halted);
-        core.count(log, Duration::ZERO);
+        core.count(log, 0);
     }
 
     /// Something of a node failed outside its turns.
@@ -336,14 +336,17 @@ impl Core {
         self.running -= 1;
         let node = &mut self.nodes[index as usize];
         assert!(node.running, "a turn is reported once");
-        node.running = false;
-        node.count(log, outcome.took);
+        node.running = or_planted!(false, "report-takes-back-ready" => {
+            node.ready.iter_mut().for_each(VecDeque::clear);
+            false
+        });
+        node.count(log, outcome.took_nanos);
         node.accepts = outcome.accepts;
         node.done = outcome.done;
         node.blocked = outcome.blocked;
         node.flush = false;
         // Room that came during the turn may have come after it was found missing.
-        if std::mem::take(&mut node.room_came) && node.blocked {
+        if or_planted!(std::mem::take(&mut node.room_came), "room-came-ignored" => false) && node.blocked {
             node.blocked = false;
             node.flush = true;
         }
@@ -463,7 +466,12 @@ impl Core {
 
     /// Gives a node its place in every ring where it has something to do.
     fn place(&mut self, index: u32) {
-        Band::ALL.iter().for_each(|band| self.place_in(index, *band));
+        let hopes = self.nodes[index as usize].hopes();
+        for band in Band::ALL {
+            if hopes[band as usize] {
+                self.place_in(index, band);
+            }
+        }
     }
 
     fn place_in(&mut self, index: u32, band: Band) {

@@ -178,6 +178,16 @@ impl NodeCore {
             && !self.ready[band as usize].is_empty()
     }
 
+    /// In which bands it might have something to do: a quick look, for the many times when it has not.
+    pub(super) fn hopes(&self) -> [bool; 3] {
+        let line = |band: usize| !self.ready[band].is_empty() || !self.steer[band].is_empty();
+        let mut hopes = [line(0), line(1), line(2)];
+        hopes[self.facts.band as usize] |=
+            self.woken || self.flush || self.source == Some(Readiness::Ready) || self.state == NodeState::Ending;
+        hopes[self.tick_band() as usize] |= self.tick_due;
+        hopes
+    }
+
     /// Whether it has something to do in a band.
     pub(super) fn can_act(&self, band: Band) -> bool {
         if self.running || self.state == NodeState::Created || self.state.is_over() {
@@ -237,7 +247,7 @@ impl NodeCore {
         Band::ALL.iter().any(|band| self.can_act(*band))
     }
 
-    pub(super) fn count(&mut self, log: &Log, took: Duration) {
+    pub(super) fn count(&mut self, log: &Log, took_nanos: u64) {
         let counts = &mut self.counts;
         counts.turns += 1;
         counts.messages += log.handled;
@@ -245,9 +255,9 @@ impl NodeCore {
         counts.errors += log.errors;
         counts.retries += log.retries;
         counts.ticks += u64::from(log.ticked);
-        counts.busy += took;
-        if let Some(each) = (took.as_nanos() as u64).checked_div(log.handled) {
-            counts.latency.record(Duration::from_nanos(each), log.handled);
+        counts.busy_nanos += took_nanos;
+        if let Some(each) = took_nanos.checked_div(log.handled) {
+            counts.latency.record_nanos(each, log.handled);
         }
         if let Some(error) = &log.last_error {
             counts.last_error = Some(std::sync::Arc::clone(error));

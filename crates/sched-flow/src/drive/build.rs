@@ -28,7 +28,9 @@ use crate::{
 };
 
 /// At most so many messages a turn, unless told otherwise.
-const DEFAULT_BATCH: u32 = 64;
+const DEFAULT_BATCH: u32 = 256;
+/// A turn ends after about this long, however few its messages.
+const DEFAULT_TURN: Duration = Duration::from_micros(500);
 const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
 
 /// Chooses how a flow runs.
@@ -60,6 +62,7 @@ pub struct Builder {
     shares: [u32; 3],
     tick: Option<Duration>,
     drain: Duration,
+    turn: Duration,
     virtual_time: bool,
     observer: Option<Arc<dyn Observer>>,
 }
@@ -74,6 +77,7 @@ impl Default for Builder {
             shares: [4, 2, 1],
             tick: None,
             drain: DEFAULT_DRAIN,
+            turn: DEFAULT_TURN,
             virtual_time: false,
             observer: None,
         }
@@ -99,9 +103,17 @@ impl Builder {
         self
     }
 
-    /// At most so many messages a turn (64). Fewer make control traffic quicker, more make everything cheaper.
+    /// At most so many messages a turn (256). More make small messages cheaper; what it means for control traffic is limited by
+    /// [`turn_time`](Self::turn_time).
     pub fn batch(mut self, messages: u32) -> Self {
         self.batch = messages;
+        self
+    }
+
+    /// A turn ends after about this long (500 µs), if its messages are not used up before: so long a message of control may have to wait. In virtual time turns
+    /// are counted only, so that they depend on nothing else.
+    pub fn turn_time(mut self, at_most: Duration) -> Self {
+        self.turn = at_most;
         self
     }
 
@@ -208,6 +220,7 @@ impl Builder {
         let priorities = edges.iter().map(|edge| edge.flat.spec.priority).collect();
         let signals = Arc::new(Signals::new(core, priorities, self.workers));
         let keepers = Keepers::default();
+        let clock = Arc::new(if self.virtual_time { Clock::virtual_time() } else { Clock::real() });
 
         let mut cells: Vec<Cell> = nodes
             .into_iter()
@@ -229,6 +242,11 @@ impl Builder {
                 let host = NurseryHost::with(Arc::clone(&node.id), tell, keepers.starter(&node.id));
                 let mut cx = Cx::new(node.id, node_index, waker, Box::new(host));
                 cx.observer = self.observer.clone();
+                if !clock.is_virtual() {
+                    let clock = Arc::clone(&clock);
+                    cx.pace.clock = Some(Arc::new(move || clock.now()));
+                    cx.pace.longest_nanos = u64::try_from(self.turn.as_nanos()).unwrap_or(u64::MAX);
+                }
                 let paced = spec.unit.is_source() && spec.tick.is_some();
                 Cell::new(spec.unit, cx, spec.on_error, paced)
             })
@@ -270,7 +288,7 @@ impl Builder {
             order,
             cells: cells.into_iter().map(Mutex::new).collect(),
             signals,
-            clock: if self.virtual_time { Clock::virtual_time() } else { Clock::real() },
+            clock,
             drain_timeout: self.drain,
             keepers,
         };

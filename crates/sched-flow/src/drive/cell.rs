@@ -33,6 +33,8 @@ pub(crate) struct Cell {
     pub(crate) paced: bool,
     /// How often in a row a source has failed.
     failed: u32,
+    /// Something that was emitted is not accepted yet.
+    unsent: bool,
 }
 
 /// What is left of a turn besides its [`Outcome`]: the error that stops the graph.
@@ -40,7 +42,7 @@ pub(crate) type Fatal = Option<NodeError>;
 
 impl Cell {
     pub(crate) fn new(unit: Box<dyn Unit>, cx: Cx, on_error: OnError, paced: bool) -> Self {
-        Self { unit, cx, control: Inlet::new("control"), on_error, paced, failed: 0 }
+        Self { unit, cx, control: Inlet::new("control"), on_error, paced, failed: 0, unsent: false }
     }
 
     /// Gives the node its turn. `place`: where the edge of this turn ends.
@@ -68,7 +70,7 @@ impl Cell {
             let (_, more) = self.control.serve(at, turn.budget, &OnError::Skip, &mut steering, &mut self.cx);
             outcome.more = more;
             outcome.steered = steering.0;
-        } else if !self.unit.flush(&mut self.cx) || !self.unit.has_room(turn.budget as usize) {
+        } else if self.unsent && !self.unit.flush(&mut self.cx) || !self.unit.has_room(turn.budget as usize) {
             outcome.refused = true;
             outcome.more = true;
         } else {
@@ -79,7 +81,11 @@ impl Cell {
                     for edge in turn.also.edges() {
                         let spent = self.cx.log.handled + self.cx.log.errors;
                         let left = u64::from(turn.budget).saturating_sub(spent) as u32;
-                        if left == 0 || !matches!(fate, Fate::Continue) || !self.unit.accepts() || self.unit.room() == 0
+                        if left == 0
+                            || self.cx.pace.over
+                            || !matches!(fate, Fate::Continue)
+                            || !self.unit.accepts()
+                            || self.unit.room() == 0
                         {
                             break;
                         }
@@ -144,12 +150,13 @@ impl Cell {
     fn begin(&mut self, now: Time) {
         self.cx.now = now;
         self.cx.log.clear();
+        self.cx.pace.begin(now);
     }
 
     fn finish(&mut self, outcome: &mut Outcome) {
-        let empty = self.unit.flush(&mut self.cx);
-        outcome.unsent = !empty;
-        outcome.blocked = !empty || !self.unit.has_room(1);
+        self.unsent = !self.unit.flush(&mut self.cx);
+        outcome.unsent = self.unsent;
+        outcome.blocked = self.unsent || !self.unit.has_room(1);
         outcome.accepts = self.unit.accepts();
         outcome.done = self.unit.is_done();
     }

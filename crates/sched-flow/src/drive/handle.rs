@@ -5,7 +5,7 @@
 //! # Invariant
 //! A change is made whole or not at all: it is checked first, and made under the lock of the decisions.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use super::{
     Shared,
@@ -146,7 +146,7 @@ impl Handle {
                 ticks: counts.ticks,
                 ticks_missed: counts.ticks_missed,
                 turns: counts.turns,
-                busy: counts.busy,
+                busy: Duration::from_nanos(counts.busy_nanos),
                 latency: counts.latency.clone(),
                 last_error: counts.last_error.as_deref().map(str::to_owned),
             }

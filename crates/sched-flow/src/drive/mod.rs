@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cell` | a node and one turn of it |
 //! | `work` | the loop that picks, gives and reports turns |
+//! | `crew` | more workers when there is more to do |
 //! | `signals` | the lock, the sleepers and the bell |
 //! | `host` | the nursery of a node |
 //! | `clock` | real or virtual time |
@@ -12,6 +13,7 @@
 mod build;
 pub(crate) mod cell;
 mod clock;
+mod crew;
 mod handle;
 pub(crate) mod host;
 mod signals;
@@ -36,6 +38,7 @@ use crate::{
 };
 use cell::Cell;
 use clock::Clock;
+use crew::Crew;
 use signals::Signals;
 
 /// Everything of a flow that several threads use.
@@ -50,7 +53,7 @@ pub(crate) struct Shared {
     order: Vec<u32>,
     cells: Vec<Mutex<Cell>>,
     signals: Arc<Signals>,
-    clock: Clock,
+    clock: Arc<Clock>,
     drain_timeout: Duration,
     keepers: host::Keepers,
 }
@@ -109,17 +112,16 @@ impl Flow {
             if workers == 1 {
                 let _stops = Stops(shared);
                 shared.start();
-                shared.work();
+                shared.work(None);
                 return Ok(());
             }
             sched_tasks::nursery(|nursery| {
                 shared.keepers.on_fibers(nursery, || {
                     let _stops = Stops(shared);
                     shared.start();
+                    let crew = Crew::new(workers);
                     sched_tasks::nursery(|nursery| {
-                        for worker in 0..workers {
-                            nursery.task().name(format!("flow {} {worker}", shared.name)).spawn(|| shared.work());
-                        }
+                        crew.call(shared, nursery);
                         Ok(())
                     })
                 })

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     Shared,
+    crew::Member,
     signals::{Mind, Rings},
 };
 use crate::{
@@ -62,21 +63,33 @@ impl Shared {
     }
 
     /// Gives turns until there will be none.
-    pub(super) fn work(&self) {
+    pub(super) fn work<'scope>(&'scope self, mut member: Option<Member<'scope, '_>>) {
         let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
         let mut mind = self.signals.lock();
         loop {
+            // Between two turns: who gives way with a turn in its hand keeps a node waiting.
+            if turns == TURNS_BETWEEN_YIELDS {
+                turns = 0;
+                let more_to_do = mind.core.has_ready();
+                self.unlock(mind, Rings::NONE);
+                if more_to_do && member.as_ref().is_some_and(|member| member.leaves(self)) {
+                    return;
+                }
+                // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
+                let gives_way = member.as_mut().is_none_or(Member::gives_way);
+                if gives_way && (on_fiber || sched_tasks::is_cancelled()) {
+                    sched_tasks::yield_now();
+                }
+                mind = self.signals.lock();
+                now = self.clock.now();
+            }
             match mind.core.pick(now) {
                 Pick::Turn(turn) => {
                     let rings = mind.ring_if_ready();
                     self.unlock(mind, rings);
-                    turns = turns.wrapping_add(1);
-                    // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
-                    if turns.is_multiple_of(TURNS_BETWEEN_YIELDS) && (on_fiber || sched_tasks::is_cancelled()) {
-                        sched_tasks::yield_now();
-                    }
+                    turns += 1;
                     (mind, now) = self.give(turn, now);
                     if self.clock.is_virtual() && mind.core.is_draining() {
                         // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
@@ -120,7 +133,9 @@ impl Shared {
         });
         let (mut outcome, fatal): (Outcome, _) = cell.turn(turn, |edge| self.places[edge as usize], began);
         let now = self.clock.now();
-        outcome.took = now.since(began);
+        outcome.took_nanos = now.nanos().saturating_sub(began.nanos());
+        let Log { handled, errors, .. } = cell.cx.log;
+        cell.cx.pace.learn(handled + errors, outcome.took_nanos);
         let mut mind = self.signals.lock();
         mind.core.report(turn, &outcome, &cell.cx.log);
         self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);

@@ -15,7 +15,7 @@
 //! # Two flags that save signals
 //! `told`: the scheduler knows, or is about to be told, that something waits here. `wanted`: the producer waits for room.
 //! Both are changed under the edge's lock only, so whoever turns one over owes the scheduler exactly one signal. Checked
-//! by `tests/loom.rs`.
+//! by `tests/loom/main.rs`.
 
 use std::{
     collections::VecDeque,
@@ -139,7 +139,7 @@ impl<T: Clone> Queue<T> {
     pub(crate) fn room_or_want(&mut self) -> usize {
         let room = self.room();
         if room == 0 && !self.wanted {
-            self.wanted = true;
+            self.wanted = or_planted!(true, "want-not-set" => false);
             self.counts.blocked_times += 1;
         }
         room
@@ -320,11 +320,8 @@ impl<T: Clone> Queue<T> {
             self.trim();
         }
         let more = !self.items.is_empty();
-        self.told = more;
-        let roomy = self.wanted && self.has_room();
-        if roomy {
-            self.wanted = false;
-        }
+        self.told = or_planted!(more, "settle-stays-told" => true);
+        let roomy = or_planted!(self.take_wanted(), "wanted-cleared-quietly" => self.take_wanted() && false);
         self.check();
         Settled { more, roomy }
     }

@@ -11,6 +11,45 @@ use crate::{
     observe::Observer,
 };
 
+/// What every call of a node may ask for, of whatever it emits to.
+macro_rules! asked_of_a_turn {
+    () => {
+        /// The time of this turn: read once, not per message. Virtual in a flow with virtual time.
+        #[inline]
+        pub fn now(&self) -> $crate::Time {
+            self.cx.now
+        }
+
+        /// Asks for a tick at that time, once. Of several, the earliest counts; ask again in `on_tick` for the next.
+        pub fn tick_at(&mut self, at: $crate::Time) {
+            self.cx.tick_at(at);
+        }
+
+        /// Whoever wakes this, from any thread, has `on_wake` called soon.
+        pub fn waker(&self) -> std::task::Waker {
+            self.cx.waker.clone()
+        }
+
+        /// Starts a task in the nursery of this node. It is cancelled when the node stops, and the flow does not end before it has.
+        ///
+        /// Tasks may block, as fibers do. What they find out they send into a channel that the node looks at when it is
+        /// [woken](Self::waker).
+        pub fn spawn(&mut self, body: impl FnOnce() + Send + 'static) {
+            self.cx.spawn(Box::new(body));
+        }
+
+        /// Asks the whole graph to drain and stop.
+        pub fn shutdown(&mut self) {
+            self.cx.log.shutdown = true;
+        }
+
+        /// The name of this node in the graph.
+        pub fn node(&self) -> &str {
+            &self.cx.id
+        }
+    };
+}
+
 /// Starts tasks in the nursery of a node.
 pub(crate) trait Host: Send {
     fn spawn(&mut self, body: Box<dyn FnOnce() + Send>);
@@ -46,6 +85,60 @@ impl Log {
     }
 }
 
+/// Tells the time.
+pub(crate) type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// Ends a turn that takes too long, though its messages are few.
+///
+/// To look at the clock costs as much as to handle a small message, so it is looked at as seldom as the node's own speed allows.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Without it, turns are only counted: in virtual time, and in a harness.
+    pub(crate) clock: Option<Clock>,
+    /// How long a turn may take.
+    pub(crate) longest_nanos: u64,
+    /// When this turn should be over.
+    ends: Time,
+    /// The clock is looked at after so many messages.
+    interval: u32,
+    left: u32,
+    /// The clock has said so.
+    pub(crate) over: bool,
+}
+
+impl Pace {
+    /// However quick a node was, it may become slow.
+    const LONGEST_INTERVAL: u32 = 32;
+
+    /// A turn begins.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.ends = Time::from_nanos(now.nanos().saturating_add(self.longest_nanos));
+        self.left = self.interval.max(1);
+        self.over = false;
+    }
+
+    /// A message was handled: is it enough?
+    #[inline]
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.left = self.left.wrapping_sub(1);
+        self.left == 0 && self.look()
+    }
+
+    #[cold]
+    fn look(&mut self) -> bool {
+        self.left = self.interval.max(1);
+        self.over = self.clock.as_ref().is_some_and(|clock| clock() >= self.ends);
+        self.over
+    }
+
+    /// The turn is over: so many messages took so long.
+    pub(crate) fn learn(&mut self, messages: u64, took_nanos: u64) {
+        let fitting = self.longest_nanos.saturating_mul(messages).checked_div(took_nanos).unwrap_or(u64::MAX);
+        // Half of what would fit: the next ones may be slower.
+        self.interval = (fitting / 2).clamp(1, u64::from(Self::LONGEST_INTERVAL)) as u32;
+    }
+}
+
 /// What surrounds the calls of one node.
 pub(crate) struct Cx {
     pub(crate) id: Arc<str>,
@@ -62,6 +155,7 @@ pub(crate) struct Cx {
     pub(crate) host: Box<dyn Host>,
     pub(crate) log: Log,
     complaint: Option<NodeError>,
+    pub(crate) pace: Pace,
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
@@ -78,6 +172,7 @@ impl Cx {
             host,
             log: Log::default(),
             complaint: None,
+            pace: Pace::default(),
             observer: None,
         }
     }

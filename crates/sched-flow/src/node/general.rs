@@ -8,13 +8,12 @@ use std::{
     error::Error,
     fmt,
     sync::Arc,
-    task::Waker,
 };
 
 use crate::{
     edge::{AnyEdge, EdgeSetup},
     error::{DeadLetter, NodeError, NodeResult, OnError},
-    message::{Header, Message, Payload, Time},
+    message::{Header, Message, Payload},
     node::{
         cx::Cx,
         inlet::{Body, Fate, Inlet},
@@ -226,35 +225,7 @@ impl Context<'_> {
         }
     }
 
-    /// The time of this turn.
-    pub fn now(&self) -> Time {
-        self.cx.now
-    }
-
-    /// Asks for a tick at that time, once. Of several, the earliest counts.
-    pub fn tick_at(&mut self, at: Time) {
-        self.cx.tick_at(at);
-    }
-
-    /// Whoever wakes this, from any thread, has `on_wake` called soon.
-    pub fn waker(&self) -> Waker {
-        self.cx.waker.clone()
-    }
-
-    /// Starts a task in the nursery of this node: see [`Out::spawn`].
-    pub fn spawn(&mut self, body: impl FnOnce() + Send + 'static) {
-        self.cx.spawn(Box::new(body));
-    }
-
-    /// Asks the whole graph to drain and stop.
-    pub fn shutdown(&mut self) {
-        self.cx.log.shutdown = true;
-    }
-
-    /// The name of this node in the graph.
-    pub fn node(&self) -> &str {
-        &self.cx.id
-    }
+    asked_of_a_turn!();
 }
 
 /// An outlet whose type is known to those who emit.

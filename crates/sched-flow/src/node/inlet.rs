@@ -119,6 +119,9 @@ impl<T: Payload> Inlet<T> {
             body.roll_back(cx.call);
             undone += 1;
             fate = self.fail(place, error, kept, on_error, cx);
+            if cx.pace.is_over() {
+                break;
+            }
         }
         cx.handle_none();
         // One that is to be tried again failed, and is back in the hand.
@@ -153,6 +156,9 @@ impl<T: Payload> Inlet<T> {
             cx.call += 1;
             let result = body.call(message, cx);
             cx.verdict(result)?;
+            if cx.pace.is_over() {
+                break;
+            }
         }
         Ok(())
     }
@@ -184,6 +190,9 @@ impl<T: Payload> Inlet<T> {
             };
             cx.verdict(result)?;
             self.feeds[place].failed = 0;
+            if cx.pace.is_over() {
+                break;
+            }
         }
         Ok(())
     }

@@ -9,6 +9,7 @@
 //! | `spec` | a node and its settings, as a graph takes it |
 //! | `schema` | ports and what they carry |
 
+#[macro_use]
 pub(crate) mod cx;
 mod general;
 pub(crate) mod inlet;

@@ -10,11 +10,11 @@
 //! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
 //! continued where it stopped. A message leaves the outbox when the last edge has it.
 
-use std::{collections::VecDeque, sync::Arc, task::Waker};
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     edge::Edge,
-    message::{Control, Header, Kind, Message, Payload, Time, TraceId},
+    message::{Control, Header, Kind, Message, Payload, TraceId},
     node::{cx::Cx, schema::Check},
 };
 
@@ -236,39 +236,7 @@ impl<T: Payload> Out<'_, T> {
         self.outlets.get(output).map_or(0, Outlet::room)
     }
 
-    /// The time of this turn: read once, not per message. Virtual in a flow with virtual time.
-    #[inline]
-    pub fn now(&self) -> Time {
-        self.cx.now
-    }
-
-    /// Asks for a tick at that time, once. Of several, the earliest counts; ask again in `on_tick` for the next.
-    pub fn tick_at(&mut self, at: Time) {
-        self.cx.tick_at(at);
-    }
-
-    /// Whoever wakes this, from any thread, has `on_wake` called soon.
-    pub fn waker(&self) -> Waker {
-        self.cx.waker.clone()
-    }
-
-    /// Starts a task in the nursery of this node. It is cancelled when the node stops, and the flow does not end before it has.
-    ///
-    /// Tasks may block, as fibers do. What they find out they send into a channel that the node looks at when it is
-    /// [woken](Self::waker).
-    pub fn spawn(&mut self, body: impl FnOnce() + Send + 'static) {
-        self.cx.spawn(Box::new(body));
-    }
-
-    /// Asks the whole graph to drain and stop.
-    pub fn shutdown(&mut self) {
-        self.cx.log.shutdown = true;
-    }
-
-    /// The name of this node in the graph.
-    pub fn node(&self) -> &str {
-        &self.cx.id
-    }
+    asked_of_a_turn!();
 }
 
 /// The kind of messages that carry a `T`, unless somebody says otherwise.

@@ -87,6 +87,9 @@ impl<S: Source> Unit for SourceUnit<S> {
                 if produced != Produced::More {
                     return Ok(produced);
                 }
+                if cx.pace.is_over() {
+                    break;
+                }
             }
             Ok(Produced::More)
         }));

@@ -1,6 +1,9 @@
 //! Chains, fans, ends.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::{
+    sync::{Arc, Condvar, Mutex, OnceLock},
+    time::Duration,
+};
 
 use sched_flow::{Builder, Flow, Graph, Handle, NodeError, OnError, Policy, from_iter, map, sink, try_sink};
 
@@ -123,7 +126,7 @@ fn history(seed: u64) -> Vec<(String, u64)> {
             left -= 1;
             (left >= 0).then_some(left as u64)
         });
-        let ticks = graph.add(name, ticks.tick(std::time::Duration::from_secs(60)));
+        let ticks = graph.add(name, ticks.tick(Duration::from_secs(60)));
         let told = Arc::clone(&told);
         let out = sink(move |n: u64| {
             sched_tasks::yield_now(); // here another worker may overtake
@@ -134,7 +137,7 @@ fn history(seed: u64) -> Vec<(String, u64)> {
     }
     let flow = Flow::builder().register(graph).workers(2).build().unwrap();
     let ended = runtime.run(move || flow.run().unwrap()).unwrap();
-    assert!(ended.drained && ended.stats.elapsed >= std::time::Duration::from_secs(20 * 60));
+    assert!(ended.drained && ended.stats.elapsed >= Duration::from_secs(20 * 60));
     std::mem::take(&mut *told.lock().unwrap())
 }
 
@@ -146,4 +149,67 @@ fn a_flow_of_several_workers_in_a_seeded_run_depends_on_nothing_but_the_seed() {
         assert_eq!(first.len(), 40);
     }
     assert!(histories.iter().any(|other| *other != histories[0]), "no seed changes anything");
+}
+
+#[test]
+fn independent_nodes_run_at_the_same_time() {
+    // Each keeps its thread until the other is there, too.
+    let met = Arc::new((Mutex::new(0), Condvar::new()));
+    let mut graph = Graph::new("meet");
+    for name in ["a", "b"] {
+        let numbers = graph.add(name, from_iter(0..100_000u64));
+        let met = Arc::clone(&met);
+        let mut here = false;
+        let meets = sink(move |n: u64| {
+            // Not at once: the flow calls a second worker when there is more to do than one can.
+            if n >= 10_000 && !here {
+                here = true;
+                let (count, changed) = &*met;
+                *count.lock().unwrap() += 1;
+                changed.notify_all();
+                let limit = Duration::from_secs(20);
+                let waiting = changed.wait_timeout_while(count.lock().unwrap(), limit, |count| *count < 2).unwrap();
+                assert!(!waiting.1.timed_out(), "it was alone for 20 s");
+            }
+        });
+        let meets = graph.add(format!("{name}-meets"), meets);
+        graph.connect(&numbers, &meets);
+    }
+    let flow = Flow::builder().register(graph).workers(2).build().unwrap();
+    let runtime = sched_tasks::Runtime::builder().workers(2).build().unwrap();
+    let ended = runtime.run(move || flow.run().unwrap()).unwrap();
+    assert!(ended.stats.nodes.iter().all(|node| node.errors == 0), "{:?}", ended.stats.nodes);
+}
+
+#[test]
+fn a_node_that_waits_inside_a_message_keeps_no_other_from_its_turn() {
+    // Woken from outside after the only worker that has begun is stuck in a node, until the woken one has run.
+    let (wake, woken) = sched_tasks::channel(1);
+    let (free, freed) = sched_tasks::channel::<u64>(1);
+    let mut graph = Graph::new("waits");
+    let once = graph.add("once", from_iter([1u64]));
+    let stuck = sink(move |_: u64| {
+        wake.send(1u64).unwrap();
+        freed.recv_timeout(Duration::from_secs(20)).expect("the other has its turn meanwhile");
+    });
+    let stuck = graph.add("stuck", stuck);
+    let outside = graph.add("outside", sched_flow::from_channel(woken));
+    let frees = graph.add("frees", sink(move |n: u64| free.send(n).unwrap()));
+    graph.connect(&once, &stuck);
+    graph.connect(&outside, &frees);
+    let ended = Flow::builder().register(graph).workers(2).build().unwrap();
+    let handle = ended.handle();
+    let runtime = sched_tasks::Runtime::builder().workers(1).build().unwrap();
+    let shutdown = std::thread::spawn({
+        let handle = handle.clone();
+        move || {
+            while handle.stats().node("frees").unwrap().messages == 0 && !handle.is_over() {
+                std::thread::yield_now();
+            }
+            handle.shutdown();
+        }
+    });
+    let ended = runtime.run(move || ended.run().unwrap()).unwrap();
+    shutdown.join().unwrap();
+    assert!(ended.stats.nodes.iter().all(|node| node.errors == 0), "{:?}", ended.stats.nodes);
 }

@@ -33,7 +33,7 @@ impl Stage for Throws {
         out.emit(number);
         out.emit(number);
         assert!(number % 20 != 10, "{number} is odd, in a way");
-        if number % 20 == 0 {
+        if number.is_multiple_of(20) {
             return Err(NodeError::msg(format!("{number} is too even")));
         }
         Ok(())

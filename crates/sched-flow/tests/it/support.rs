@@ -43,7 +43,7 @@ pub(crate) fn watch(test: &'static str) -> Watchdog {
 fn watch_seed(test: &'static str, seed: Option<u64>) -> Watchdog {
     let (alive, over) = mpsc::channel::<()>();
     thread::spawn(move || {
-        if over.recv_timeout(Duration::from_secs(6)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if over.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
             // Not `eprintln!`: that is kept until the test ends, and it does not.
             let _ = writeln!(std::io::stderr(), "\n{test} hangs; replay: `{}`", replay(test, seed));
             std::process::abort();

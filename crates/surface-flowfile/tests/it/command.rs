@@ -85,6 +85,17 @@ fn a_program_that_reads_is_a_sink_with_json_variables_and_a_folder() {
 }
 
 #[test]
+fn a_sink_is_fed_although_nothing_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        "edges = ['a -> x']\n[node.a]\nkind = 'numbers'\nto = 50000\n[node.x]\nkind = 'command'\nrun = 'wc -l > count'",
+    );
+    plan.base = folder.path().to_owned();
+    run_plan(&plan, |_| ());
+    assert_eq!(std::fs::read_to_string(folder.path().join("count")).unwrap().trim(), "50000");
+}
+
+#[test]
 fn many_lines_go_through_in_order_and_none_is_lost() {
     for workers in [1, 2] {
         let (lines, ended) = run(&format!(
