@@ -11,7 +11,7 @@ use surface_text::picture::{Arrow, Card, Picture, shown};
 use surface_text::units::clip;
 
 use crate::action::Action;
-use crate::plan::{CAPACITY, Edge, PRIORITY_HIGH, Plan, Policy};
+use crate::plan::{CAPACITY, CONTROL, Edge, PRIORITY_HIGH, Plan, Policy};
 
 /// Edges a terminal gets a line for; of more only the number.
 const EDGES: usize = 200;
@@ -121,7 +121,8 @@ fn label(edge: &Edge) -> String {
         (Policy::Block, CAPACITY) => {}
         (policy, capacity) => parts.push(format!("{} {capacity}", policy.name())),
     }
-    parts.extend(band(edge));
+    // An edge into `control` says so by its port.
+    parts.extend(band(edge).filter(|band| !(edge.input == CONTROL && band == CONTROL)));
     parts.join(", ")
 }
 

@@ -28,7 +28,14 @@ pub(crate) struct Graph {
     /// A job file, or a run (`r-7f3a`, `latest`)
     #[arg(value_name = "FILE|RUN")]
     what: String,
-    /// For Graphviz: `bursar graph FILE --dot | dot -Tpdf`; what you get unless you say otherwise
+    #[command(flatten)]
+    picture: Picture,
+}
+
+/// What kind of picture, and where it goes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Picture {
+    /// For Graphviz: `… --dot | dot -Tpdf`; what you get unless you say otherwise
     #[arg(long, group = "kind")]
     dot: bool,
     /// For a browser
@@ -40,6 +47,31 @@ pub(crate) struct Graph {
     /// Where to; `x.svg` and `x.txt` also say what kind
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+impl Picture {
+    /// Draws it in the way that was chosen, and delivers it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn draw(
+        &self,
+        dot: impl FnOnce() -> String,
+        svg: impl FnOnce() -> String,
+        text: impl FnOnce() -> String,
+    ) -> Result<Exit, Failure> {
+        let ending = self.output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
+        let said = self.dot || self.svg || self.text;
+        let picture = match ending {
+            _ if self.svg => svg(),
+            _ if self.text => text(),
+            Some("svg") if !said => svg(),
+            Some("txt") if !said => text(),
+            _ => dot(),
+        };
+        deliver(&picture, self.output.as_deref())?;
+        Ok(Exit::Well)
+    }
 }
 
 /// Which run to report on.
@@ -112,17 +144,7 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
     } else {
         surface_jobfile::load(path).map_err(|problems| invalid(&problems))?
     };
-    let ending = options.output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
-    let said = options.dot || options.svg || options.text;
-    let picture = match ending {
-        _ if options.svg => graph::svg(&plan),
-        _ if options.text => graph::text(&plan),
-        Some("svg") if !said => graph::svg(&plan),
-        Some("txt") if !said => graph::text(&plan),
-        _ => graph::dot(&plan),
-    };
-    deliver(&picture, options.output.as_deref())?;
-    Ok(Exit::Well)
+    options.picture.draw(|| graph::dot(&plan), || graph::svg(&plan), || graph::text(&plan))
 }
 
 /// `bursar report`

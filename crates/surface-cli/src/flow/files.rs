@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use surface_flowfile::{Plan, graph, kinds};
 
-use crate::commands::files::{Wrong, deliver, invalid};
+use crate::commands::files::{Picture, Wrong, invalid};
 use crate::commands::out::{json, print};
 use crate::exit::{Exit, Failure};
 
@@ -25,18 +25,8 @@ pub(crate) struct Check {
 pub(crate) struct Graph {
     /// A flow file
     file: PathBuf,
-    /// For Graphviz: `bursar flow graph FILE --dot | dot -Tpdf`; what you get unless you say otherwise
-    #[arg(long, group = "kind")]
-    dot: bool,
-    /// For a browser
-    #[arg(long, group = "kind")]
-    svg: bool,
-    /// For a terminal
-    #[arg(long, group = "kind")]
-    text: bool,
-    /// Where to; `x.svg` and `x.txt` also say what kind
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    picture: Picture,
 }
 
 /// Which kind of node.
@@ -103,17 +93,7 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
 /// `bursar flow graph`
 pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
     let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
-    let ending = options.output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
-    let said = options.dot || options.svg || options.text;
-    let picture = match ending {
-        _ if options.svg => graph::svg(&plan),
-        _ if options.text => graph::text(&plan),
-        Some("svg") if !said => graph::svg(&plan),
-        Some("txt") if !said => graph::text(&plan),
-        _ => graph::dot(&plan),
-    };
-    deliver(&picture, options.output.as_deref())?;
-    Ok(Exit::Well)
+    options.picture.draw(|| graph::dot(&plan), || graph::svg(&plan), || graph::text(&plan))
 }
 
 /// `bursar flow kinds`

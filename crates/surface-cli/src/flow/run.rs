@@ -74,6 +74,8 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
 
     let (id, verdict, over) = (new_id(), Arc::<Verdict>::default(), Arc::<Over>::default());
     let (notices, noticed) = mpsc::channel();
+    // Before the terminal is changed: a signal must not end us without putting it back.
+    let signals = steward::listen_for_signals(notices.clone()).map_err(no_thread)?;
     let display = view::start(&id, handle.clone(), &voice).map_err(no_thread)?;
     let stderr = match mode {
         Mode::Live => capture(&voice),
@@ -83,7 +85,6 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         Mode::Live => listen_to_keys(&voice, notices.clone()),
         Mode::Plain | Mode::Json => None,
     };
-    let signals = steward::listen_for_signals(notices.clone()).map_err(no_thread)?;
     let charge = Charge {
         handle: handle.clone(),
         verdict: Arc::clone(&verdict),

@@ -82,7 +82,7 @@ impl Charge {
         if let Some(raw) = self.raw.as_ref().and_then(Weak::upgrade) {
             let _ = raw.again(); // without it keys want a line end
         }
-        self.voice.change(|_| ());
+        self.voice.change(|desktop| desktop.is_moved = true);
     }
 
     fn signalled(&mut self, signal: i32) {

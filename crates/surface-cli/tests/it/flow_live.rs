@@ -1,5 +1,7 @@
 //! A flow that goes on, and other commands that look at it and change it.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -167,4 +169,40 @@ fn what_a_killed_flow_left_is_seen_through_and_tidied_up() {
     run.kill();
     assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_goes_on());
     assert!(!folder.exists(), "nobody is there any more");
+}
+
+#[test]
+fn nonsense_over_the_socket_is_answered_and_changes_nothing() {
+    let site = site(BLOCKED);
+    let (run, id) = blocked(&site);
+    let socket = site.state_dir().join("flows").join(&id).join("control.sock");
+    let stream = UnixStream::connect(&socket).unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    for (line, kind) in [
+        ("nonsense", "bad_request"),
+        (r#"{"v":1,"do":"fly"}"#, "bad_request"),
+        (r#"{"v":1,"do":"set","edge":"count,slow","capacity":-1}"#, "bad_request"),
+        (r#"{"v":1,"do":"set","edge":"count,slow","capacity":18446744073709551615}"#, "bad_value"),
+        (r#"{"v":1,"do":"pause","node":"nobody"}"#, "unknown_node"),
+        (r#"{"v":9,"do":"stop"}"#, "wrong_version"),
+    ] {
+        (&stream).write_all(format!("{line}\n").as_bytes()).unwrap();
+        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["error"]["kind"], kind, "{line}: {answer}");
+    }
+    assert!(lines.next().is_none(), "a stranger is hung up on");
+    assert_eq!(edge(&site, "count:out->slow:in")["capacity"], 4);
+    says(&site.bursar("flow stop --now"));
+    assert_eq!(run.wait().0, Some(130));
+}
+
+#[test]
+fn a_flow_that_nobody_can_reach_runs_all_the_same() {
+    let site = site("edges = ['a -> b']\n[node.a]\nkind = 'numbers'\nto = 3\n[node.b]\nkind = 'print'\n");
+    std::fs::write(site.path("file"), "").unwrap();
+    let output = site.command(["flow", "run", "flow.toml"]).env("BURSAR_STATE_DIR", site.path("file")).output();
+    let output = output.unwrap();
+    assert_eq!(says(&output), "1\n2\n3\n");
+    let told = text(&output.stderr);
+    assert!(told.contains("bursar: other commands cannot reach this flow: "), "{told}");
 }

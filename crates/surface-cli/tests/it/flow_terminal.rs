@@ -66,15 +66,20 @@ impl Terminal {
 
     /// Waits until this is somewhere in what it wrote since the last key.
     fn until_it_shows(&self, what: &str) {
+        self.until_it_shows_one_of(&[what]);
+    }
+
+    fn until_it_shows_one_of(&self, what: &[&str]) {
         let until = Instant::now() + LONG_ENOUGH;
         let mut written = self.written.0.lock().unwrap();
         loop {
             let last = String::from_utf8_lossy(&written[self.pressed_at..]);
-            if console::strip_ansi_codes(&last).contains(what) {
+            let plain = console::strip_ansi_codes(&last);
+            if what.iter().any(|what| plain.contains(what)) {
                 return;
             }
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "it does not show `{what}`:\n{}", self.lines(&written).join("\n"));
+            assert!(!left.is_zero(), "it does not show {what:?}:\n{}", self.lines(&written).join("\n"));
             written = self.written.1.wait_timeout(written, left).unwrap().0;
         }
     }
@@ -138,6 +143,33 @@ fn the_kill_switch_stops_at_once_and_the_terminal_is_as_it_was() {
 }
 
 #[test]
+fn a_flow_that_is_never_idle_hears_the_kill_switch() {
+    for workers in ["", " --workers 2"] {
+        let site = site(
+            r#"
+            edges = ["count -> twice -> gone"]
+            [node.count]
+            kind = "numbers"
+            to = 1000000000000
+            [node.twice]
+            kind = "map"
+            scale = 2
+            [node.gone]
+            kind = "discard"
+            "#,
+        );
+        let mut terminal = Terminal::open(&site, &format!("flow run flow.toml{workers}"), (100, 24));
+        terminal.until_it_shows("▸count:out->twice:in");
+        terminal.until_it_shows_one_of(&[" k msg/s", " M msg/s"]);
+        let pressed = Instant::now();
+        terminal.press("k");
+        let (code, lines) = terminal.end();
+        assert_eq!(code, Some(130), "{lines:#?}");
+        assert!(pressed.elapsed() < Duration::from_secs(5), "it took {:?}", pressed.elapsed());
+    }
+}
+
+#[test]
 fn keys_choose_an_edge_and_change_it_and_hold_the_sources() {
     let site = site(FAST);
     let mut terminal = Terminal::open(&site, "flow run flow.toml", (100, 24));
@@ -192,6 +224,15 @@ fn what_nodes_and_their_programs_print_stands_whole_above_the_live_area() {
     let titles = lines.iter().filter(|line| line.starts_with(" EDGE")).count();
     assert_eq!(titles, 1, "one frame is left");
     assert!(lines.last().unwrap().starts_with("loud: done in "), "{:?}", lines.last());
+}
+
+#[test]
+fn what_was_printed_just_before_the_end_is_shown() {
+    let site = site("edges = ['a -> b']\n[node.a]\nkind = 'numbers'\nto = 3000\n[node.b]\nkind = 'print'\n");
+    let (code, lines) = Terminal::open(&site, "flow run flow.toml", (100, 24)).end();
+    assert_eq!(code, Some(0), "{lines:#?}");
+    let numbers: Vec<u32> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    assert!(numbers.iter().copied().eq(1..=3000), "{} lines of numbers", numbers.len());
 }
 
 #[test]

@@ -57,10 +57,17 @@ pub fn describe(kind: &Kind) -> String {
     }
     out.push_str(STEERED);
     let _ = write!(out, "\nexample\n  [node.NAME]\n  kind = \"{}\"\n", kind.name);
-    for field in kind.fields.iter().filter(|field| field.without == Without::Required) {
+    for field in shown(kind) {
         let _ = writeln!(out, "  {} = {}", field.name, field.example);
     }
     out
+}
+
+/// Fields of the example: those that have to be there; else the first, and with a `field` what is asked of it.
+fn shown(kind: &Kind) -> Vec<&Field> {
+    let required: Vec<&Field> = kind.fields.iter().filter(|field| field.without == Without::Required).collect();
+    let first = if kind.fields.first().is_some_and(|field| field.name == "field") { 2 } else { 1 };
+    if required.is_empty() { kind.fields.iter().take(first).collect() } else { required }
 }
 
 fn describe_field(out: &mut String, field: &Field) {

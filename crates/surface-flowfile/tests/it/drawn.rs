@@ -42,7 +42,7 @@ fn a_kill_switch_for_graphviz() {
   n0 -> n1;
   n1 -> n2;
   n1 -> n3 [label="latest 1, high"];
-  n3 -> n0 [label="control, control", style=dashed, color=red, constraint=false];
+  n3 -> n0 [label="control", style=dashed, color=red, constraint=false];
 }
 "#
     );

@@ -1,7 +1,7 @@
 //! The table of kinds: it drives everything, so it has to be right.
 
 use surface_flowfile::kinds::{KINDS, Role, Without, describe, help, kind};
-use surface_flowfile::parse;
+use surface_flowfile::{build, parse};
 
 /// A file with one node of a kind, joined as its ports want.
 fn file(name: &str, fields: &str) -> String {
@@ -49,7 +49,9 @@ fn every_example_of_the_table_is_taken() {
         let given: String = required.iter().map(|field| format!("{} = {}\n", field.name, field.example)).collect();
         let least = format!("{given}{}", needed(kind.name, ""));
         let text = file(kind.name, &least);
-        parse("x.toml", &text).unwrap_or_else(|problems| panic!("{}\n{text}\n{problems}", kind.name));
+        let plan = parse("x.toml", &text).unwrap_or_else(|problems| panic!("{}\n{text}\n{problems}", kind.name));
+        let built = build::flow(&plan, &build::Hooks::default()).unwrap().build();
+        assert!(built.is_ok(), "{}: {}", kind.name, built.unwrap_err());
         for field in kind.fields.iter().filter(|field| field.without != Without::Required) {
             let text = file(
                 kind.name,
@@ -58,6 +60,16 @@ fn every_example_of_the_table_is_taken() {
             parse("x.toml", &text)
                 .unwrap_or_else(|problems| panic!("{}.{}\n{text}\n{problems}", kind.name, field.name));
         }
+    }
+}
+
+#[test]
+fn the_example_in_the_help_of_each_kind_is_right() {
+    for kind in KINDS {
+        let help = describe(kind);
+        let (_, example) = help.split_once("[node.NAME]\n").unwrap();
+        let fields = example.replacen(&format!("  kind = \"{}\"\n", kind.name), "", 1);
+        parse("x.toml", &file(kind.name, &fields)).unwrap_or_else(|problems| panic!("{help}\n{problems}"));
     }
 }
 

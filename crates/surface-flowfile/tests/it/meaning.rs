@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use surface_flowfile::action::{Action, Aggregate, Extent, Format};
-use surface_flowfile::parse;
 use surface_flowfile::plan::{Coalesce, OnError, Policy};
+use surface_flowfile::{build, parse};
 
 use crate::{edges, plan};
 
@@ -166,4 +166,19 @@ fn a_plan_without_a_name_has_that_of_its_file() {
     let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'print'";
     let plan = parse("flows/night.toml", text).unwrap();
     assert_eq!((plan.name.as_str(), plan.base.to_str()), ("night", Some("flows")));
+}
+
+#[test]
+fn the_files_we_hand_out_are_right() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for file in [
+        "examples/sensors.toml",
+        "fuzz/seeds/flowfile/sensors.toml",
+        "fuzz/seeds/flowfile/nested.toml",
+        "fuzz/seeds/flowfile/small.json",
+    ] {
+        let plan = surface_flowfile::load(&root.join(file)).unwrap_or_else(|problems| panic!("{problems}"));
+        let flow = build::flow(&plan, &build::Hooks::default()).unwrap().build();
+        assert!(flow.is_ok(), "{file}: {}", flow.unwrap_err());
+    }
 }

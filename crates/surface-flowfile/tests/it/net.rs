@@ -2,10 +2,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use surface_flowfile::build::{Hooks, flow};
+
 use crate::plan;
-use crate::run::run_plan;
+use crate::run::{run_builder, run_plan};
 
 /// An address nobody uses now.
 fn free_address() -> String {
@@ -31,15 +34,24 @@ fn lines_of_several_connections_come_in() {
         "edges = ['a -> f -> s', 'a -> z']\n[node.a]\nkind = 'tcp-in'\nlisten = '{address}'\n[node.f]\nkind = 'filter'\nequals = 'end'\n\
          [node.s]\nkind = 'stop'\n[node.z]\nkind = 'print'"
     );
-    let (mut lines, _) = run_plan(&plan(&text), |_| {
+    let (tell, told) = mpsc::channel();
+    let hooks = Hooks::default().print(move |line| {
+        let _ = tell.send(line.trim_end().to_owned());
+        Ok(())
+    });
+    let mut lines = Vec::new();
+    let builder = flow(&plan(&text), &hooks).unwrap();
+    run_builder(builder, |_| {
         let mut one = connect(&address);
         let mut two = connect(&address);
         one.write_all(b"one\nuno").unwrap();
         two.write_all(b"two\r\n").unwrap();
         drop(one); // its last line has no end
-        std::thread::sleep(Duration::from_millis(100)); // else the other connection may be read first
+        lines.extend((0..3).map(|_| told.recv_timeout(Duration::from_secs(20)).unwrap()));
         two.write_all(b"end\n").unwrap();
-    });
+    })
+    .unwrap();
+    lines.extend(told.try_iter());
     lines.sort();
     assert_eq!(lines, ["end", "one", "two", "uno"]);
 }

@@ -25,8 +25,8 @@ const LABEL: usize = 40;
 
 /// A letter at an arrow, of a 10 px font.
 const SMALL: usize = 6;
-/// How far below the boxes an arrow goes that goes back.
-const DIP: usize = 36;
+/// How far below all boxes an arrow runs that goes back, and how far below that the next.
+const DIP: usize = 16;
 
 pub(super) fn draw(picture: &Picture) -> String {
     let layers = arrange(picture);
@@ -43,10 +43,11 @@ pub(super) fn draw(picture: &Picture) -> String {
         }
         x += width + gap;
     }
-    let back = picture.arrows.iter().any(|arrow| picture.goes_back(arrow));
+    let back = picture.arrows.iter().filter(|arrow| picture.goes_back(arrow)).count();
     let last_gap = gaps.last().copied().unwrap_or(GAP);
     let width = (x + MARGIN).saturating_sub(last_gap);
-    let height = tallest * ROW + 2 * MARGIN + if back { DIP } else { 0 };
+    let bottom = tallest * ROW + MARGIN;
+    let height = bottom + MARGIN + back * DIP;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\">\n\
          <title>{}</title>\n<style>\n\
@@ -61,17 +62,20 @@ pub(super) fn draw(picture: &Picture) -> String {
         escaped(&picture.name)
     );
     // Left to right goes without saying; a circle does not.
-    let heads = back || picture.arrows.iter().any(|arrow| !arrow.label.is_empty());
+    let heads = back > 0 || picture.arrows.iter().any(|arrow| !arrow.label.is_empty());
     if heads {
         out.push_str(
             "<marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
              <path d=\"M0 0L8 4L0 8z\"/></marker>\n",
         );
     }
+    let mut lowest = bottom;
     let mut drawn: HashMap<(usize, usize), usize> = HashMap::new();
     for arrow in &picture.arrows {
         let nth = drawn.entry((arrow.from, arrow.to)).or_default();
-        line(&mut out, arrow, (at[arrow.from], at[arrow.to]), picture.goes_back(arrow), *nth, heads);
+        let goes_back = picture.goes_back(arrow);
+        lowest += if goes_back { DIP } else { 0 };
+        line(&mut out, arrow, (at[arrow.from], at[arrow.to]), goes_back.then_some(lowest - DIP), *nth, heads);
         *nth += 1;
     }
     for (card, &(x, y, width)) in picture.cards.iter().zip(&at) {
@@ -94,21 +98,23 @@ pub(super) fn draw(picture: &Picture) -> String {
     out
 }
 
-/// An arrow and its label; the `nth` between the same two boxes stands below the one before.
+/// An arrow and its label; the `nth` between the same two boxes stands below the one before. One that goes back runs below all boxes, at `back`.
 fn line(
     out: &mut String,
     arrow: &Arrow,
     (from, to): ((usize, usize, usize), (usize, usize, usize)),
-    back: bool,
+    back: Option<usize>,
     nth: usize,
     heads: bool,
 ) {
     let shift = (nth * 10).min(BOX_HEIGHT / 2);
-    let (path, label_x, label_y) = if back {
+    let (path, label_x, label_y) = if let Some(lowest) = back {
         let (x1, x2) = (from.0 + from.2 / 2 + shift, to.0 + to.2 / 2 + shift);
         let (y1, y2) = (from.1 + BOX_HEIGHT, to.1 + BOX_HEIGHT);
-        let dip = y1.max(y2) + DIP;
-        (format!("M{x1} {y1}C{x1} {dip} {x2} {dip} {x2} {y2}"), (x1 + x2) / 2, dip - 4)
+        // A curve comes three quarters as near as its handles are.
+        let handle = |y: usize| y + lowest.saturating_sub(y) * 4 / 3;
+        let (h1, h2) = (handle(y1), handle(y2));
+        (format!("M{x1} {y1}C{x1} {h1} {x2} {h2} {x2} {y2}"), (x1 + x2) / 2, lowest.saturating_sub(4))
     } else {
         let (x1, y1) = (from.0 + from.2, from.1 + BOX_HEIGHT / 2 + shift);
         let (x2, y2) = (to.0, to.1 + BOX_HEIGHT / 2 + shift);

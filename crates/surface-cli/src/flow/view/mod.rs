@@ -70,6 +70,8 @@ pub(crate) struct Desktop {
     pub(crate) shows_keys: bool,
     /// A word about the whole: draining, paused.
     pub(crate) note: Option<String>,
+    /// The shell has written below the last frame: the next one is drawn where the cursor is.
+    pub(crate) is_moved: bool,
     is_urgent: bool,
     is_closing: bool,
     /// Nobody takes lines any more.

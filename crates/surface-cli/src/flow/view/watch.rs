@@ -132,6 +132,9 @@ impl Watcher {
                 height: usize::from(height).saturating_sub(1).clamp(2, 100),
                 paint: self.paint,
             };
+            if std::mem::take(&mut desktop.is_moved) {
+                self.screen = Screen::new(std::io::stdout());
+            }
             (std::mem::take(&mut desktop.above), around)
         };
         self.voice.shared.rings.notify_all(); // somebody may wait for room
