@@ -3,6 +3,7 @@
 mod asks;
 mod basics;
 mod breaks;
+mod general;
 mod lives;
 mod random;
 mod shares;
