@@ -90,6 +90,7 @@ impl Handle {
             if shared.edges[index as usize].set_capacity(capacity) {
                 mind.core.roomy(index);
             }
+            mind.to_sweep.push(index);
             ((), mind.ring_if_ready())
         });
         Ok(())
