@@ -341,6 +341,7 @@ impl Core {
             false
         });
         node.count(log, outcome.took_nanos);
+        node.counts.turns += u64::from(turn.budget > 0); // a start is none
         node.accepts = outcome.accepts;
         node.done = outcome.done;
         node.blocked = outcome.blocked;

@@ -249,7 +249,6 @@ impl NodeCore {
 
     pub(super) fn count(&mut self, log: &Log, took_nanos: u64) {
         let counts = &mut self.counts;
-        counts.turns += 1;
         counts.messages += log.handled;
         counts.emitted += log.emitted;
         counts.errors += log.errors;

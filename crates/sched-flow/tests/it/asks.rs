@@ -228,3 +228,33 @@ fn the_laws_of_edges_hold_at_every_look_of_another_thread() {
         assert!(runs.join().unwrap().drained);
     });
 }
+
+#[test]
+fn what_an_edge_lets_go_of_when_it_shrinks_is_dropped_at_once() {
+    #[derive(Clone)]
+    struct Counted(std::sync::Arc<()>);
+    let all = std::sync::Arc::new(());
+    let counted = Counted(std::sync::Arc::clone(&all));
+    let mut graph = Graph::new("shrinks");
+    let numbers = graph.add("numbers", from_iter(std::iter::repeat_n(counted, 50)));
+    let out = graph.add("out", sink(|counted: Counted| drop(counted.0)));
+    graph.connect(&numbers, &out).capacity(50).policy(Policy::Latest);
+    let flow = Flow::new(graph).unwrap();
+    flow.handle().pause("out").unwrap();
+    ask(flow, |handle| {
+        until(|| handle.stats().edges[0].depth == 50);
+        handle.set_capacity("numbers:out->out:in", 4).unwrap();
+        assert_eq!(std::sync::Arc::strong_count(&all) - 1, 4);
+    });
+}
+
+#[test]
+fn a_start_and_a_stop_are_no_turns() {
+    let mut graph = Graph::new("halted");
+    let (from, to) = (graph.add("from", from_iter(0..3u64)), graph.add("to", sink(|_: u64| ())));
+    graph.connect(&from, &to);
+    let flow = Flow::new(graph).unwrap();
+    flow.handle().stop_now();
+    let ended = flow.run().unwrap();
+    assert!(ended.stats.nodes.iter().all(|node| node.turns == 0), "{:?}", ended.stats.nodes);
+}

@@ -19,7 +19,6 @@ use crate::{
 #[derive(Default)]
 struct Mixed {
     sum: u64,
-    words: Vec<String>,
     ticks: u32,
     woken: bool,
 }
