@@ -16,7 +16,7 @@ use crate::message::Time;
 
 /// Real time, which in a run that a seed decides is the time of that run; or a number that is moved on when nothing else can happen.
 pub(crate) enum Clock {
-    /// Begins when it is first asked.
+    /// Since the run began. Before that, also for handles that ask early, it is the start: only inside the run is it known whose time counts.
     Real(OnceLock<Instant>),
     Virtual(AtomicU64),
 }
@@ -32,8 +32,17 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Time {
         match self {
-            Clock::Real(began) => Time::START + now().saturating_duration_since(*began.get_or_init(now)),
+            Clock::Real(began) => {
+                began.get().map_or(Time::START, |began| Time::START + now().saturating_duration_since(*began))
+            }
             Clock::Virtual(nanos) => Time::from_nanos(nanos.load(Relaxed)),
+        }
+    }
+
+    /// The run begins.
+    pub(crate) fn begin(&self) {
+        if let Clock::Real(began) = self {
+            began.get_or_init(now);
         }
     }
 

@@ -258,3 +258,16 @@ fn a_start_and_a_stop_are_no_turns() {
     let ended = flow.run().unwrap();
     assert!(ended.stats.nodes.iter().all(|node| node.turns == 0), "{:?}", ended.stats.nodes);
 }
+
+#[test]
+fn the_time_of_a_flow_begins_with_its_run() {
+    let mut graph = Graph::new("time");
+    let (from, to) = (graph.add("from", from_iter(0..3u64)), graph.add("to", sink(|_: u64| ())));
+    graph.connect(&from, &to);
+    let flow = Flow::new(graph).unwrap();
+    let handle = flow.handle();
+    for _ in 0..3 {
+        assert_eq!(handle.stats().elapsed, Duration::ZERO, "whoever looks early does not start the clock");
+    }
+    assert!(flow.run().unwrap().stats.elapsed > Duration::ZERO);
+}
