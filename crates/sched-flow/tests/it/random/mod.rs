@@ -43,6 +43,7 @@ fn run(plan: &Plan, dice: &Dice, mode: Mode) -> Ran {
     let mut record = Record::new(dice.clone(), names, plan.known());
     record.shutdown_at = plan.shutdown_at;
     record.stop_now_at = plan.stop_now_at;
+    record.end_at = plan.end_at;
     record.yields = matches!(mode, Mode::Seeded(_));
     let record = Arc::new(record);
     let builder = Flow::builder().batch(plan.batch).drain_timeout(DRAIN);

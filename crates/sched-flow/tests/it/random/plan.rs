@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 pub(crate) struct NodePlan {
     pub(crate) kind: Kind,
     pub(crate) on_error: OnError,
-    /// Its policy may stop it.
+    /// It may be stopped before the others, by its policy or by a command.
     pub(crate) breaks: bool,
     batch: Option<u32>,
     band: Band,
@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) shutdown_at: Option<u64>,
     pub(crate) shutdown_before: bool,
     pub(crate) stop_now_at: Option<u64>,
+    /// At which call which node is told to end.
+    pub(crate) end_at: Option<(u64, usize)>,
     pub(crate) batch: u32,
     order: Vec<usize>,
 }
@@ -157,6 +159,10 @@ impl Plan {
             order.swap(at, dice.below(at as u64 + 1) as usize);
         }
         let ends = dice.below(10);
+        let end_at = dice.chance(15).then(|| (dice.below(150), dice.below(nodes.len() as u64) as usize));
+        if let Some((_, node)) = end_at {
+            nodes[node].breaks = true;
+        }
         Self {
             nodes,
             edges,
@@ -164,6 +170,7 @@ impl Plan {
             shutdown_at: (ends < 3).then(|| dice.below(150)),
             shutdown_before: ends == 3 && dice.chance(30),
             stop_now_at: (ends == 4).then(|| dice.below(150)),
+            end_at,
             batch: dice.one_of(&[1, 2, 64]),
             order,
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
 };
@@ -46,6 +46,7 @@ pub(crate) struct Record {
     /// At which call somebody asks for a shutdown, or stops everything.
     pub(crate) shutdown_at: Option<u64>,
     pub(crate) stop_now_at: Option<u64>,
+    pub(crate) end_at: Option<(u64, usize)>,
     pub(crate) shut: Mutex<Option<Time>>,
     calls: AtomicU64,
     /// Calls are interrupted, so that others come between.
@@ -82,6 +83,7 @@ impl Record {
             calm: Mutex::new(false),
             shutdown_at: None,
             stop_now_at: None,
+            end_at: None,
             shut: Mutex::default(),
             calls: AtomicU64::new(0),
             yields: false,
@@ -109,6 +111,16 @@ impl Record {
         self.dice.lock().unwrap().below(sides)
     }
 
+    /// Whoever has this may use the handle, where a task may be interrupted: others give way meanwhile.
+    fn calm(&self) -> MutexGuard<'_, bool> {
+        loop {
+            if let Ok(calm) = self.calm.try_lock() {
+                return calm;
+            }
+            sched_tasks::yield_now();
+        }
+    }
+
     /// A node is called.
     pub(crate) fn enter(&self, node: usize, what: &str, number: u64, now: Time) -> Inside<'_> {
         let life = &self.lives[node];
@@ -134,6 +146,11 @@ impl Record {
         if self.stop_now_at == Some(call) {
             self.handle().stop_now();
         }
+        if let Some((at, node)) = self.end_at
+            && at == call
+        {
+            self.handle().end(&self.names[node]).unwrap();
+        }
         if what != "start" && what != "stop" && self.chance(3) {
             self.meddle();
         }
@@ -148,7 +165,7 @@ impl Record {
     }
 
     pub(crate) fn shut_down(&self, now: Time) {
-        let mut calm = self.calm.lock().unwrap();
+        let mut calm = self.calm();
         *calm = true;
         self.shut.lock().unwrap().get_or_insert(now);
         self.handle().shutdown();
@@ -156,7 +173,7 @@ impl Record {
 
     /// Everybody goes on; and if it is the last time, nobody may be paused later.
     pub(crate) fn resume_all(&self, last: bool) {
-        let mut calm = self.calm.lock().unwrap();
+        let mut calm = self.calm();
         *calm |= last;
         let handle = self.handle();
         self.names.iter().for_each(|name| handle.resume(name).unwrap());
@@ -179,7 +196,7 @@ impl Record {
             }
             (1, Some(edge)) => handle.set_priority(&edge.id, [0, 10, 100][number as usize % 3]).unwrap(),
             (2, _) => {
-                let calm = self.calm.lock().unwrap();
+                let calm = self.calm();
                 if !*calm {
                     handle.pause(name).unwrap();
                 }
