@@ -28,6 +28,7 @@ const VIRTUAL_TURN: Duration = Duration::from_micros(1);
 impl Shared {
     /// Calls `on_start`, producers first.
     pub(super) fn start(&self) {
+        self.clock.begin();
         for &node in &self.order {
             let now = self.clock.now();
             let mut cell = self.cells[node as usize].lock().unwrap_or_else(PoisonError::into_inner);
