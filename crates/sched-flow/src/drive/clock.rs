@@ -16,7 +16,7 @@ use crate::message::Time;
 
 /// Real time, which in a run that a seed decides is the time of that run; or a number that is moved on when nothing else can happen.
 pub(crate) enum Clock {
-    /// Since the run began. Before that, also for handles that ask early, it is the start: only inside the run is it known whose time counts.
+    /// From when the flow began; before that, no time passes.
     Real(OnceLock<Instant>),
     Virtual(AtomicU64),
 }
@@ -30,19 +30,19 @@ impl Clock {
         Clock::Virtual(AtomicU64::new(0))
     }
 
+    /// The flow begins.
+    pub(crate) fn begin(&self) {
+        if let Clock::Real(began) = self {
+            began.get_or_init(now);
+        }
+    }
+
     pub(crate) fn now(&self) -> Time {
         match self {
             Clock::Real(began) => {
                 began.get().map_or(Time::START, |began| Time::START + now().saturating_duration_since(*began))
             }
             Clock::Virtual(nanos) => Time::from_nanos(nanos.load(Relaxed)),
-        }
-    }
-
-    /// The run begins.
-    pub(crate) fn begin(&self) {
-        if let Clock::Real(began) = self {
-            began.get_or_init(now);
         }
     }
 

@@ -1,18 +1,18 @@
-//! The workers of a flow, each on a worker of the runtime of its own, if the runtime has so many.
+//! The workers of a flow, each on a worker of the runtime of its own, as far as the runtime has so many.
 //!
 //! Room: drive.
 //!
 //! # Invariant
-//! There are as many as were asked for, or the one that is missing is called: a turn never waits for one of them that waits inside a node. Two of them do not stay at one place while there
-//! is more to do and a thread is idle: they would only take turns, each with half of what is ready.
+//! While a turn is given and there are fewer workers than were asked for, one more lies ready to be started by any thread that is idle: a node that keeps its fiber, or even its thread, waiting keeps no
+//! other from its turn. Two workers that could go on do not share a place: they would only take turns, each with half of what is ready.
 //!
 //! # Why it holds
-//! Each one that begins calls the next. A fiber that was not started is taken by whoever looks first, which may be the place of the one that called it, and once started it stays there. So a busy one
-//! looks from time to time who else is here. If there is another, it leaves and calls one in its stead; and whoever is busy does not give way at once while one is called, so that idle threads have the time
-//! to take it. Where that does not help, since no thread is idle, it is tried more and more seldom.
+//! Whoever begins a turn calls one more. A fiber that was not started is taken by whoever looks first, and once started it stays there. That may be the place of the one who called it; so whoever is called looks first
+//! who else is here. If that one is in the midst of a turn, it waits for something inside a node, and the new one is needed. If it is between two turns, the new one leaves, and is called again with
+//! the next turn. Where no thread ever comes, calling is tried more and more seldom.
 
 use std::sync::{
-    Mutex, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{
         AtomicBool, AtomicU32, AtomicUsize,
         Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -23,30 +23,36 @@ use sched_tasks::Nursery;
 
 use super::Shared;
 
+/// So many may leave in vain before they are called less often.
+const PATIENCE: u32 = 8;
+/// They are called with every 64th turn at least.
+const SELDOM: u32 = 6;
+
 /// Who works for a flow, and where.
 pub(super) struct Crew {
     most: usize,
     size: AtomicUsize,
-    /// One was called and has not begun.
+    /// One was called and has not said yet whether it stays.
     called: AtomicBool,
     hands: Mutex<Vec<Hand>>,
-    /// How often somebody has left in vain, and how often one has looked since.
-    moves: AtomicU32,
-    looks: AtomicU32,
+    /// How many in a row have left in vain.
+    left: AtomicU32,
 }
 
 /// One of the crew.
 struct Hand {
-    number: usize,
     /// The worker of the runtime where it is.
     place: Option<usize>,
+    in_turn: Arc<AtomicBool>,
 }
 
 /// One of the crew, as it knows itself.
 pub(super) struct Member<'scope, 'env> {
     crew: &'scope Crew,
     nursery: &'scope Nursery<'scope, 'env>,
-    number: usize,
+    /// Read by others of its place only, so while it is suspended.
+    in_turn: Arc<AtomicBool>,
+    turns: u32,
     /// It has left time for one that was called.
     waited: bool,
 }
@@ -58,12 +64,11 @@ impl Crew {
             size: AtomicUsize::new(0),
             called: AtomicBool::new(false),
             hands: Mutex::new(Vec::new()),
-            moves: AtomicU32::new(0),
-            looks: AtomicU32::new(0),
+            left: AtomicU32::new(0),
         }
     }
 
-    fn hands(&self) -> std::sync::MutexGuard<'_, Vec<Hand>> {
+    fn hands(&self) -> MutexGuard<'_, Vec<Hand>> {
         self.hands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,51 +76,63 @@ impl Crew {
     pub(super) fn call<'scope>(&'scope self, shared: &'scope Shared, nursery: &'scope Nursery<'scope, '_>) {
         if self.size.load(Acquire) < self.most && !self.called.swap(true, AcqRel) {
             nursery.task().name(shared.name.as_str()).spawn(move || {
-                let member = self.join(nursery);
+                let joined = self.join();
                 self.called.store(false, Release);
-                self.call(shared, nursery);
-                shared.work(Some(member));
+                if let Some(in_turn) = joined {
+                    shared.work(Some(Member { crew: self, nursery, in_turn, turns: 0, waited: false }));
+                }
             });
         }
     }
 
-    fn join<'scope, 'env>(&'scope self, nursery: &'scope Nursery<'scope, 'env>) -> Member<'scope, 'env> {
+    /// None if there is one here already that could go on.
+    fn join(&self) -> Option<Arc<AtomicBool>> {
         let mut hands = self.hands();
         let place = sched_tasks::current_worker();
-        if hands.iter().all(|hand| hand.place != place) {
-            self.moves.store(0, Relaxed);
+        if hands.iter().any(|hand| hand.place == place && !hand.in_turn.load(Relaxed)) {
+            self.left.fetch_add(1, Relaxed);
+            return None;
         }
-        let number = (0..).find(|number| hands.iter().all(|hand| hand.number != *number)).expect("numbers do not end");
-        hands.push(Hand { number, place });
+        self.left.store(0, Relaxed);
+        let in_turn = Arc::new(AtomicBool::new(false));
+        hands.push(Hand { place, in_turn: Arc::clone(&in_turn) });
         self.size.store(hands.len(), Release);
-        Member { crew: self, nursery, number, waited: false }
+        Some(in_turn)
     }
 }
 
 impl<'scope> Member<'scope, '_> {
+    /// A turn begins, in which this one may come to wait.
+    pub(super) fn begins_turn(&mut self, shared: &'scope Shared) {
+        self.in_turn.store(true, Relaxed);
+        if self.crew.size.load(Relaxed) < self.crew.most {
+            self.turns = self.turns.wrapping_add(1);
+            let seldom = self.crew.left.load(Relaxed).saturating_sub(PATIENCE).min(SELDOM);
+            if self.turns.is_multiple_of(1 << seldom) {
+                self.crew.call(shared, self.nursery);
+            }
+        }
+    }
+
+    pub(super) fn ends_turn(&self) {
+        self.in_turn.store(false, Relaxed);
+    }
+
     /// Whether to give way to others of this thread; once not, after one was called, so that idle threads have the time to come.
     pub(super) fn gives_way(&mut self) -> bool {
         self.waited = !self.waited && self.crew.called.load(Relaxed);
         !self.waited
     }
 
-    /// True if there was another here: then this one is no longer of the crew, and one more is called.
-    pub(super) fn leaves(&self, shared: &'scope Shared) -> bool {
-        let crew = self.crew;
-        let patience = 1 << crew.moves.load(Relaxed).min(10);
-        if crew.looks.fetch_add(1, Relaxed) < patience {
-            return false;
-        }
-        crew.looks.store(0, Relaxed);
-        let mut hands = crew.hands();
+    /// True if there is another here that could go on: then this one is no longer of the crew.
+    pub(super) fn leaves(&self) -> bool {
         let here = sched_tasks::current_worker();
-        let crowded = hands.iter().any(|hand| hand.number != self.number && hand.place == here);
+        let mut hands = self.crew.hands();
+        let is_me = |hand: &Hand| Arc::ptr_eq(&hand.in_turn, &self.in_turn);
+        let crowded = hands.iter().any(|hand| !is_me(hand) && hand.place == here && !hand.in_turn.load(Relaxed));
         if crowded {
-            hands.retain(|hand| hand.number != self.number);
-            crew.size.store(hands.len(), Release);
-            crew.moves.fetch_add(1, Relaxed);
-            drop(hands);
-            crew.call(shared, self.nursery);
+            hands.retain(|hand| !is_me(hand));
+            self.crew.size.store(hands.len(), Release);
         }
         crowded
     }

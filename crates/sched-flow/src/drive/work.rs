@@ -73,11 +73,12 @@ impl Shared {
             // Between two turns: who gives way with a turn in its hand keeps a node waiting.
             if turns == TURNS_BETWEEN_YIELDS {
                 turns = 0;
-                let more_to_do = mind.core.has_ready();
-                self.unlock(mind, Rings::NONE);
-                if more_to_do && member.as_ref().is_some_and(|member| member.leaves(self)) {
-                    return;
+                if mind.core.has_ready() && member.as_ref().is_some_and(Member::leaves) {
+                    // The other one may sleep.
+                    let rings = mind.ring_if_ready();
+                    return self.unlock(mind, rings);
                 }
+                self.unlock(mind, Rings::NONE);
                 // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
                 let gives_way = member.as_mut().is_none_or(Member::gives_way);
                 if gives_way && (on_fiber || sched_tasks::is_cancelled()) {
@@ -91,7 +92,13 @@ impl Shared {
                     let rings = mind.ring_if_ready();
                     self.unlock(mind, rings);
                     turns += 1;
+                    if let Some(member) = &mut member {
+                        member.begins_turn(self);
+                    }
                     (mind, now) = self.give(turn, now);
+                    if let Some(member) = &member {
+                        member.ends_turn();
+                    }
                     if self.clock.is_virtual() && mind.core.is_draining() {
                         // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
                         now = now + VIRTUAL_TURN;
