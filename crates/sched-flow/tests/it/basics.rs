@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Condvar, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -217,5 +217,32 @@ fn a_node_that_waits_inside_a_message_keeps_no_other_from_its_turn() {
     });
     let ended = runtime.run(move || ended.run().unwrap()).unwrap();
     shutdown.join().unwrap();
+    assert!(ended.stats.nodes.iter().all(|node| node.errors == 0), "{:?}", ended.stats.nodes);
+}
+
+#[test]
+fn a_node_that_keeps_its_thread_waiting_keeps_no_other_from_its_turn() {
+    // Each keeps its thread until the other is there, too.
+    let met = Arc::new((Mutex::new(0), Condvar::new()));
+    let mut graph = Graph::new("meet");
+    for name in ["a", "b"] {
+        let numbers = graph.add(name, from_iter([1u64]));
+        let met = Arc::clone(&met);
+        let meets = sink(move |_: u64| {
+            let (count, changed) = &*met;
+            *count.lock().unwrap() += 1;
+            changed.notify_all();
+            let limit = Duration::from_secs(20);
+            let waiting = changed.wait_timeout_while(count.lock().unwrap(), limit, |count| *count < 2).unwrap();
+            let timed_out = waiting.1.timed_out();
+            drop(waiting);
+            assert!(!timed_out, "it was alone for 20 s");
+        });
+        let meets = graph.add(format!("{name}-meets"), meets);
+        graph.connect(&numbers, &meets);
+    }
+    let flow = Flow::builder().register(graph).workers(2).build().unwrap();
+    let runtime = sched_tasks::Runtime::builder().workers(2).build().unwrap();
+    let ended = runtime.run(move || flow.run().unwrap()).unwrap();
     assert!(ended.stats.nodes.iter().all(|node| node.errors == 0), "{:?}", ended.stats.nodes);
 }

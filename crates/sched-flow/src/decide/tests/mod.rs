@@ -1,1 +1,148 @@
 //! The decisions alone, without messages or threads.
+
+use std::time::Duration;
+
+use super::*;
+use crate::policy::Band;
+
+/// Nodes in a row, the first a source, each with a batch of 4; and edges from one to the next.
+fn chain(nodes: u32) -> Core {
+    let facts = (0..nodes).map(|node| facts(node, node == 0)).collect();
+    let edges = (1..nodes).map(|node| edge(node - 1, node, Band::Normal)).collect();
+    started(Core::new(facts, edges, &(0..nodes).collect::<Vec<_>>(), [4, 2, 1]), nodes)
+}
+
+fn facts(node: u32, source: bool) -> NodeFacts {
+    NodeFacts { source, cadence: None, batch: 4, band: Band::Normal, group: node }
+}
+
+fn edge(from: u32, to: u32, band: Band) -> EdgeFacts {
+    EdgeFacts { from, to, band, steers: false, loose: false }
+}
+
+fn started(mut core: Core, nodes: u32) -> Core {
+    (0..nodes).for_each(|node| core.started(node, &Outcome::default(), &Log::default(), Time::START));
+    core
+}
+
+fn turn(core: &mut Core) -> Turn {
+    match core.pick(Time::START) {
+        Pick::Turn(turn) => turn,
+        other => panic!("there is a turn to give, not {other:?}"),
+    }
+}
+
+fn log(filled: &[u32], roomy: &[u32]) -> Log {
+    Log { filled: filled.to_vec(), roomy: roomy.to_vec(), ..Log::default() }
+}
+
+fn more() -> Outcome {
+    Outcome { produced: Some(Produced::More), ..Outcome::default() }
+}
+
+#[test]
+fn what_comes_while_a_node_has_its_turn_is_kept() {
+    let mut core = chain(2);
+    let source = turn(&mut core);
+    core.report(source, &Outcome { produced: Some(Produced::Idle), ..Outcome::default() }, &log(&[0], &[]));
+    let serve = turn(&mut core);
+    assert_eq!((serve.node, serve.work), (1, Work::Serve(0)));
+    // The edge is filled again after the node saw it empty, and before that is reported.
+    core.filled(0);
+    core.report(serve, &Outcome::default(), &Log::default());
+    assert_eq!(turn(&mut core).work, Work::Serve(0));
+}
+
+#[test]
+fn room_that_came_before_it_was_told_to_be_missing_is_not_forgotten() {
+    let mut core = chain(2);
+    let source = turn(&mut core);
+    core.roomy(0);
+    core.report(source, &Outcome { blocked: true, unsent: true, ..more() }, &Log::default());
+    assert_eq!(turn(&mut core).node, 0, "it would wait for a signal that has been given");
+}
+
+#[test]
+fn a_node_that_waits_for_room_is_not_looked_at_before_there_is_some() {
+    let mut core = chain(2);
+    let source = turn(&mut core);
+    core.report(source, &Outcome { blocked: true, ..more() }, &Log::default());
+    assert_eq!(core.pick(Time::START), Pick::Idle(None));
+    core.roomy(0);
+    assert_eq!(turn(&mut core).node, 0);
+}
+
+#[test]
+fn edges_that_were_not_come_to_keep_their_place_and_served_ones_go_behind() {
+    let nodes = (0..4).map(|node| facts(node, node < 3)).collect();
+    let edges = (0..3).map(|from| edge(from, 3, Band::Normal)).collect();
+    let mut core = started(Core::new(nodes, edges, &[0, 1, 2, 3], [4, 2, 1]), 4);
+    for _ in 0..3 {
+        let source = turn(&mut core);
+        let idle = Outcome { produced: Some(Produced::Idle), ..Outcome::default() };
+        core.report(source, &idle, &log(&[source.node], &[]));
+    }
+    let first = turn(&mut core);
+    assert_eq!((first.work, first.also.edges()), (Work::Serve(0), &[1, 2][..]));
+    core.report(first, &Outcome { more: true, also: 1, ..Outcome::default() }, &log(&[1], &[]));
+    let second = turn(&mut core);
+    let order: Vec<u32> = std::iter::once(second.work)
+        .map(|work| if let Work::Serve(edge) = work { edge } else { panic!("{work:?}") })
+        .chain(second.also.edges().iter().copied())
+        .collect();
+    assert_eq!(order, [2, 1, 0]);
+}
+
+#[test]
+fn a_turn_that_was_refused_is_given_again() {
+    let mut core = chain(2);
+    let source = turn(&mut core);
+    core.report(source, &Outcome { produced: Some(Produced::Idle), ..Outcome::default() }, &log(&[0], &[]));
+    let serve = turn(&mut core);
+    core.report(serve, &Outcome { refused: true, ..Outcome::default() }, &Log::default());
+    assert_eq!(turn(&mut core).work, Work::Serve(0));
+}
+
+#[test]
+fn a_late_tick_does_not_shift_those_to_come_and_missed_ones_are_counted() {
+    let every = Duration::from_millis(10);
+    let nodes = vec![NodeFacts { cadence: Some(every), ..facts(0, true) }];
+    let mut core = started(Core::new(nodes, Vec::new(), &[0], [4, 2, 1]), 1);
+    assert_eq!(core.pick(Time::START), Pick::Idle(Some(Time::START + every)));
+    let late = Time::START + Duration::from_millis(34);
+    let Pick::Turn(tick) = core.pick(late) else { panic!("its tick is due") };
+    assert_eq!(tick.work, Work::Tick);
+    core.report(tick, &more(), &Log { ticked: true, ..Log::default() });
+    assert_eq!(core.pick(late), Pick::Idle(Some(Time::START + every * 4)));
+    let counts = &core.node(0).counts;
+    assert_eq!((counts.ticks, counts.ticks_missed), (1, 2));
+}
+
+#[test]
+fn the_end_goes_down_the_chain_behind_the_last_message() {
+    let mut core = chain(3);
+    let source = turn(&mut core);
+    core.report(source, &Outcome { produced: Some(Produced::End), ..Outcome::default() }, &log(&[0], &[]));
+    let mut seen = Vec::new();
+    while let Pick::Turn(turn) = core.pick(Time::START) {
+        seen.push((turn.node, turn.work));
+        // The middle one passes on what it got.
+        let filled: &[u32] = if turn == (Turn { node: 1, work: Work::Serve(0), ..turn }) { &[1] } else { &[] };
+        core.report(turn, &Outcome::default(), &log(filled, &[]));
+    }
+    let (end, serve) = (Work::End, Work::Serve);
+    assert_eq!(seen, [(1, serve(0)), (0, end), (2, serve(1)), (1, end), (2, end)]);
+    assert_eq!(core.pick(Time::START), Pick::Over);
+}
+
+#[test]
+fn what_an_edge_is_in_another_band_counts_from_the_next_turn_on() {
+    let nodes = (0..3).map(|node| facts(node, node == 0)).collect();
+    let edges = vec![edge(0, 1, Band::Normal), edge(0, 2, Band::Normal)];
+    let mut core = started(Core::new(nodes, edges, &[0, 1, 2], [4, 2, 1]), 3);
+    let source = turn(&mut core);
+    core.report(source, &Outcome { produced: Some(Produced::Idle), ..Outcome::default() }, &log(&[0, 1], &[]));
+    core.set_band(1, Band::Control);
+    let first = turn(&mut core);
+    assert_eq!((first.node, first.band), (2, Band::Control));
+}
