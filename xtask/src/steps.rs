@@ -47,7 +47,11 @@ pub(crate) const LONG: &[Step] = &[
         run: histories,
     },
     Step { name: "soak", about: "half an hour of flow under load, or SOAK_MINUTES: memory does not grow", run: soak },
-    Step { name: "fuzz", about: "ten minutes of hostile job files; needs `cargo install cargo-fuzz`", run: fuzz },
+    Step {
+        name: "fuzz",
+        about: "ten minutes each of hostile job files and flow files; needs `cargo install cargo-fuzz`",
+        run: fuzz,
+    },
 ];
 
 /// The steps of these names, or all but the long ones.
@@ -176,10 +180,15 @@ fn fuzz() -> Result<(), String> {
         return Err("`cargo fuzz` is missing; install it: `cargo install cargo-fuzz`".to_owned());
     }
     let limits = ["--", "-max_total_time=600", "-rss_limit_mb=4096", "-max_len=4096"];
-    Cargo::new(&["fuzz", "run", "-s", "none", "jobfile", "fuzz/corpus/jobfile", "fuzz/seeds/jobfile"])
-        .env("RUSTC_BOOTSTRAP", "1")
-        .args(&limits)
-        .run()
+    for target in ["jobfile", "flowfile"] {
+        let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+        fs::create_dir_all(root().join(&corpus)).map_err(|error| format!("{corpus}: {error}"))?;
+        Cargo::new(&["fuzz", "run", "-s", "none", target, &corpus, &seeds])
+            .env("RUSTC_BOOTSTRAP", "1")
+            .args(&limits)
+            .run()?;
+    }
+    Ok(())
 }
 
 /// The packages of `crates/` that have this file.

