@@ -14,6 +14,7 @@
 mod bands;
 mod ends;
 mod node;
+mod rush;
 mod timers;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ use bands::Bands;
 use ends::Group;
 use node::{EdgeCore, Readiness};
 pub(crate) use node::{EdgeFacts, NodeCore, NodeFacts};
+use rush::Rush;
 use timers::Timers;
 
 /// What a turn is for.
@@ -168,6 +170,7 @@ pub(crate) struct Core {
     to_close: Vec<u32>,
     /// Groups to look at: their members may have ended.
     to_check: VecDeque<u32>,
+    rush: Rush,
 }
 
 impl Core {
@@ -195,6 +198,7 @@ impl Core {
             alive,
             to_close: Vec::new(),
             to_check: VecDeque::new(),
+            rush: Rush::default(),
         }
     }
 
@@ -237,6 +241,9 @@ impl Core {
         *queued = true;
         let line = if steers { &mut node.steer } else { &mut node.ready };
         push(&mut line[band as usize], edge);
+        if band == Band::Control {
+            self.rush.control_came(self.running);
+        }
         self.place_in(target, band);
     }
 
@@ -258,6 +265,9 @@ impl Core {
         // Also while it is being started: it may have given its waker away already.
         if !self.nodes[node as usize].state.is_over() {
             self.nodes[node as usize].woken = true;
+            if self.nodes[node as usize].facts.band == Band::Control {
+                self.rush.control_came(self.running);
+            }
             self.place(node);
         }
     }
@@ -331,9 +341,9 @@ impl Core {
     /// A turn is over.
     pub(crate) fn report(&mut self, turn: Turn, outcome: &Outcome, log: &Log) {
         let Turn { node: index, work, also, .. } = turn;
+        self.running -= 1;
         log.filled.iter().for_each(|edge| self.filled(*edge));
         log.roomy.iter().for_each(|edge| self.roomy(*edge));
-        self.running -= 1;
         let node = &mut self.nodes[index as usize];
         assert!(node.running, "a turn is reported once");
         node.running = or_planted!(false, "report-takes-back-ready" => {
@@ -457,7 +467,13 @@ impl Core {
         node.running = true;
         node.room_came = false;
         self.running += 1;
+        self.rush.turn_given(band == Band::Control);
         Pick::Turn(Turn { node: index, band, work, also, budget: node.facts.batch })
+    }
+
+    /// Whether turns that are being given should end soon: control waits.
+    pub(crate) fn is_rushed(&self) -> bool {
+        self.rush.is_on()
     }
 
     /// Whether another worker would find something to do.

@@ -242,6 +242,7 @@ impl Builder {
                 let host = NurseryHost::with(Arc::clone(&node.id), tell, keepers.starter(&node.id));
                 let mut cx = Cx::new(node.id, node_index, waker, Box::new(host));
                 cx.observer = self.observer.clone();
+                cx.pace.rush = Arc::clone(&signals.rush);
                 if !clock.is_virtual() {
                     let clock = Arc::clone(&clock);
                     cx.pace.clock = Some(Arc::new(move || clock.now()));

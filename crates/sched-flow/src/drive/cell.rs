@@ -18,6 +18,7 @@ use crate::{
         inlet::{Body, Fate, Inlet, panic_of, panicked},
         unit::{Hook, Unit, call_hook, note},
     },
+    policy::Band,
     state::Event,
 };
 
@@ -61,7 +62,7 @@ impl Cell {
     }
 
     fn try_turn(&mut self, turn: Turn, place: impl Fn(u32) -> (Place, usize), now: Time) -> (Outcome, Fatal) {
-        self.begin(now);
+        self.begin(now, turn.band == Band::Control);
         let mut outcome = Outcome::default();
         let mut fatal = None;
         if let Work::Steer(edge) = turn.work {
@@ -120,7 +121,7 @@ impl Cell {
     /// Calls `on_start`.
     pub(crate) fn start(&mut self, now: Time) -> (Outcome, Fatal) {
         self.guarded(|cell| {
-            cell.begin(now);
+            cell.begin(now, false);
             let mut outcome = Outcome::default();
             // Where there is nothing to try again, a retry means to go on without.
             let fate = cell.hook(Hook::Start);
@@ -132,7 +133,7 @@ impl Cell {
 
     /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send.
     pub(crate) fn stop(&mut self, now: Time, was_started: bool) {
-        self.begin(now);
+        self.begin(now, false);
         let Self { unit, cx, .. } = self;
         // This may be part of an unwinding already, where a second panic would abort the process.
         let mut safely = |what: &mut dyn FnMut(&mut dyn Unit, &mut Cx)| {
@@ -147,10 +148,10 @@ impl Cell {
         self.cx.host.end();
     }
 
-    fn begin(&mut self, now: Time) {
+    fn begin(&mut self, now: Time, of_control: bool) {
         self.cx.now = now;
         self.cx.log.clear();
-        self.cx.pace.begin(now);
+        self.cx.pace.begin(now, of_control);
     }
 
     fn finish(&mut self, outcome: &mut Outcome) {

@@ -5,7 +5,10 @@
 //! All changes are made under the lock, and so is the decision to sleep. Who is rung when is the matter of `sleepers.rs`.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::Wake,
     time::Duration,
 };
@@ -30,12 +33,16 @@ pub(crate) struct Mind {
     pub(crate) failure: Option<(u32, NodeError)>,
     /// Edges that were closed and hold what nobody gets.
     pub(crate) to_sweep: Vec<u32>,
+    /// What was last told to those who have turns.
+    rushed: bool,
 }
 
 pub(crate) struct Signals {
     mind: Mutex<Mind>,
     ring: Sender<()>,
     bell: Receiver<()>,
+    /// Looked at after every message.
+    pub(crate) rush: Arc<AtomicBool>,
 }
 
 impl Mind {
@@ -69,13 +76,23 @@ impl Signals {
             shutdown_asked: false,
             failure: None,
             to_sweep: Vec::new(),
+            rushed: false,
         };
-        Self { mind: Mutex::new(mind), ring, bell }
+        Self { mind: Mutex::new(mind), ring, bell, rush: Arc::default() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Mind> {
         // No user code runs under this lock; if an assertion failed, others may still see what is left.
         self.mind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells those who have turns whether to hurry. Written only when it changes: they all read it.
+    pub(crate) fn tell_rush(&self, mind: &mut Mind) {
+        let rushed = mind.core.is_rushed();
+        if rushed != mind.rushed {
+            mind.rushed = rushed;
+            self.rush.store(rushed, Relaxed);
+        }
     }
 
     pub(crate) fn ring(&self, rings: Rings) {
@@ -109,6 +126,7 @@ impl Wake for NodeWaker {
         let mut mind = self.signals.lock();
         mind.core.woken(self.node);
         let rings = mind.ring_if_ready();
+        self.signals.tell_rush(&mut mind);
         drop(mind);
         self.signals.ring(rings);
     }

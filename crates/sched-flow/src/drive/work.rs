@@ -170,6 +170,7 @@ impl Shared {
 
     /// Lets go of the lock; then rings, and drops what closed edges held.
     pub(super) fn unlock(&self, mut mind: MutexGuard<'_, Mind>, rings: Rings) {
+        self.signals.tell_rush(&mut mind);
         let to_sweep = std::mem::take(&mut mind.to_sweep);
         drop(mind);
         self.signals.ring(rings);

@@ -2,7 +2,13 @@
 //!
 //! Room: mechanism of the crate. One for each node, used by the one worker that runs it.
 
-use std::{sync::Arc, task::Waker};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::Waker,
+};
 
 use crate::{
     error::NodeError,
@@ -97,6 +103,10 @@ pub(crate) struct Pace {
     pub(crate) clock: Option<Clock>,
     /// How long a turn may take.
     pub(crate) longest_nanos: u64,
+    /// Control waits: turns of others end after the message they are at.
+    pub(crate) rush: Arc<AtomicBool>,
+    /// This turn is one of them.
+    heeds_rush: bool,
     /// When this turn should be over.
     ends: Time,
     /// The clock is looked at after so many messages.
@@ -111,7 +121,8 @@ impl Pace {
     const LONGEST_INTERVAL: u32 = 32;
 
     /// A turn begins.
-    pub(crate) fn begin(&mut self, now: Time) {
+    pub(crate) fn begin(&mut self, now: Time, of_control: bool) {
+        self.heeds_rush = !of_control;
         self.ends = Time::from_nanos(now.nanos().saturating_add(self.longest_nanos));
         self.left = self.interval.max(1);
         self.over = false;
@@ -121,6 +132,10 @@ impl Pace {
     #[inline]
     pub(crate) fn is_over(&mut self) -> bool {
         self.left = self.left.wrapping_sub(1);
+        if self.heeds_rush && self.rush.load(Relaxed) {
+            self.over = true;
+            return true;
+        }
         self.left == 0 && self.look()
     }
 

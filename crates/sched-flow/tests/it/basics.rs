@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sched_flow::{Builder, Flow, Graph, Handle, NodeError, OnError, Policy, from_iter, map, sink, try_sink};
+use sched_flow::{Band, Builder, Flow, Graph, Handle, NodeError, OnError, Policy, from_iter, map, sink, try_sink};
 
 /// Runs a test with one worker and with two.
 pub(crate) fn on_both(test: impl Fn(Builder)) {
@@ -245,4 +245,39 @@ fn a_node_that_keeps_its_thread_waiting_keeps_no_other_from_its_turn() {
     let runtime = sched_tasks::Runtime::builder().workers(2).build().unwrap();
     let ended = runtime.run(move || flow.run().unwrap()).unwrap();
     assert!(ended.stats.nodes.iter().all(|node| node.errors == 0), "{:?}", ended.stats.nodes);
+}
+
+#[test]
+fn control_that_comes_during_a_turn_waits_for_a_message_and_not_for_the_turn() {
+    const AT: u64 = 10_000;
+    // The stage itself lets control come, from another thread, and goes on when it is there: nothing depends on time.
+    let (say, said) = std::sync::mpsc::channel::<()>();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let (order, orders) = sched_tasks::channel::<u64>(1);
+    let outside = std::thread::spawn(move || {
+        said.recv().unwrap();
+        order.send(0).unwrap();
+        done.send(()).unwrap();
+    });
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mut graph = Graph::new("rush");
+    let data = graph.add("data", from_iter(1..=3 * AT));
+    let door = graph.add("door", sched_flow::from_channel(orders).band(Band::Control));
+    let kept = Arc::clone(&seen);
+    let busy = sink(move |n: u64| {
+        kept.lock().unwrap().push(n);
+        if n == AT {
+            say.send(()).unwrap();
+            is_done.recv().unwrap();
+        }
+    });
+    let busy = graph.add("busy", busy);
+    graph.connect(&data, &busy);
+    graph.connect(&door, &busy).control();
+    let flow = Flow::builder().register(graph).turn_time(Duration::from_secs(3600)).build().unwrap();
+    flow.run().unwrap();
+    outside.join().unwrap();
+    let seen = seen.lock().unwrap();
+    let at = seen.iter().position(|n| *n == AT).unwrap();
+    assert_eq!(seen[at + 1], 0, "{} messages came before it", seen[at + 1..].iter().position(|n| *n == 0).unwrap());
 }
