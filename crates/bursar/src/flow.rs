@@ -56,7 +56,7 @@
 //! # Who is next
 //!
 //! Edges are in one of three [bands](Band), by their priority. Bands that all have something to do share turns 4:2:1, exactly; a message of control waits for at most one turn of another
-//! band, and if it comes while that turn is given, the turn ends after the message it is at. Inside a band, nodes take turns of up to [256 messages](Builder::batch) or [half a millisecond](Builder::turn_time).
+//! band, and if it comes while that turn is given, the turn ends after some microseconds, or the message it is at. Inside a band, nodes take turns of up to [256 messages](Builder::batch) or [half a millisecond](Builder::turn_time).
 //!
 //! # One thread or several
 //!

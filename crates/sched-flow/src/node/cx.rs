@@ -94,31 +94,33 @@ impl Log {
 /// Tells the time.
 pub(crate) type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// Ends a turn that takes too long, though its messages are few.
+/// Ends a turn before its messages are used up: when it takes too long, or when control waits.
 ///
-/// To look at the clock costs as much as to handle a small message, so it is looked at as seldom as the node's own speed allows.
+/// To look costs as much as to handle a small message. So it is done every few microseconds, as far as the node's own speed tells.
 #[derive(Default)]
 pub(crate) struct Pace {
     /// Without it, turns are only counted: in virtual time, and in a harness.
     pub(crate) clock: Option<Clock>,
     /// How long a turn may take.
     pub(crate) longest_nanos: u64,
-    /// Control waits: turns of others end after the message they are at.
+    /// Control waits.
     pub(crate) rush: Arc<AtomicBool>,
-    /// This turn is one of them.
+    /// This is a turn of another band, which ends early then.
     heeds_rush: bool,
     /// When this turn should be over.
     ends: Time,
-    /// The clock is looked at after so many messages.
+    /// It is looked after so many messages.
     interval: u32,
     left: u32,
-    /// The clock has said so.
+    /// The last look said so.
     pub(crate) over: bool,
 }
 
 impl Pace {
+    /// About so long from look to look.
+    const LOOK_NANOS: u64 = 2_000;
     /// However quick a node was, it may become slow.
-    const LONGEST_INTERVAL: u32 = 32;
+    const LONGEST_INTERVAL: u64 = 64;
 
     /// A turn begins.
     pub(crate) fn begin(&mut self, now: Time, of_control: bool) {
@@ -132,25 +134,21 @@ impl Pace {
     #[inline]
     pub(crate) fn is_over(&mut self) -> bool {
         self.left = self.left.wrapping_sub(1);
-        if self.heeds_rush && self.rush.load(Relaxed) {
-            self.over = true;
-            return true;
-        }
         self.left == 0 && self.look()
     }
 
     #[cold]
     fn look(&mut self) -> bool {
         self.left = self.interval.max(1);
-        self.over = self.clock.as_ref().is_some_and(|clock| clock() >= self.ends);
+        let is_late = || self.clock.as_ref().is_some_and(|clock| clock() >= self.ends);
+        self.over = (self.heeds_rush && self.rush.load(Relaxed)) || is_late();
         self.over
     }
 
     /// The turn is over: so many messages took so long.
     pub(crate) fn learn(&mut self, messages: u64, took_nanos: u64) {
-        let fitting = self.longest_nanos.saturating_mul(messages).checked_div(took_nanos).unwrap_or(u64::MAX);
-        // Half of what would fit: the next ones may be slower.
-        self.interval = (fitting / 2).clamp(1, u64::from(Self::LONGEST_INTERVAL)) as u32;
+        let looks = (Self::LOOK_NANOS * messages).checked_div(took_nanos).unwrap_or(u64::MAX);
+        self.interval = looks.clamp(1, Self::LONGEST_INTERVAL) as u32;
     }
 }
 

@@ -248,8 +248,8 @@ fn a_node_that_keeps_its_thread_waiting_keeps_no_other_from_its_turn() {
 }
 
 #[test]
-fn control_that_comes_during_a_turn_waits_for_a_message_and_not_for_the_turn() {
-    const AT: u64 = 10_000;
+fn control_that_comes_during_a_turn_waits_for_a_few_messages_and_not_for_the_turn() {
+    const AT: u64 = 50_001;
     // The stage itself lets control come, from another thread, and goes on when it is there: nothing depends on time.
     let (say, said) = std::sync::mpsc::channel::<()>();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
@@ -272,12 +272,13 @@ fn control_that_comes_during_a_turn_waits_for_a_message_and_not_for_the_turn() {
         }
     });
     let busy = graph.add("busy", busy);
-    graph.connect(&data, &busy);
+    graph.connect(&data, &busy).capacity(4_000);
     graph.connect(&door, &busy).control();
-    let flow = Flow::builder().register(graph).turn_time(Duration::from_secs(3600)).build().unwrap();
+    let flow = Flow::builder().register(graph).batch(2_000).turn_time(Duration::from_secs(3600)).build().unwrap();
     flow.run().unwrap();
     outside.join().unwrap();
     let seen = seen.lock().unwrap();
     let at = seen.iter().position(|n| *n == AT).unwrap();
-    assert_eq!(seen[at + 1], 0, "{} messages came before it", seen[at + 1..].iter().position(|n| *n == 0).unwrap());
+    let before = seen[at + 1..].iter().position(|n| *n == 0).unwrap();
+    assert!(before <= 64, "{before} messages of a turn of 2000 came before it");
 }
