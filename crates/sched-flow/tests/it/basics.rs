@@ -200,23 +200,20 @@ fn a_node_that_waits_inside_a_message_keeps_no_other_from_its_turn() {
     });
     let stuck = graph.add("stuck", stuck);
     let outside = graph.add("outside", sched_flow::from_channel(woken));
-    let frees = graph.add("frees", sink(move |n: u64| free.send(n).unwrap()));
+    // The channel stays open, so the flow is told to end when both have met.
+    let handle = Arc::new(OnceLock::<Handle>::new());
+    let ends = Arc::clone(&handle);
+    let frees = sink(move |n: u64| {
+        free.send(n).unwrap();
+        ends.get().unwrap().shutdown();
+    });
+    let frees = graph.add("frees", frees);
     graph.connect(&once, &stuck);
     graph.connect(&outside, &frees);
-    let ended = Flow::builder().register(graph).workers(2).build().unwrap();
-    let handle = ended.handle();
+    let flow = Flow::builder().register(graph).workers(2).build().unwrap();
+    handle.set(flow.handle()).unwrap();
     let runtime = sched_tasks::Runtime::builder().workers(1).build().unwrap();
-    let shutdown = std::thread::spawn({
-        let handle = handle.clone();
-        move || {
-            while handle.stats().node("frees").unwrap().messages == 0 && !handle.is_over() {
-                std::thread::yield_now();
-            }
-            handle.shutdown();
-        }
-    });
-    let ended = runtime.run(move || ended.run().unwrap()).unwrap();
-    shutdown.join().unwrap();
+    let ended = runtime.run(move || flow.run().unwrap()).unwrap();
     assert!(ended.stats.nodes.iter().all(|node| node.errors == 0), "{:?}", ended.stats.nodes);
 }
 
