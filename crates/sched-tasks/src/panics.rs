@@ -2,11 +2,12 @@
 
 use std::{
     any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Once},
 };
 
 use crate::{
-    error::Reason,
+    error::{Reason, TaskError},
     strand::{self, Strand},
 };
 
@@ -19,6 +20,7 @@ pub(crate) fn install_hook() {
             let at = info.location().map(|at| Arc::from(at.to_string()));
             strand::with(|strand| {
                 *strand.panicked_at.borrow_mut() = at;
+                strand.failed_before.take();
                 strand.unwinding.set(true);
             });
             if !strand::with(Strand::is_quiet) {
@@ -43,4 +45,51 @@ pub(crate) fn reason(payload: &(dyn Any + Send)) -> Reason {
 /// Where the last panic of this strand happened, told once.
 pub(crate) fn take_place() -> Option<Arc<str>> {
     strand::with(|strand| strand.panicked_at.take())
+}
+
+/// What failed in the nurseries that the last panic of this strand came through, told once.
+pub(crate) fn take_others() -> Vec<TaskError> {
+    strand::with(|strand| strand.failed_before.take())
+}
+
+/// Drops what the runtime holds for somebody. While its owner unwinds, a destructor that panics would end the process, as the language has it for what
+/// stands on the stack; what we hold we can drop apart. The panic hook has told of it.
+#[inline]
+pub(crate) fn drop_contained<T>(value: T) {
+    if std::mem::needs_drop::<T>() && std::thread::panicking() {
+        drop_apart(value).unwrap_or_else(discard);
+    }
+}
+
+/// Drops every value, whatever the destructors of others do. The first panic goes on afterwards, unless one is on its way.
+pub(crate) fn drop_each<T>(values: impl Iterator<Item = T>) {
+    if !std::mem::needs_drop::<T>() {
+        return values.for_each(drop);
+    }
+    let mut first = None;
+    for value in values {
+        match (drop_apart(value), &first) {
+            (Ok(()), _) => {}
+            (Err(payload), None) => first = Some(payload),
+            (Err(payload), Some(_)) => discard(payload),
+        }
+    }
+    match first {
+        Some(payload) if !std::thread::panicking() => strand::current().rethrow(payload),
+        Some(payload) => discard(payload),
+        None => {}
+    }
+}
+
+/// Drops `value`, whatever its destructor does.
+pub(crate) fn drop_apart<T>(value: T) -> std::thread::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| drop(value)))
+}
+
+/// Drops what a panic carried. That may have a destructor that panics in its turn; then it is leaked.
+#[cold]
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(another) = drop_apart(payload) {
+        std::mem::forget(another);
+    }
 }

@@ -33,6 +33,8 @@ mod sealed {
 
     /// What a select asks of a case.
     pub trait Steps {
+        /// Whether it is to be completed yet.
+        fn is_open(&self) -> bool;
         /// Completes the case if that can be done at once.
         fn attempt(&mut self) -> bool;
         /// Puts the ticket into the channel's line. True if the select should not wait but try again.
@@ -135,6 +137,10 @@ impl<T> Case for RecvCase<'_, T> {}
 impl<T> Case for SendCase<'_, T> {}
 
 impl<T> sealed::Steps for RecvCase<'_, T> {
+    fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
     fn attempt(&mut self) -> bool {
         self.outcome = match self.receiver.core().try_recv() {
             Ok(value) => Some(Ok(value)),
@@ -159,6 +165,10 @@ impl<T> sealed::Steps for RecvCase<'_, T> {
 }
 
 impl<T> sealed::Steps for SendCase<'_, T> {
+    fn is_open(&self) -> bool {
+        self.slot.is_some()
+    }
+
     fn attempt(&mut self) -> bool {
         let value = self.slot.take().expect("a case that is not done has its value");
         self.outcome = match self.sender.core().try_send(value) {
@@ -219,8 +229,15 @@ impl<'a> Select<'a> {
         Self { cases: Vec::new() }
     }
 
-    /// Adds a case. It must not have been completed before.
+    /// Adds a case.
+    ///
+    /// # Panics
+    /// If another select completed it: what it brought is to be [taken](RecvCase::take) first, and a value that was sent is gone.
     pub fn with(mut self, case: &'a mut impl Case) -> Self {
+        assert!(
+            case.is_open(),
+            "a case was completed by an earlier select; take its outcome, and make a new case to send again"
+        );
         self.cases.push((self.cases.len(), case));
         assert!(self.cases.len() < usize::from(TIMEOUT), "a select has fewer than {TIMEOUT} cases");
         self
