@@ -227,6 +227,14 @@ impl Trace {
         self.events.iter().try_for_each(|event| line(event, to))
     }
 
+    /// In short, for somebody who looks at one run: what it was, and its events.
+    pub(crate) fn story(&self) -> String {
+        let Self { seed, workers, steps, hash, .. } = self;
+        let decisions = self.decisions.len();
+        let events = self.last_events(usize::MAX);
+        format!("seed {seed}, {workers} workers, {steps} steps, {decisions} decisions, hash {hash:016x}\n{events}")
+    }
+
     /// The last `count` events, a line each.
     pub(crate) fn last_events(&self, count: usize) -> String {
         let from = self.events.len().saturating_sub(count);
