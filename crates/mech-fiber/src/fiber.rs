@@ -26,9 +26,10 @@ use std::process;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::StackError;
 use crate::control::{self, Words};
 use crate::header::{self, Header};
-use crate::overflow;
+use crate::memory;
 use crate::slab::Stack;
 
 /// A stack being run.
@@ -95,7 +96,7 @@ impl Fiber {
         let header = stack.header();
         // SAFETY: the header's place is inside the usable part of a stack that is ours, aligned,
         // and above everything corosensei writes.
-        unsafe { header.write(Header::new(stack.index(), stack.guard())) };
+        unsafe { header.write(Header::new(stack.index(), stack.guard(), stack.guard_kind())) };
         let header = header.cast_const();
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<_, _>, word| {
             // SAFETY: written above; this closure runs on the stack the header sits on.
@@ -293,21 +294,62 @@ pub fn remaining_bytes() -> Option<usize> {
     Some((&raw const here as usize).saturating_sub(low))
 }
 
-/// Overflows here and now, unless `bytes` of stack are left. Does nothing outside fibers.
+/// Whether `bytes` of the running fiber's stack are left below the caller. Outside fibers it is not
+/// known, and yes.
 ///
-/// For code about to take a lock or to leave something half done: what an overflow would leave
-/// behind in the middle, it cannot leave behind before the beginning.
-#[inline]
-pub fn ensure_stack(bytes: usize) {
-    if remaining_bytes().is_some_and(|left| left < bytes) {
-        // SAFETY: `remaining_bytes` found a header, so it is initialised and mapped.
-        overflow::allow_leaving(unsafe { &*header::current() });
-        leave_for_good();
+/// For code about to take a lock or to leave something half done: it can fail before it begins.
+#[inline(always)]
+pub fn has_room(bytes: usize) -> bool {
+    let header = header::current();
+    if header.is_null() {
+        return true;
     }
+    let here = 0u8;
+    // SAFETY: not null, so initialised and mapped.
+    let low = unsafe { (*header).guard_high };
+    &raw const here as usize >= low + bytes
+}
+
+/// How many bytes the running fiber's stack has in all; `None` outside fibers.
+pub fn stack_bytes() -> Option<usize> {
+    let header = header::current();
+    // SAFETY: not null, so initialised and mapped.
+    (!header.is_null()).then(|| unsafe { (*header).stack_bytes() })
+}
+
+/// Lends the running fiber the upper half of its guard, 8 KiB, so that it can unwind from where it
+/// is. The other half still stops it. Does nothing outside fibers; `false` if the kernel refuses.
+///
+/// [`take_guard_back`] ends the loan.
+#[cold]
+pub fn lend_guard() -> bool {
+    let header = header::current();
+    if header.is_null() {
+        return true;
+    }
+    // SAFETY: not null, so initialised and mapped.
+    let (low, high) = unsafe { ((*header).guard_low, (*header).guard_high) };
+    let half = (high - low) / 2;
+    memory::open(high - half, half)
+}
+
+/// Makes the whole guard of the running fiber a guard again. Call it from frames above the guard.
+///
+/// # Errors
+/// When the kernel refuses. The stack then has a guard of half the size.
+#[cold]
+pub fn take_guard_back() -> Result<(), StackError> {
+    let header = header::current();
+    if header.is_null() {
+        return Ok(());
+    }
+    // SAFETY: not null, so initialised and mapped.
+    let (low, kind) = unsafe { ((*header).guard_low, (*header).guard_kind) };
+    memory::install(kind, low).map_err(|errno| StackError::Guard { guarded: 0, errno })
 }
 
 /// Leaves the running fiber without unwinding, as overflowed. Runs on the escape stack after a
-/// fault, and on the fiber's own after [`ensure_stack`].
+/// fault.
 #[cold]
 pub(crate) extern "C" fn leave_for_good() -> ! {
     #[cfg(target_arch = "x86_64")]

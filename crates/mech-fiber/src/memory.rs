@@ -94,13 +94,14 @@ pub(crate) fn install(kind: GuardKind, low: usize) -> Result<(), i32> {
 }
 
 /// Opens the guard part `[low, low + bytes)`, whichever kind it is. Async-signal-safe.
-#[cfg(target_os = "linux")]
 pub(crate) fn open(low: usize, bytes: usize) -> bool {
+    #[cfg(target_os = "linux")]
     const MADV_GUARD_REMOVE: libc::c_int = 103;
     let start = low as *mut libc::c_void;
     // SAFETY: the guard of a slot of ours: nothing is stored there, so making it usable breaks
     // nothing. A kernel without markers refuses the first call, and has none to remove.
     unsafe {
+        #[cfg(target_os = "linux")]
         libc::madvise(start, bytes, MADV_GUARD_REMOVE);
         libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0
     }

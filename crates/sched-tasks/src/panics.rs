@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     error::{Reason, TaskError},
-    strand::{self, Strand},
+    strand::{self, OutOfRoom, Strand},
 };
 
 /// Puts our hook in front of the present one, once.
@@ -30,8 +30,18 @@ pub(crate) fn install_hook() {
     });
 }
 
+/// Drops a caught payload. Its destructor may panic, and so may that panic's payload: that one is leaked.
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+}
+
 /// The reason a caught payload gives.
 pub(crate) fn reason(payload: &(dyn Any + Send)) -> Reason {
+    if let Some(OutOfRoom { stack_bytes }) = payload.downcast_ref() {
+        return Reason::StackOverflow { stack_bytes: *stack_bytes };
+    }
     let message = if let Some(text) = payload.downcast_ref::<&str>() {
         Arc::from(*text)
     } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -56,8 +66,18 @@ pub(crate) fn take_others() -> Vec<TaskError> {
 /// stands on the stack; what we hold we can drop apart. The panic hook has told of it.
 #[inline]
 pub(crate) fn drop_contained<T>(value: T) {
-    if std::mem::needs_drop::<T>() && std::thread::panicking() {
-        drop_apart(value).unwrap_or_else(discard);
+    if std::mem::needs_drop::<T>() {
+        contained(|| drop(value));
+    }
+}
+
+/// The same, for whatever else may run a destructor.
+#[inline]
+pub(crate) fn contained(body: impl FnOnce()) {
+    if std::thread::panicking() {
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(discard);
+    } else {
+        body();
     }
 }
 
@@ -84,12 +104,4 @@ pub(crate) fn drop_each<T>(values: impl Iterator<Item = T>) {
 /// Drops `value`, whatever its destructor does.
 pub(crate) fn drop_apart<T>(value: T) -> std::thread::Result<()> {
     catch_unwind(AssertUnwindSafe(|| drop(value)))
-}
-
-/// Drops what a panic carried. That may have a destructor that panics in its turn; then it is leaked.
-#[cold]
-pub(crate) fn discard(payload: Box<dyn Any + Send>) {
-    if let Err(another) = drop_apart(payload) {
-        std::mem::forget(another);
-    }
 }
