@@ -26,9 +26,9 @@ use std::process;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::StackError;
 use crate::control::{self, Words};
 use crate::header::{self, Header};
-use crate::StackError;
 use crate::memory;
 use crate::slab::Stack;
 

@@ -6,6 +6,7 @@ mod child;
 mod contract;
 mod crash;
 mod errors;
+mod guards;
 mod memory;
 mod overflow;
 mod slab;
