@@ -321,7 +321,7 @@ impl Stack {
     }
 
     /// Usable bytes, bookkeeping included.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.slab.stack_bytes
     }
 

@@ -241,8 +241,8 @@ impl fmt::Display for Reason {
             }
             Reason::StackOverflow { stack_bytes } => write!(
                 f,
-                "overflowed its stack of {stack_bytes} bytes; recurse less deeply or build the runtime with \
-                 `.stack_bytes({})`",
+                "overflowed its stack of {stack_bytes} bytes; recurse less deeply or give the task more: \
+                 `n.task().stack_bytes({})`",
                 stack_bytes * 2
             ),
             Reason::BudgetExhausted { component: Component::Spawns, granted, .. } => write!(

@@ -2,12 +2,13 @@
 
 use std::{
     any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Once},
 };
 
 use crate::{
     error::Reason,
-    strand::{self, Strand},
+    strand::{self, OutOfRoom, Strand},
 };
 
 /// Puts our hook in front of the present one, once.
@@ -28,8 +29,18 @@ pub(crate) fn install_hook() {
     });
 }
 
+/// Drops a caught payload. Its destructor may panic, and so may that panic's payload: that one is leaked.
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+}
+
 /// The reason a caught payload gives.
 pub(crate) fn reason(payload: &(dyn Any + Send)) -> Reason {
+    if let Some(OutOfRoom { stack_bytes }) = payload.downcast_ref() {
+        return Reason::StackOverflow { stack_bytes: *stack_bytes };
+    }
     let message = if let Some(text) = payload.downcast_ref::<&str>() {
         Arc::from(*text)
     } else if let Some(text) = payload.downcast_ref::<String>() {

@@ -200,7 +200,7 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
     }
     let _turn = seeded.take_turn()?;
     if let Err(error) = mech_fiber::prepare_thread() {
-        eprintln!("bursar: this thread cannot recover from stack overflows: {error}");
+        eprintln!("bursar: this thread cannot tell who overflows its stack: {error}");
     }
     let driver = Rc::new(Driver::begin(shared, seeded));
     let root = strand::driving(driver.clone());

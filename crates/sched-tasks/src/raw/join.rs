@@ -20,7 +20,7 @@ use vocab::TaskId;
 
 use super::{
     scope::{self, ScopeRef},
-    task::{Runnable, RunnableRef, Running, TaskRef, VTable},
+    task::{self, Runnable, RunnableRef, Running, TaskRef, VTable},
 };
 use crate::{
     drive::worker::Worker,
@@ -66,6 +66,7 @@ where
                 refuse: fail::<B, RB>,
                 free: keep,
                 id: id::<B, RB>,
+                stack_bytes: Some(stack_bytes::<B, RB>),
             },
         },
         completion: Completion::new(),
@@ -147,6 +148,15 @@ where
 unsafe fn id<F, T>(this: NonNull<Runnable>) -> TaskId {
     // SAFETY: as in `run`; and the task waits for its half.
     unsafe { this.cast::<Half<F, T>>().as_ref() }.task.id()
+}
+
+/// # Safety
+/// As for [`run`]. As much stack as its task has, so that it does not depend on luck whether the half fits.
+unsafe fn stack_bytes<F, T>(this: NonNull<Runnable>) -> usize {
+    // SAFETY: as in `run`; and the task waits for its half.
+    let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
+    let (tasks, own) = (half.task.stack_bytes(), task::extra_stack_bytes(size_of::<F>() + size_of::<T>()));
+    if own == 0 { tasks } else { tasks.max(half.scope.shared().stacks.usual_bytes()).saturating_add(own) }
 }
 
 /// # Safety

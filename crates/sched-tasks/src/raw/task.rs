@@ -50,6 +50,8 @@ pub(super) struct VTable {
     pub(super) free: unsafe fn(NonNull<Runnable>),
     /// On behalf of which task it runs.
     pub(super) id: unsafe fn(NonNull<Runnable>) -> TaskId,
+    /// How many bytes of stack it needs, if that may be more than usual.
+    pub(super) stack_bytes: Option<unsafe fn(NonNull<Runnable>) -> usize>,
 }
 
 /// A pointer to a [`Runnable`] that is to be run once.
@@ -88,6 +90,13 @@ impl RunnableRef {
 }
 
 impl RunnableRef {
+    /// How many bytes of stack it asks for. 0: the usual.
+    #[inline]
+    pub(crate) fn stack_bytes(&self) -> usize {
+        // SAFETY: it was not run, so it is live.
+        unsafe { stack_bytes(self.0) }
+    }
+
     /// On behalf of which task it runs.
     pub(crate) fn id(&self) -> TaskId {
         // SAFETY: it was not run, so it is live.
@@ -116,8 +125,18 @@ pub(crate) struct Header {
 pub(crate) struct Identity {
     pub(crate) id: TaskId,
     pub(crate) site: &'static Location<'static>,
-    /// One word if there is none.
-    pub(crate) name: Option<Arc<Box<str>>>,
+    /// One word if nothing was said.
+    pub(crate) details: Option<Arc<Details>>,
+}
+
+/// What a builder said about a task.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Details {
+    pub(crate) name: Option<Box<str>>,
+    /// How much stack it asks for. 0: the usual.
+    pub(crate) stack_bytes: usize,
+    /// It borrows nothing, so its stack may be left for ever when it overflows.
+    pub(crate) survives_overflow: bool,
 }
 
 /// The start of a task's memory as its handle knows it: without the type of what runs.
@@ -134,6 +153,29 @@ struct Cell<F, T> {
     closure: UnsafeCell<MaybeUninit<F>>,
 }
 
+/// Captures and results above this size get a larger stack than usual: they pass over it, and without optimisation several times.
+pub(super) const LARGE_BYTES: usize = 8 << 10;
+
+/// How much more stack than usual a closure and its result of so many bytes get.
+pub(super) const fn extra_stack_bytes(bytes: usize) -> usize {
+    const COPIES: usize = if cfg!(debug_assertions) { 12 } else { 4 };
+    if bytes > LARGE_BYTES { bytes.saturating_mul(COPIES) } else { 0 }
+}
+
+const fn vtable<F, T>(asks_for_stack: bool) -> VTable
+where
+    F: FnOnce() -> Result<T, TaskError>,
+{
+    VTable {
+        run: run::<F, T>,
+        fail: fail::<F, T>,
+        refuse: refuse::<F, T>,
+        free: free::<F, T>,
+        id,
+        stack_bytes: if asks_for_stack { Some(stack_bytes_of::<F, T>) } else { None },
+    }
+}
+
 /// Makes a task of `scope` that will run `closure`. The caller has counted it, and will publish the [`RunnableRef`].
 ///
 /// # Safety
@@ -145,8 +187,10 @@ where
     F: FnOnce() -> Result<T, TaskError> + Send,
     T: Send,
 {
-    let vtable: &'static VTable =
-        &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T>, id };
+    let vtable: &'static VTable = match identity.details.as_deref() {
+        Some(Details { stack_bytes: 1.., .. }) => &const { vtable::<F, T>(true) },
+        _ => &const { vtable::<F, T>(size_of::<F>() + size_of::<T>() > LARGE_BYTES) },
+    };
     let cell = pool::take::<Cell<F, T>>();
     // SAFETY: field by field: made on the stack first, a task would be copied in wider pieces than it was written in, and every such read waits for the
     // writes (a third of the cost of a spawn). The result stays uninitialised, as its type allows. `scope`: the task is counted in it, and `finish` takes the
@@ -158,7 +202,7 @@ where
         (&raw mut (*cell).front.header.scope).write(ScopeRef::new(scope));
         (&raw mut (*cell).front.header.identity.id).write(identity.id);
         (&raw mut (*cell).front.header.identity.site).write(identity.site);
-        (&raw mut (*cell).front.header.identity.name).write(identity.name);
+        (&raw mut (*cell).front.header.identity.details).write(identity.details);
         (&raw mut (*cell).closure).write(UnsafeCell::new(MaybeUninit::new(closure)));
     }
     let pointer = cell.cast::<Runnable>();
@@ -189,14 +233,18 @@ where
     F: FnOnce() -> Result<T, TaskError>,
 {
     let cell = this.cast::<Cell<F, T>>();
-    // SAFETY: live until `finish`; the closure is ours alone, since a task is run once.
-    let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
+    // SAFETY: live until `finish`.
+    let header = unsafe { &cell.as_ref().front.header };
+    let unfinished = Unfinished::<F, T> { this, strand, types: PhantomData };
     let outcome = if header.scope.is_cancelled() {
-        Err(drop_unrun(closure, this, header, cancelled(header), strand))
+        // SAFETY: the closure is ours alone, since a task is run once.
+        Err(unsafe { drop_unrun::<F, T>(this, cancelled(header), strand) })
     } else {
         strand.begin(Running::of(this, header), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
+            // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
+            let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };
             let outcome = closure();
             strand.pay_overdraft();
             outcome
@@ -208,28 +256,87 @@ where
             Err(payload) => Err(error_of(payload, header)),
         }
     };
+    std::mem::forget(unfinished);
     // SAFETY: the closure is gone and nothing of the task runs any more.
     unsafe { finish(this.cast::<Front<T>>(), outcome, strand, free::<F, T>) };
+}
+
+/// A task that was taken and is not finished. Should the runtime itself panic in between, the task fails, and its nursery does not wait for ever.
+struct Unfinished<'a, F, T> {
+    this: NonNull<Runnable>,
+    strand: &'a Strand,
+    types: PhantomData<fn() -> (F, T)>,
+}
+
+impl<F, T> Drop for Unfinished<'_, F, T> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: live: it was not finished.
+        let header = unsafe { self.this.cast::<Header>().as_ref() };
+        let message = Arc::from("the runtime panicked while it ran this task");
+        let error = TaskError::new(Reason::Panicked { message, location: panics::take_place() }, Some(label(header)));
+        // SAFETY: nothing of the task runs any more; what is left of its closure is leaked.
+        unsafe { finish(self.this.cast::<Front<T>>(), Err(error), self.strand, free::<F, T>) };
+    }
 }
 
 /// # Safety
 /// As for [`run`].
 unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) {
-    let cell = this.cast::<Cell<F, T>>();
+    let unfinished = Unfinished::<F, T> { this, strand, types: PhantomData };
     // SAFETY: as in `run`.
-    let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
-    let error = drop_unrun(closure, this, header, error.of_task(&label(header)), strand);
+    let error = unsafe {
+        let error = error.of_task(&label(this.cast::<Header>().as_ref()));
+        drop_unrun::<F, T>(this, error, strand)
+    };
+    std::mem::forget(unfinished);
     // SAFETY: as in `run`.
     unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
 }
 
-/// Drops what never ran: `error` says why, unless a destructor has something worse to tell.
+/// Drops what never ran, where it is: `error` says why, unless a destructor has something worse to tell.
+///
+/// # Safety
+/// As for [`run`]; the closure is not used again.
 #[cold]
-fn drop_unrun<F>(body: F, this: NonNull<Runnable>, header: &Header, error: TaskError, strand: &Strand) -> TaskError {
-    match strand.aside(Running::of(this, header), header.scope, || drop(body)) {
+unsafe fn drop_unrun<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) -> TaskError {
+    // SAFETY: live, and the closure is ours alone.
+    let (header, closure) = unsafe {
+        let cell = this.cast::<Cell<F, T>>().as_ref();
+        (&cell.front.header, cell.closure.get())
+    };
+    let dropped = strand.aside(Running::of(this, header), header.scope, || {
+        // SAFETY: written by `create`, and not moved out.
+        unsafe { (*closure).assume_init_drop() };
+    });
+    match dropped {
         Ok(()) => error,
         Err(payload) => error_of(payload, header),
     }
+}
+
+/// # Safety
+/// `this` came from [`create`] with the same types, and has not ended.
+unsafe fn stack_bytes_of<F, T>(this: NonNull<Runnable>) -> usize {
+    // SAFETY: as the caller promised.
+    let header = unsafe { this.cast::<Header>().as_ref() };
+    asked_stack_bytes(header, extra_stack_bytes(size_of::<F>() + size_of::<T>()))
+}
+
+/// How much stack a task asks for: what its builder said, or the usual; and so much more.
+pub(super) fn asked_stack_bytes(header: &Header, extra: usize) -> usize {
+    let said = header.identity.details.as_ref().map_or(0, |details| details.stack_bytes);
+    said.max(header.scope.shared().stacks.usual_bytes()).saturating_add(extra)
+}
+
+/// How much stack what `this` points to asks for. 0: the usual.
+///
+/// # Safety
+/// `this` is live.
+#[inline]
+pub(super) unsafe fn stack_bytes(this: NonNull<Runnable>) -> usize {
+    // SAFETY: as the caller promised; the function belongs to its types.
+    unsafe { this.as_ref().vtable.stack_bytes.map_or(0, |stack_bytes| stack_bytes(this)) }
 }
 
 /// # Safety
@@ -266,6 +373,7 @@ pub(super) unsafe fn finish<T>(
     // SAFETY: live: the runner has not left yet.
     let header = unsafe { &front.as_ref().header };
     let scope = header.scope;
+    let _counted = CountsAtEnd(strand, scope); // dropped last: after this the nursery may be gone
     if let Err(error) = &outcome
         && !error.is_cancelled()
     {
@@ -279,28 +387,40 @@ pub(super) unsafe fn finish<T>(
             strand::wake(ticket, 0);
         }
         Finish::Abandoned => {
-            // SAFETY: the handle left, so result and memory are ours.
-            let result = unsafe { (*front.as_ref().result.get()).assume_init_read() };
-            // A destructor of a value nobody wanted may panic; that is the task's failure as well.
-            let dropped = if std::mem::needs_drop::<T>() && result.is_ok() {
-                strand.aside(Running::of(front.cast(), header), scope, || drop(result))
-            } else {
-                drop(result); // nobody's code but ours
-                Ok(())
-            };
-            if let Err(payload) = dropped {
-                scope.child_failed(error_of(payload, header));
+            // SAFETY: the handle left, so result and memory are ours. Dropped where it is: it may be large.
+            let result = unsafe { &mut *front.as_ref().result.get() };
+            // SAFETY: written above.
+            let is_value = unsafe { result.assume_init_ref() }.is_ok();
+            // A destructor of a value or an error nobody wanted may panic; that is the task's failure as well.
+            if !is_value || std::mem::needs_drop::<T>() {
+                let dropped = strand.aside(Running::of(front.cast(), header), scope, || {
+                    // SAFETY: written above, and not used again.
+                    unsafe { result.assume_init_drop() };
+                });
+                if let Err(payload) = dropped {
+                    scope.child_failed(error_of(payload, header));
+                }
             }
             // SAFETY: as above.
             unsafe { free(front.cast()) };
         }
     }
-    strand.count_ended(scope);
+}
+
+/// Counts a task as ended when it goes out of scope, also by unwinding: whatever a destructor or a waker does, the nursery does not wait for ever.
+struct CountsAtEnd<'a>(&'a Strand, ScopeRef);
+
+impl Drop for CountsAtEnd<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.count_ended(self.1);
+    }
 }
 
 pub(super) fn label(header: &Header) -> TaskLabel {
-    let Identity { id, site, name } = &header.identity;
-    TaskLabel { id: *id, name: name.as_deref().map(|name| Arc::from(&**name)), spawned_at: site }
+    let Identity { id, site, details } = &header.identity;
+    let name = details.as_ref().and_then(|details| details.name.as_deref());
+    TaskLabel { id: *id, name: name.map(Arc::from), spawned_at: site }
 }
 
 pub(super) fn cancelled(header: &Header) -> TaskError {
@@ -314,8 +434,12 @@ pub(super) fn error_of(payload: Box<dyn Any + Send>, header: &Header) -> TaskErr
         return cancelled(header);
     }
     match payload.downcast::<TaskError>() {
-        Ok(error) => *error, // a half of a `join` lost its stack
-        Err(payload) => TaskError::new(panics::reason(&*payload), Some(label(header))),
+        Ok(error) => *error, // a half of a `join` got no stack
+        Err(payload) => {
+            let reason = panics::reason(&*payload);
+            panics::discard(payload);
+            TaskError::new(reason, Some(label(header)))
+        }
     }
 }
 
@@ -328,6 +452,18 @@ impl TaskRef {
     pub(crate) fn id(&self) -> TaskId {
         // SAFETY: as in `label`.
         unsafe { self.0.as_ref() }.identity.id
+    }
+
+    /// What a builder said about it.
+    pub(crate) fn details(&self) -> Option<&Details> {
+        // SAFETY: as in `label`.
+        unsafe { self.0.as_ref() }.identity.details.as_deref()
+    }
+
+    /// How much stack it asks for. 0: the usual.
+    pub(super) fn stack_bytes(&self) -> usize {
+        // SAFETY: as in `label`; every task begins with a `Runnable`.
+        unsafe { stack_bytes(self.0.cast()) }
     }
 
     /// Who it is.
@@ -366,6 +502,11 @@ impl Running {
     #[inline(always)]
     pub(crate) fn task(self) -> TaskRef {
         self.task
+    }
+
+    /// Whether it is the task itself, and not the second half of a `join` of its.
+    pub(crate) fn is_whole(self) -> bool {
+        self.runnable == self.task.0.cast()
     }
 
     /// Ends it with `error`. Only for what began and will never go on, because its stack was lost.

@@ -15,7 +15,7 @@ use sched_tasks::{
 
 use crate::{
     medley::medley,
-    support::{output_alone, text, watch},
+    support::{output_alone, skipping, text, watch},
 };
 
 fn seeded(workers: usize, seed: u64) -> Runtime {
@@ -335,7 +335,7 @@ fn overflow_thrice() {
         let frame = std::hint::black_box([n; 64]);
         if n == 0 { 0 } else { deep(n - 1) + frame[63] }
     }
-    let runtime = seeded(2, 3);
+    let runtime = skipping().workers(2).max_fibers(4096).seeded(3).build().unwrap();
     let overflow = || nursery(|n| n.spawn(|| deep(1 << 30)).join());
     let traces = [(); 3].map(|()| {
         let error = runtime.run(overflow).unwrap().unwrap_err();

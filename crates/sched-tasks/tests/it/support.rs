@@ -147,3 +147,9 @@ pub(crate) fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
+
+/// A runtime whose tasks are vouched for: an overflow fails only its task.
+pub(crate) fn skipping() -> sched_tasks::Builder {
+    // SAFETY: the tasks of these tests borrow from frames that are waited for, and do nothing with them when they overflow.
+    unsafe { sched_tasks::Runtime::builder().skip_frames_on_overflow() }
+}
