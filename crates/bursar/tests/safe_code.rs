@@ -82,7 +82,8 @@ fn a_scoped_thread_local_holds_on_threads_and_between_the_awaits_of_a_future() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let frames = runtime.run(|| {
         nursery(|n| {
-            let tasks: Vec<_> = (1..=4).map(|i| n.spawn(move || unblock(move || scoped::set(i, scoped::frame)))).collect();
+            let tasks: Vec<_> =
+                (1..=4).map(|i| n.spawn(move || unblock(move || scoped::set(i, scoped::frame)))).collect();
             let futures: Vec<_> = (5..=8)
                 .map(|i| {
                     n.spawn_async(async move {

@@ -20,8 +20,7 @@ fn of_with(test: &str, env: &[(&str, &str)]) -> Option<Output> {
     if is_inside() {
         return None;
     }
-    let me = env::current_exe().expect("the path of the test binary");
-    let mut command = Command::new(me);
+    let mut command = myself();
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).envs(env.iter().copied()).env(INSIDE, "1");
     Some(command.output().expect("start the child"))
 }
@@ -29,6 +28,17 @@ fn of_with(test: &str, env: &[(&str, &str)]) -> Option<Output> {
 /// As [`of`], for a test whose child must succeed: true in the parent.
 pub(crate) fn passed(test: &str) -> bool {
     passed_with(test, &[])
+}
+
+/// This program again; through the emulator if it runs in one.
+fn myself() -> Command {
+    let me = env::current_exe().expect("the path of the test binary");
+    let runner = env::var("BURSAR_TEST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(me) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(me);
+    command
 }
 
 /// As [`passed`], with more in the child's environment.

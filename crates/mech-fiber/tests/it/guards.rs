@@ -51,7 +51,7 @@ fn fake_kernel(test: &str) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let (source, library) = (folder.join("kernel.c"), folder.join("kernel.so"));
     std::fs::write(&source, FAKE_KERNEL).expect("write the source");
-    let compiler = env::var_os("MECH_FIBER_TEST_CC").unwrap_or_else(|| "cc".into());
+    let compiler = env::var_os("BURSAR_TEST_CC").unwrap_or_else(|| "cc".into());
     let done = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
     assert!(done.expect("start the C compiler").success(), "the C compiler refused {}", source.display());
     library

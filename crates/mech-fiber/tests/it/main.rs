@@ -9,6 +9,7 @@ mod errors;
 mod guards;
 mod memory;
 mod overflow;
+mod planted;
 mod slab;
 mod unwind;
 
