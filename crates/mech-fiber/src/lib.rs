@@ -14,6 +14,7 @@
 //! | `foreign.rs` | the C library finishes what it began, first |
 //! | `chain.rs` | faults that are not ours reach their handler |
 //! | `thread.rs` | the two spare stacks a thread needs for that |
+//! | `watch.rs` | ThreadSanitizer hears of every switch, on request |
 //!
 //! # Systems
 //! Linux on x86_64 and aarch64 is complete. Other unixes run fibers with `mprotect` guards but
@@ -30,6 +31,7 @@ mod fiber;
 mod header;
 mod memory;
 mod slab;
+mod watch;
 
 #[cfg(target_os = "linux")]
 mod chain;
