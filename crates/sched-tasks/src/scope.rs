@@ -24,7 +24,7 @@ use crate::{
         task::{Details, Handle, Identity},
     },
     state::NurseryState,
-    strand::{self, Cancellation, Strand},
+    strand::{self, Strand},
 };
 
 /// Opens a nursery, runs `body` in it, and waits for every task the body spawned.
@@ -106,6 +106,10 @@ where
         strand.pay_overdraft(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
             shared.check_process()?;
+            let seeded = strand.shared().and_then(|own| own.seeded.as_ref());
+            if let Some(seeded) = seeded.filter(|_| shared.seeded.is_none()) {
+                return Err(seeded.refuse_foreign());
+            }
         }
         let core = NurseryCore::open(strand, shared, options);
         if let Some(driver) = &strand.driver {
@@ -124,8 +128,9 @@ where
                 }
                 Err(payload) => {
                     strand.unwinding.set(false);
+                    let body = core.body_unwound(strand, payload);
                     core.cancel();
-                    if payload.is::<Cancellation>() { Body::Cancelled } else { Body::Panicked(payload) }
+                    body
                 }
             };
             strand.interleave();
@@ -312,6 +317,8 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     }
 
     /// Cancels everything in the nursery, nested nurseries included, after this time.
+    ///
+    /// Of several deadlines the earliest counts: a later one takes nothing back, neither here nor in a nursery inside.
     pub fn deadline(&self, after: Duration) {
         self.core.set_deadline(after);
     }

@@ -25,7 +25,7 @@ use crate::{
         shared::{Shared, TaskIds},
         worker::Worker,
     },
-    error::TaskLabel,
+    error::{TaskError, TaskLabel},
     local::Locals,
     nursery::Member,
     places,
@@ -59,6 +59,8 @@ pub(crate) struct Strand {
     pub(crate) unwinding: Cell<bool>,
     /// Where the last panic happened.
     pub(crate) panicked_at: RefCell<Option<Arc<str>>>,
+    /// What failed in the nurseries that it came through.
+    pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
     /// Whether it pays to let others run before it waits; see `wait::linger`.
@@ -111,6 +113,7 @@ impl Strand {
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             panicked_at: RefCell::default(),
+            failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
             linger_credit: Cell::new(1),
@@ -363,6 +366,14 @@ impl Strand {
         }
     }
 
+    /// Gives the task that runs here the values that its other half made, but for those it has by now.
+    #[cold]
+    pub(crate) fn add_locals(&self, locals: Locals) {
+        self.has_locals.set(true);
+        let unwanted = self.locals.borrow_mut().add(locals);
+        drop(unwanted); // the borrow is over: destructors may use others
+    }
+
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.occupy(running, scope);
@@ -376,7 +387,16 @@ impl Strand {
     /// Whether the running task has been told to stop and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.scope.get().is_some_and(|scope| scope.is_cancelled()) && self.shields.get() == 0 && !self.is_unwinding()
+        self.scope.get().is_some_and(|scope| scope.is_cancelled())
+            && (self.shields.get() == 0 || self.breaks_shields())
+            && !self.is_unwinding()
+    }
+
+    /// Whether a seeded run came to a deadlock behind a shield, and ends in spite of it.
+    #[cold]
+    fn breaks_shields(&self) -> bool {
+        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
+        seeded.is_some_and(|seeded| seeded.breaks_shields())
     }
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
@@ -463,9 +483,21 @@ impl Strand {
         self.rethrow(Box::new(Cancellation))
     }
 
+    /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
+    #[cold]
+    pub(crate) fn fail(&self, error: TaskError) -> ! {
+        self.failed_before.take(); // of a panic that was caught
+        self.rethrow(Box::new(error))
+    }
+
     /// Unwinds with what was caught before.
     #[cold]
     pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
+        if self.scope.get().is_none()
+            && let Some(error) = payload.downcast_ref::<TaskError>()
+        {
+            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
+        }
         if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
             self.guard_lent.set(mech_fiber::lend_guard());
         }

@@ -32,7 +32,7 @@ pub struct SendFuture<'a, T> {
     paid: bool,
 }
 
-/// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async).
+/// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async). Polled again, it is for the next value.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct RecvFuture<'a, T> {
     core: &'a Core<T>,
@@ -62,6 +62,11 @@ impl<T> Future for SendFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // A rendezvous holds the value of one that waits.
+        assert!(
+            this.slot.is_some() || this.wait.is_some(),
+            "`send_async` was polled after its value was sent or given back"
+        );
         if !std::mem::replace(&mut this.paid, true) {
             strand::with(Strand::charge_channel_op);
         }
@@ -106,7 +111,15 @@ impl<T> Future for RecvFuture<'_, T> {
     type Output = Result<T, RecvError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+        let polled = self.poll_next(cx);
+        self.paid &= polled.is_pending(); // the next value costs anew
+        polled
+    }
+}
+
+impl<T> RecvFuture<'_, T> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
+        let this = self;
         if !std::mem::replace(&mut this.paid, true) {
             strand::with(Strand::charge_channel_op);
         }
