@@ -413,7 +413,13 @@
 //!
 //! ## Limits and guarantees
 //!
-//! - **A started fiber never changes threads.** `Rc`, thread-locals and guards on its stack stay valid while it waits. Unstarted tasks and futures do move.
+//! - **A thread-local with stack discipline does not survive a wait in a fiber.** `scoped-tls` and its like lend a value to whatever a closure calls, and put the former value
+//!   back after it: sound, if one thread is one stack. Here a thread has many. Two fibers of a worker that wait inside such closures read each other's value, and when
+//!   they leave in another order than they entered, the thread keeps a pointer into a frame that is gone: undefined behaviour, without a line of `unsafe` in your program. The language
+//!   gives no means to forbid it. So do not wait inside such a closure. Where you must, use a [future](Nursery::spawn_async), in which no `await` fits into a closure, or have a thread
+//!   for it: [`unblock`]. For a value of the task's own there is [`fiber_local!`].
+//! - **A started fiber never changes threads.** `Rc`s, guards, and addresses of thread-locals on its stack stay valid while it waits; what *stands in* a thread-local, the thread's other
+//!   tasks may have changed. Unstarted tasks and futures do move.
 //! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint. [`budgeted`] writes them. The [watchdog](Builder::watchdog) names it,
 //!   and other workers take what it keeps from starting; started fibers of that worker wait.
 //! - **Nobody starves** of those that are ready: a task that yields goes to the back, and every worker regularly looks at its oldest task and at the shared queue.

@@ -80,7 +80,7 @@ pub enum Step {
 
 /// The word that travels with an overflow or a forced unwinding. The header tells whether it is
 /// one: a program may use this word too. So the hot path compares a register and loads nothing.
-const RARE: usize = -0x05ba_df1b_isize as usize;
+pub(crate) const RARE: usize = -0x05ba_df1b_isize as usize;
 
 /// The payload that unwinds a dropped fiber.
 struct Dropped;
@@ -106,10 +106,11 @@ impl Fiber {
             if !control::are_default() {
                 Words::DEFAULT.load();
             }
-            result.unwrap_or_else(|payload| {
+            let word = result.unwrap_or_else(|payload| {
                 header.panic.set(Some(payload));
                 0
-            })
+            });
+            header.watch.end(yielder, word)
         });
         Fiber { coroutine: ManuallyDrop::new(coroutine), header }
     }
@@ -157,6 +158,8 @@ impl Fiber {
             resumed_after_end();
         }
         header::enter(self.header);
+        // SAFETY: written by `new`; stacks are never unmapped.
+        unsafe { (*self.header).watch.enter() };
         let result = self.coroutine.resume(word); // does not unwind: `new` catches below `main`
         header::enter(before);
         result
@@ -167,7 +170,7 @@ impl Fiber {
     fn rare(&mut self, result: CoroutineResult<usize, usize>) -> Step {
         // SAFETY: written by `new`; stacks are never unmapped.
         let header = unsafe { &*self.header };
-        match (result, header.panic.take()) {
+        match (header.watch.ended(&mut self.coroutine, result), header.panic.take()) {
             (CoroutineResult::Yield(_), _) if header.overflowed.get() => self.abandon(),
             (CoroutineResult::Yield(word), _) => Step::Suspended(word),
             (CoroutineResult::Return(word), None) => Step::Returned(word),
@@ -228,6 +231,7 @@ impl Drop for Fiber {
             // A fiber that catches the unwinding and suspends again is unwound again.
             let _ = panic::catch_unwind(AssertUnwindSafe(|| self.resume(RARE)));
         }
+        header.watch.destroy();
         if !header.overflowed.get() {
             // SAFETY: not taken by `abandon`, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
@@ -256,7 +260,12 @@ pub fn suspend(word: usize) -> usize {
     // SAFETY: set by the closure in `Fiber::new` before any code of the fiber ran; the yielder
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
-    let word = if control::are_default() { yielder.suspend(word) } else { suspend_with_own_words(yielder, word) };
+    let word = if control::are_default() {
+        header.watch.leave();
+        yielder.suspend(word)
+    } else {
+        suspend_with_own_words(header, yielder, word)
+    };
     if word == RARE && header.unwinding.get() {
         unwind_dropped();
     }
@@ -265,9 +274,10 @@ pub fn suspend(word: usize) -> usize {
 
 #[cold]
 #[inline(never)]
-fn suspend_with_own_words(yielder: &Yielder<usize, usize>, word: usize) -> usize {
+fn suspend_with_own_words(header: &Header, yielder: &Yielder<usize, usize>, word: usize) -> usize {
     let words = Words::save();
     Words::DEFAULT.load();
+    header.watch.leave();
     let word = yielder.suspend(word);
     words.load();
     word
@@ -288,10 +298,9 @@ pub fn remaining_bytes() -> Option<usize> {
     if header.is_null() {
         return None;
     }
-    let here = 0u8;
     // SAFETY: not null, so initialised and mapped.
     let low = unsafe { (*header).guard_high };
-    Some((&raw const here as usize).saturating_sub(low))
+    Some(stack_pointer().saturating_sub(low))
 }
 
 /// Whether `bytes` of the running fiber's stack are left below the caller. Outside fibers it is not
@@ -304,10 +313,31 @@ pub fn has_room(bytes: usize) -> bool {
     if header.is_null() {
         return true;
     }
-    let here = 0u8;
     // SAFETY: not null, so initialised and mapped.
     let low = unsafe { (*header).guard_high };
-    &raw const here as usize >= low + bytes
+    stack_pointer() >= low + bytes
+}
+
+/// Where the caller's stack ends now. Not the address of a local: under AddressSanitizer those live elsewhere.
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: copies a register.
+    unsafe {
+        std::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let here = 0_u8;
+        pointer = &raw const here as usize;
+    }
+    pointer
 }
 
 /// How many bytes the running fiber's stack has in all; `None` outside fibers.
@@ -364,6 +394,7 @@ pub(crate) extern "C" fn leave_for_good() -> ! {
     Words::DEFAULT.load();
     // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
     let yielder = unsafe { &*header.yielder.get() };
+    header.watch.leave();
     yielder.suspend(RARE);
     // `Fiber::abandon` made the coroutine done, so nothing resumes it.
     process::abort()

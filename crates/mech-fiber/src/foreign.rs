@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::chain;
 use crate::fiber::leave_for_good;
 use crate::header::{self, Header};
-use crate::memory;
+use crate::memory::{self, ErrnoKept};
 use crate::overflow::{self, Line};
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
@@ -127,6 +127,7 @@ fn catch_steps() -> bool {
 }
 
 extern "C" fn on_step(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
+    let _errno = ErrnoKept::new();
     // SAFETY: the kernel passes the interrupted context.
     let mut interrupted = unsafe { Interrupted::new(context) };
     let left = STEPS_LEFT.get();

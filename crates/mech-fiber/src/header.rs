@@ -23,6 +23,7 @@ use std::ptr;
 use corosensei::Yielder;
 
 use crate::memory::{self, GuardKind};
+use crate::watch::Watch;
 
 thread_local! {
     static CURRENT: Cell<*const Header> = const { Cell::new(ptr::null()) };
@@ -59,9 +60,11 @@ pub(crate) struct Header {
     pub(crate) guard_high: usize,
     /// The panic that left `main`, on its way to the resumer.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
+    /// What ThreadSanitizer knows of the stack; nothing, usually.
+    pub(crate) watch: Watch,
 }
 
-const _: () = assert!(size_of::<Header>() == 64, "one cache line");
+const _: () = assert!(size_of::<Header>() == 64 || cfg!(feature = "tsan"), "one cache line");
 
 impl Header {
     /// The usable bytes of its stack.
@@ -79,6 +82,7 @@ impl Header {
             guard_low: guard.start,
             guard_high: guard.end,
             panic: Cell::new(None),
+            watch: Watch::new(),
         }
     }
 }

@@ -15,6 +15,7 @@
 //! | `chain.rs` | faults that are not ours reach their handler |
 //! | `aside.rs` | a panic is counted where its stack runs |
 //! | `thread.rs` | the two spare stacks a thread needs for that |
+//! | `watch.rs` | ThreadSanitizer hears of every switch, on request |
 //!
 //! # Systems
 //! Linux on x86_64 and aarch64 is complete. Other unixes run fibers with `mprotect` guards but
@@ -33,6 +34,7 @@ mod fiber;
 mod header;
 mod memory;
 mod slab;
+mod watch;
 
 #[cfg(target_os = "linux")]
 mod chain;

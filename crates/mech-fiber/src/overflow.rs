@@ -52,6 +52,7 @@ use crate::chain;
 use crate::fiber::leave_for_good;
 use crate::foreign;
 use crate::header::{self, Header};
+use crate::memory::ErrnoKept;
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
 
@@ -102,6 +103,7 @@ fn ask_hook(line: &mut Line) -> OnOverflow {
 /// The handler of SIGSEGV. Async-signal-safe: reads two thread-locals `prepare_thread` has
 /// touched, writes registers.
 pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let _errno = ErrnoKept::new();
     let header = header::current();
     // SAFETY: the kernel calls with valid pointers, which are ours until we return.
     let (by_fault, address, mut interrupted) =

@@ -107,7 +107,7 @@ impl Slab {
     /// shape.
     ///
     /// # Errors
-    /// When a size is out of range or the kernel refuses the addresses; the error says which.
+    /// When a size is out of range, the kernel refuses the addresses, or guards have no effect here; the error says which.
     pub fn reserve(options: SlabOptions) -> Result<&'static Slab, StackError> {
         Self::reserve_with(options, None)
     }
@@ -125,13 +125,15 @@ impl Slab {
         }
         let start =
             memory::reserve(bytes).map_err(|errno| StackError::Reserve { bytes, max_stacks, stack_bytes, errno })?;
+        // SAFETY: just reserved, and nobody was told of it.
+        let guard = memory::probe(start, guard).inspect_err(|_| unsafe { memory::release(start, bytes) })?;
         let slab = Slab {
             start,
             slot_bytes,
             stack_bytes,
             max_stacks,
             slots: slots as u32,
-            guard: guard.unwrap_or_else(|| memory::probe(start)),
+            guard,
             lists: Mutex::new(Lists {
                 warm: Vec::new(),
                 warm_pages: 0,

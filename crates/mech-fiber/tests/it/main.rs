@@ -6,8 +6,10 @@ mod child;
 mod contract;
 mod crash;
 mod errors;
+mod guards;
 mod memory;
 mod overflow;
+mod planted;
 mod slab;
 mod unwind;
 

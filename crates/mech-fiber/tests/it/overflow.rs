@@ -118,7 +118,7 @@ fn a_thread_that_ends_leaves_overflow_handling_to_the_others() {
 /// Allocates and frees at every level, in sizes beyond the thread's own cache: the allocator
 /// takes its lock.
 #[inline(never)]
-fn recurse_allocating(depth: usize) -> usize {
+pub(crate) fn recurse_allocating(depth: usize) -> usize {
     let block = black_box(vec![0u8; 2000 + depth % 5000]);
     if depth == 0 { block.len() } else { recurse_allocating(depth - 1) + black_box(&block).len() }
 }

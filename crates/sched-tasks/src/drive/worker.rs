@@ -325,7 +325,7 @@ impl Worker {
     /// Whether any idle fiber's stack will do.
     #[inline]
     fn is_for_usual_stack(&self, runnable: &RunnableRef) -> bool {
-        runnable.stack_bytes() <= self.shared.stacks.usual_bytes()
+        !runnable.asks_for_stack() || runnable.stack_bytes() <= self.shared.stacks.usual_bytes()
     }
 
     /// Takes a fair share of the shared queue.
@@ -438,10 +438,8 @@ impl Worker {
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
     pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
-        let bytes = runnable.stack_bytes();
-        let is_usual = bytes <= self.shared.stacks.usual_bytes();
-        let idle = if is_usual { self.idle_fibers.pop_back() } else { None };
-        match idle.map_or_else(|| self.new_fiber(bytes), Ok) {
+        let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
+        match idle.map_or_else(|| self.new_fiber(runnable.stack_bytes()), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
                 self.resume(key, trunk);

@@ -90,8 +90,14 @@ impl RunnableRef {
 }
 
 impl RunnableRef {
-    /// How many bytes of stack it asks for. 0: the usual.
+    /// Whether it may ask for more stack than the usual.
     #[inline]
+    pub(crate) fn asks_for_stack(&self) -> bool {
+        // SAFETY: it was not run, so it is live.
+        unsafe { self.0.as_ref() }.vtable.stack_bytes.is_some()
+    }
+
+    /// How many bytes of stack it asks for. 0: the usual.
     pub(crate) fn stack_bytes(&self) -> usize {
         // SAFETY: it was not run, so it is live.
         unsafe { stack_bytes(self.0) }

@@ -99,11 +99,18 @@ pub(crate) fn output_alone(test: &str) -> Option<Output> {
 }
 
 fn run_alone(test: &str) -> Output {
-    Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env("BURSAR_TEST_ALONE", "1")
-        .output()
-        .unwrap()
+    myself().args([test, "--exact", "--nocapture", "--test-threads=1"]).env("BURSAR_TEST_ALONE", "1").output().unwrap()
+}
+
+/// This program again; through the emulator if it runs in one.
+pub(crate) fn myself() -> Command {
+    let me = std::env::current_exe().unwrap();
+    let runner = std::env::var("BURSAR_TEST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(me) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(me);
+    command
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
