@@ -13,6 +13,7 @@ use std::{
     time::Instant,
 };
 
+use mech_fiber::PanicsAside;
 use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
@@ -224,11 +225,24 @@ impl Strand {
     fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
         let unwinding = self.is_unwinding();
         self.unwinding.set(unwinding); // what was caught is over
-        let stopped = &worker.stopped_unwinding;
-        stopped.set(stopped.get() + u32::from(unwinding));
-        mech_fiber::suspend(successor);
+        self.aside_while(unwinding, &worker.stopped_unwinding, || {
+            mech_fiber::suspend(successor);
+        });
         worker.watch.show(self.name.get());
-        stopped.set(stopped.get() - u32::from(unwinding));
+    }
+
+    /// Lets others run on this thread, by `others`. If this strand is in the middle of an unwinding, the thread does not count that meanwhile: else whoever
+    /// unlocks a `std::sync::Mutex` would poison it. Where the system gives nothing for that, `stopped` says so.
+    pub(crate) fn aside_while(&self, unwinding: bool, stopped: &Cell<u32>, others: impl FnOnce()) {
+        if !unwinding {
+            return others();
+        }
+        let aside = current::without(PanicsAside::take);
+        let counted = u32::from(std::thread::panicking());
+        stopped.set(stopped.get() + counted);
+        others();
+        stopped.set(stopped.get() - counted);
+        current::without(|| aside.put_back());
     }
 
     #[cold]
@@ -400,7 +414,7 @@ impl Strand {
     }
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
-    /// fibers has stopped in the middle of an unwinding, only the flag tells, which outlives a `catch_unwind` in the task.
+    /// fibers has stopped in the middle of an unwinding that could not be taken aside, only the flag tells, which outlives a `catch_unwind` in the task.
     pub(crate) fn is_unwinding(&self) -> bool {
         let stopped = || match (&self.worker, &self.driver) {
             (Some(worker), _) => worker.stopped_unwinding.get(),
