@@ -160,8 +160,7 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        strand::with(Strand::charge_channel_op);
-        strand::with(Strand::interleave);
+        strand::with(Strand::begin_try);
         self.core().try_send(value)
     }
 
@@ -245,8 +244,7 @@ impl<T> Receiver<T> {
     /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        strand::with(Strand::charge_channel_op);
-        strand::with(Strand::interleave);
+        strand::with(Strand::begin_try);
         self.core().try_recv()
     }
 
@@ -326,7 +324,7 @@ macro_rules! both_ends {
             /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn close(&self) -> bool {
-                strand::with(Strand::interleave);
+                strand::with(Strand::pass_by);
                 self.core().close()
             }
 

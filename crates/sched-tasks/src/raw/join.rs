@@ -55,6 +55,7 @@ where
     RB: Send,
 {
     strand.ensure_room();
+    strand.take_turn();
     if !strand.may_spend_as_two() {
         return (first(), second());
     }

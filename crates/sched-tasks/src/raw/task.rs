@@ -453,9 +453,12 @@ impl<T> Handle<T> {
     #[inline]
     pub(crate) fn join(mut self) -> Result<T, TaskError> {
         self.stop_waiting();
-        if !self.is_done() {
-            strand::with(|strand| self.wait(strand));
-        }
+        strand::with(|strand| {
+            strand.take_turn_regardless(); // a result that is there is handed over, cancelled or not
+            if !self.is_done() {
+                self.wait(strand);
+            }
+        });
         // SAFETY: done, with no ticket out; and `self` is forgotten.
         let result = unsafe { self.take() };
         std::mem::forget(self);
