@@ -35,6 +35,7 @@ use crate::{
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
+    turn::Turn,
 };
 
 /// One thread of control.
@@ -63,6 +64,8 @@ pub(crate) struct Strand {
     pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
+    /// How many operations it may do before others run.
+    pub(crate) turn: Turn,
     /// Whether it pays to let others run before it waits; see `wait::linger`.
     pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
@@ -116,6 +119,7 @@ impl Strand {
             failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            turn: Turn::new(),
             linger_credit: Cell::new(1),
             open: Cell::new(None),
             meter: Meter::unmetered(),
@@ -207,6 +211,7 @@ impl Strand {
         }
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
+        self.turn.begin();
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
@@ -229,6 +234,7 @@ impl Strand {
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
         stopped.set(stopped.get() - u32::from(unwinding));
+        self.turn.begin();
     }
 
     #[cold]
@@ -291,6 +297,7 @@ impl Strand {
         self.scope.set(Some(scope));
         self.base.set(Some(scope));
         self.running.set(Some(running));
+        self.turn.begin();
     }
 
     /// Puts the meter aside: the task goes on later, perhaps elsewhere. Nothing that was drawn for its nursery stays with this worker.
@@ -411,10 +418,11 @@ impl Strand {
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
-    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. In a seeded run, others may go first.
+    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. Others go first if its turn is over; in a seeded run, by chance.
     #[inline]
     pub(crate) fn checkpoint(&self) {
         self.come_by();
+        self.take_turn();
         if self.needs_attention() {
             self.attend();
         }
@@ -448,6 +456,21 @@ impl Strand {
         if self.needs_attention() {
             self.interleave_now();
         }
+    }
+
+    /// The same at an operation that never waits: it is counted.
+    #[inline]
+    pub(crate) fn pass_by(&self) {
+        self.turn.count();
+        self.interleave();
+    }
+
+    /// At the entry of an operation of a channel that does not wait for others.
+    #[inline]
+    pub(crate) fn begin_try(&self) {
+        self.take_turn();
+        self.charge_channel_op();
+        self.interleave();
     }
 
     #[cold]
@@ -566,7 +589,8 @@ impl Strand {
 
     /// Puts a future that was woken while it ran at the back of the line.
     pub(crate) fn requeue(&self, runnable: RunnableRef) {
-        self.worker.as_ref().expect("futures are polled by workers").requeue(runnable);
+        let worker = self.worker.as_ref().expect("futures are polled by workers");
+        if self.turn.take_refused() { worker.requeue_turn(runnable) } else { worker.requeue(runnable) }
     }
 
     /// Whether panics here are not to be printed.
@@ -626,7 +650,7 @@ pub(crate) fn retire_thread(strand: &Strand) {
 pub(crate) fn deliver(delivery: Delivery) {
     with(|strand| match &strand.worker {
         Some(worker) if delivery.is_for(worker.home) => worker.enqueue(delivery.seat()),
-        _ => delivery.send(),
+        _ => strand.turn.while_fixed(|| delivery.send()), // that may run a foreign waker, in the middle of our operation
     });
 }
 
