@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, Location, catch_unwind},
     pin::Pin,
     sync::{Arc, Weak},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -103,6 +103,7 @@ where
 {
     strand::with(|strand| {
         strand.ensure_room();
+        strand.take_turn();
         strand.pay_overdraft(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
             shared.check_process()?;
@@ -279,6 +280,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     fn admit(&self) -> (TaskId, Option<TaskError>) {
         strand::with(|strand| {
             strand.ensure_room();
+            strand.take_turn();
             strand.interleave();
             (strand.next_task_id(), self.core.admit(strand).err())
         })
@@ -598,7 +600,13 @@ impl<T> Future for Task<'_, T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.handle.poll(cx)
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
+        let polled = self.handle.poll(cx);
+        if polled.is_ready() {
+            strand.turn.count();
+        }
+        polled
     }
 }
 

@@ -36,6 +36,7 @@ use crate::{
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
+    turn::Turn,
 };
 
 /// One thread of control.
@@ -64,6 +65,8 @@ pub(crate) struct Strand {
     pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
+    /// How many operations it may do before others run.
+    pub(crate) turn: Turn,
     /// Whether it pays to let others run before it waits; see `wait::linger`.
     pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
@@ -117,6 +120,7 @@ impl Strand {
             failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            turn: Turn::new(),
             linger_credit: Cell::new(1),
             open: Cell::new(None),
             meter: Meter::unmetered(),
@@ -208,6 +212,7 @@ impl Strand {
         }
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
+        self.turn.begin();
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
@@ -229,6 +234,7 @@ impl Strand {
             mech_fiber::suspend(successor);
         });
         worker.watch.show(self.name.get());
+        self.turn.begin();
     }
 
     /// Lets others run on this thread, by `others`. If this strand is in the middle of an unwinding, the thread does not count that meanwhile: else whoever
@@ -305,6 +311,7 @@ impl Strand {
         self.scope.set(Some(scope));
         self.base.set(Some(scope));
         self.running.set(Some(running));
+        self.turn.begin();
     }
 
     /// Puts the meter aside: the task goes on later, perhaps elsewhere. Nothing that was drawn for its nursery stays with this worker.
@@ -425,10 +432,11 @@ impl Strand {
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
-    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. In a seeded run, others may go first.
+    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. Others go first if its turn is over; in a seeded run, by chance.
     #[inline]
     pub(crate) fn checkpoint(&self) {
         self.come_by();
+        self.take_turn();
         if self.needs_attention() {
             self.attend();
         }
@@ -462,6 +470,21 @@ impl Strand {
         if self.needs_attention() {
             self.interleave_now();
         }
+    }
+
+    /// The same at an operation that never waits: it is counted.
+    #[inline]
+    pub(crate) fn pass_by(&self) {
+        self.turn.count();
+        self.interleave();
+    }
+
+    /// At the entry of an operation of a channel that does not wait for others.
+    #[inline]
+    pub(crate) fn begin_try(&self) {
+        self.take_turn();
+        self.charge_channel_op();
+        self.interleave();
     }
 
     #[cold]
@@ -580,7 +603,8 @@ impl Strand {
 
     /// Puts a future that was woken while it ran at the back of the line.
     pub(crate) fn requeue(&self, runnable: RunnableRef) {
-        self.worker.as_ref().expect("futures are polled by workers").requeue(runnable);
+        let worker = self.worker.as_ref().expect("futures are polled by workers");
+        if self.turn.take_refused() { worker.requeue_turn(runnable) } else { worker.requeue(runnable) }
     }
 
     /// Whether panics here are not to be printed.
@@ -640,7 +664,7 @@ pub(crate) fn retire_thread(strand: &Strand) {
 pub(crate) fn deliver(delivery: Delivery) {
     with(|strand| match &strand.worker {
         Some(worker) if delivery.is_for(worker.home) => worker.enqueue(delivery.seat()),
-        _ => delivery.send(),
+        _ => strand.turn.while_fixed(|| delivery.send()), // that may run a foreign waker, in the middle of our operation
     });
 }
 

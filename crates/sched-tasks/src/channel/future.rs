@@ -10,17 +10,14 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use super::{
     core::Core,
     error::{RecvError, SendError, TryRecvError, TrySendError},
 };
-use crate::{
-    places::FutureWait,
-    strand::{self, Strand},
-};
+use crate::{places::FutureWait, strand};
 
 /// A value on its way into a channel; made by [`Sender::send_async`](super::Sender::send_async).
 #[must_use = "a future does nothing until it is awaited"]
@@ -67,9 +64,22 @@ impl<T> Future for SendFuture<'_, T> {
             this.slot.is_some() || this.wait.is_some(),
             "`send_async` was polled after its value was sent or given back"
         );
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
         if !std::mem::replace(&mut this.paid, true) {
-            strand::with(Strand::charge_channel_op);
+            strand.charge_channel_op();
         }
+        let polled = this.proceed(cx);
+        if polled.is_ready() {
+            strand.turn.count();
+        }
+        polled
+    }
+}
+
+impl<T> SendFuture<'_, T> {
+    fn proceed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError<T>>> {
+        let this = self;
         loop {
             if let Some(wait) = &this.wait {
                 if !wait.poll(cx.waker()) {
@@ -111,18 +121,24 @@ impl<T> Future for RecvFuture<'_, T> {
     type Output = Result<T, RecvError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.poll_next(cx);
-        self.paid &= polled.is_pending(); // the next value costs anew
+        let this = &mut *self;
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
+        if !std::mem::replace(&mut this.paid, true) {
+            strand.charge_channel_op();
+        }
+        let polled = this.proceed(cx);
+        if polled.is_ready() {
+            this.paid = false; // polled again, it is for the next value, which costs anew
+            strand.turn.count();
+        }
         polled
     }
 }
 
 impl<T> RecvFuture<'_, T> {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
+    fn proceed(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
         let this = self;
-        if !std::mem::replace(&mut this.paid, true) {
-            strand::with(Strand::charge_channel_op);
-        }
         loop {
             if let Some(wait) = &this.wait {
                 if !wait.poll(cx.waker()) {

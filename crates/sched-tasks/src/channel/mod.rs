@@ -161,8 +161,7 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        strand::with(Strand::charge_channel_op);
-        strand::with(Strand::interleave);
+        strand::with(Strand::begin_try);
         self.core().try_send(value)
     }
 
@@ -246,8 +245,7 @@ impl<T> Receiver<T> {
     /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        strand::with(Strand::charge_channel_op);
-        strand::with(Strand::interleave);
+        strand::with(Strand::begin_try);
         self.core().try_recv()
     }
 
@@ -327,7 +325,7 @@ macro_rules! both_ends {
             /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn close(&self) -> bool {
-                strand::with(Strand::interleave);
+                strand::with(Strand::pass_by);
                 self.core().close()
             }
 

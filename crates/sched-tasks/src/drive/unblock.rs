@@ -15,7 +15,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -145,7 +145,10 @@ impl Pool {
 /// Every closure that is to run on another thread begins here, files among them: the one place to charge the task for it.
 #[inline]
 fn charge() {
-    strand::with(Strand::charge_syscall);
+    strand::with(|strand| {
+        strand.charge_syscall();
+        strand.turn.count();
+    });
 }
 
 /// Runs a closure that blocks its thread, such as file I/O or a call into C, on a thread of its own, while only the caller's task waits.
@@ -244,6 +247,8 @@ impl<T> Future for Unblock<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
         let fresh = cx.waker().clone();
         let mut meeting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = meeting.outcome.take();
@@ -253,7 +258,10 @@ impl<T> Future for Unblock<T> {
         }
         meeting.given = outcome.is_some();
         match outcome {
-            Some(Ok(value)) => Poll::Ready(value),
+            Some(Ok(value)) => {
+                strand.turn.count();
+                Poll::Ready(value)
+            }
             Some(Err(payload)) => {
                 drop(meeting);
                 strand::current().rethrow(payload)

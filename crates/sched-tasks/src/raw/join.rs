@@ -59,6 +59,7 @@ where
     RB: Send,
 {
     strand.ensure_room();
+    strand.take_turn();
     if !strand.may_spend_as_two() || strand.has_locals.get() {
         return (first(), second()); // the values of a task are for one at a time
     }

@@ -611,9 +611,12 @@ impl<T> Handle<T> {
         if self.tag() != 0 {
             self.untag()?;
         }
-        if !self.is_done() {
-            strand::with(|strand| self.wait(strand));
-        }
+        strand::with(|strand| {
+            strand.take_turn_regardless(); // a result that is there is handed over, cancelled or not
+            if !self.is_done() {
+                self.wait(strand);
+            }
+        });
         // SAFETY: done, with no ticket out, and not taken; and `self` is forgotten.
         let result = unsafe { self.take() };
         // SAFETY: as above.

@@ -36,6 +36,7 @@ mod supervisors;
 mod supervisors_budgets;
 mod supervisors_model;
 mod support;
+mod turns;
 mod unblock;
 mod unwinding;
 mod verdicts;
