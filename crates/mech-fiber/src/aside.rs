@@ -6,8 +6,8 @@
 //! is poisoned, though nobody panicked who held it.
 //!
 //! # Invariant
-//! Between [`PanicsAside::take`] and [`PanicsAside::put_back`] the thread counts no panic of the
-//! caller; before and after, as many as there are.
+//! Between [`PanicsAside::take`] and [`PanicsAside::put_back`] the thread does not count the panic
+//! of the caller; before and after it does.
 //!
 //! # Why it holds
 //! The count cannot be set, but it can be moved: it rises where an unwinding begins and falls
@@ -104,55 +104,56 @@ fn told(rung: usize) -> usize {
     suspend(rung)
 }
 
-/// Panics of the caller that its thread does not count for now.
+/// A panic of the caller that its thread does not count for now.
 #[derive(Debug)]
 #[must_use = "what was taken must be put back before the caller goes on"]
-pub struct PanicsAside(u32);
+pub struct PanicsAside(());
 
 impl PanicsAside {
-    /// Takes all panics under way on this thread aside. Whether that could be done says `std::thread::panicking`.
+    /// Takes the one panic under way on this thread aside. None if there is none or there are several, whose owners nobody can tell apart; or if the system
+    /// gives no thread, or no memory, for it.
+    ///
+    /// The caller is in the middle of that panic: it is nobody else's on the thread.
     #[cold]
-    pub fn take() -> Self {
-        let mut taken = 0;
-        while thread::panicking() && climb_down() {
-            taken += 1;
+    pub fn take() -> Option<Self> {
+        if !thread::panicking() || !climb_down() {
+            return None;
         }
-        Self(taken)
+        let aside = Self(());
+        if thread::panicking() {
+            aside.put_back();
+            return None;
+        }
+        Some(aside)
     }
 
-    /// Counts them again.
+    /// Counts it again.
     #[cold]
     pub fn put_back(self) {
-        for _ in 0..self.0 {
-            let mut ladders = ladders();
-            let free = ladders.iter_mut().find(|ladder| ladder.rungs < RUNGS);
-            free.expect("somebody climbed down to take it").climb(UP);
-        }
+        let mut ladders = ladders();
+        let free = ladders.iter_mut().find(|ladder| ladder.rungs < RUNGS);
+        free.expect("somebody climbed down to take it").climb(UP);
     }
 }
 
 /// Takes one off this thread's count. False if the system gives no thread or no memory for it.
 fn climb_down() -> bool {
-    for _ in 0..2 {
-        if let Some(ladder) = ladders().iter_mut().find(|ladder| ladder.rungs > 0) {
-            ladder.climb(DOWN);
-            return true;
-        }
-        if !has_room(ROOM_BYTES) || !put_up() {
-            return false;
-        }
+    if let Some(ladder) = ladders().iter_mut().find(|ladder| ladder.rungs > 0) {
+        ladder.climb(DOWN);
+        return true;
     }
-    false // others were quicker
+    let Some(mut ladder) = has_room(ROOM_BYTES).then(put_up).flatten() else { return false };
+    ladder.climb(DOWN); // before others can
+    ladders().push(ladder);
+    true
 }
 
 /// Puts up a ladder, from a thread that takes its count with it.
-fn put_up() -> bool {
+fn put_up() -> Option<Ladder> {
     let climbs = || {
         let mut ladder = Ladder::new()?;
         (0..RUNGS).for_each(|_| ladder.climb(UP));
-        ladders().push(ladder);
-        Some(())
+        Some(ladder)
     };
-    let thread = thread::Builder::new().name("bursar-panics".into()).spawn(climbs);
-    thread.is_ok_and(|thread| thread.join().is_ok_and(|put_up| put_up.is_some()))
+    thread::Builder::new().name("bursar-panics".into()).spawn(climbs).ok()?.join().ok()?
 }

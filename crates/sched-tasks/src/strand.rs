@@ -94,6 +94,11 @@ const UNWIND_ROOM_BYTES: usize = 8 << 10;
 /// How many rounds of a loop go by without a check, where no profile says otherwise.
 pub(crate) const DEFAULT_YIELD_INTERVAL: u32 = 1024;
 
+/// In the count of strands of a thread that stopped in the middle of an unwinding: those that the thread goes on to count; and that one was taken aside, ever. From then on
+/// everybody on the thread looks closely, lest somebody's unwinding be taken for another's.
+const STOPPED: u32 = !ASIDE;
+const ASIDE: u32 = 1 << 31;
+
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
@@ -216,11 +221,12 @@ impl Strand {
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
-    /// yields, goes unnoticed, and meanwhile others here put their cancellation off. The full look would cost every yield a fifth of its time.
+    /// yields, goes unnoticed, and meanwhile others here seem to panic and put their cancellation off. The full look would cost every yield a fifth of its time;
+    /// it is taken once an unwinding has stopped on this thread.
     #[inline(always)]
     pub(crate) fn suspend_to_yield(&self, worker: &Worker, successor: usize) {
-        if self.unwinding.get() {
-            return self.suspend_unwinding(worker, successor);
+        if self.unwinding.get() || worker.stopped_unwinding.get() != 0 {
+            return self.suspend(worker, successor);
         }
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
@@ -228,27 +234,35 @@ impl Strand {
 
     #[cold]
     fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
-        let unwinding = self.is_unwinding();
+        let (unwinding, known) = (self.is_unwinding(), self.unwinding.get());
         self.unwinding.set(unwinding); // what was caught is over
-        self.aside_while(unwinding, &worker.stopped_unwinding, || {
+        self.aside_while(known, unwinding, &worker.stopped_unwinding, || {
             mech_fiber::suspend(successor);
         });
         worker.watch.show(self.name.get());
         self.turn.begin();
     }
 
-    /// Lets others run on this thread, by `others`. If this strand is in the middle of an unwinding, the thread does not count that meanwhile: else whoever
-    /// unlocks a `std::sync::Mutex` would poison it. Where the system gives nothing for that, `stopped` says so.
-    pub(crate) fn aside_while(&self, unwinding: bool, stopped: &Cell<u32>, others: impl FnOnce()) {
+    /// Lets others run on this thread, by `others`. If this strand is `known` to be in the middle of an unwinding, the thread does not count that meanwhile: else
+    /// whoever unlocks a `std::sync::Mutex` would poison it. Where that cannot be done, `stopped` counts it.
+    pub(crate) fn aside_while(&self, known: bool, unwinding: bool, stopped: &Cell<u32>, others: impl FnOnce()) {
         if !unwinding {
             return others();
         }
-        let aside = current::without(PanicsAside::take);
-        let counted = u32::from(std::thread::panicking());
-        stopped.set(stopped.get() + counted);
-        others();
-        stopped.set(stopped.get() - counted);
-        current::without(|| aside.put_back());
+        // Beside one that the thread goes on to count, nobody can tell which is whose.
+        let aside = if known && stopped.get() & STOPPED == 0 { current::without(PanicsAside::take) } else { None };
+        match aside {
+            Some(aside) => {
+                stopped.set(stopped.get() | ASIDE);
+                others();
+                current::without(|| aside.put_back());
+            }
+            None => {
+                stopped.set(stopped.get() + 1);
+                others();
+                stopped.set(stopped.get() - 1);
+            }
+        }
     }
 
     #[cold]
@@ -428,7 +442,7 @@ impl Strand {
             (None, Some(driver)) => driver.stopped_unwinding.get(),
             (None, None) => 0,
         };
-        let elsewhere = || stopped() > 0;
+        let elsewhere = || stopped() & STOPPED > 0;
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 

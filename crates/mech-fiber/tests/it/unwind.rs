@@ -122,60 +122,78 @@ struct Stops(bool);
 
 impl Drop for Stops {
     fn drop(&mut self) {
-        let aside = self.0.then(PanicsAside::take);
+        let aside = if self.0 { PanicsAside::take() } else { None };
         suspend(usize::from(std::thread::panicking()));
         aside.into_iter().for_each(PanicsAside::put_back);
         suspend(usize::from(std::thread::panicking()));
     }
 }
 
+/// A fiber that stops in the middle of an unwinding.
+fn stops(stack: mech_fiber::Stack) -> Fiber {
+    Fiber::new(stack, |_| {
+        let caught = catch_unwind(|| {
+            let _stops = Stops(true);
+            std::panic::resume_unwind(Box::new(1));
+        });
+        usize::from(caught.is_err()) + 10
+    })
+}
+
 #[test]
 fn a_panic_that_is_taken_aside_is_counted_where_its_stack_runs() {
-    let fibers = slab(64 << 10, 256);
-    for threads in 0..3 {
-        // More than one ladder is for, and panics inside panics.
-        let mut stopped: Vec<Fiber> = (0..200)
-            .map(|number| {
-                let mut fiber = Fiber::new(fibers.take().unwrap(), move |_| {
-                    let caught = catch_unwind(AssertUnwindSafe(|| {
-                        let _stops = Stops(true);
-                        if number % 3 == 0 {
-                            struct Inner;
-                            impl Drop for Inner {
-                                fn drop(&mut self) {
-                                    let _ = catch_unwind(|| {
-                                        let _stops = Stops(true);
-                                        std::panic::resume_unwind(Box::new(1))
-                                    });
-                                }
-                            }
-                            let _inner = Inner;
-                            std::panic::resume_unwind(Box::new(2))
-                        }
-                        std::panic::resume_unwind(Box::new(3))
-                    }));
-                    usize::from(caught.is_err()) + 10
-                });
-                assert_eq!(fiber.resume(0), Step::Suspended(0), "it counts none while it is stopped");
-                assert!(!std::thread::panicking());
-                fiber
-            })
-            .collect();
-        let innocent = std::sync::Mutex::new(threads);
-        drop(innocent.lock().unwrap());
-        for (number, fiber) in stopped.iter_mut().enumerate() {
-            assert_eq!(fiber.resume(0), Step::Suspended(1), "it counts its own when it goes on");
-            if number % 3 == 0 {
-                // The outer panic is still under way.
-                assert_eq!(fiber.resume(0), Step::Suspended(0));
-                assert!(!std::thread::panicking());
-                assert_eq!(fiber.resume(0), Step::Suspended(1));
-            }
-            assert_eq!(fiber.resume(0), Step::Returned(11));
-            assert!(!std::thread::panicking());
+    // More than one ladder is for, and on several threads, which use the same ladders.
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                let fibers = slab(64 << 10, 256);
+                for _ in 0..3 {
+                    let innocent = std::sync::Mutex::new(());
+                    let held = innocent.lock().unwrap();
+                    let mut stopped: Vec<Fiber> = (0..200).map(|_| stops(fibers.take().unwrap())).collect();
+                    for fiber in &mut stopped {
+                        assert_eq!(fiber.resume(0), Step::Suspended(0), "it counts none while it is stopped");
+                        assert!(!std::thread::panicking());
+                    }
+                    drop(held);
+                    assert!(!innocent.is_poisoned());
+                    for fiber in &mut stopped {
+                        assert_eq!(fiber.resume(0), Step::Suspended(1), "it counts its own when it goes on");
+                        assert_eq!(fiber.resume(0), Step::Returned(11));
+                        assert!(!std::thread::panicking());
+                    }
+                }
+            });
         }
-        assert!(!innocent.is_poisoned());
+    });
+}
+
+#[test]
+fn of_several_panics_none_is_taken_aside() {
+    struct Inner;
+    impl Drop for Inner {
+        fn drop(&mut self) {
+            let _ = catch_unwind(|| {
+                let _stops = Stops(true);
+                std::panic::resume_unwind(Box::new(1))
+            });
+            let aside = PanicsAside::take();
+            assert!(aside.is_some(), "one is left");
+            assert!(!std::thread::panicking() && PanicsAside::take().is_none());
+            aside.into_iter().for_each(PanicsAside::put_back);
+        }
     }
+    let mut fiber = Fiber::new(stack(), |_| {
+        let _ = catch_unwind(|| {
+            let _inner = Inner;
+            std::panic::resume_unwind(Box::new(2))
+        });
+        7
+    });
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    assert_eq!(fiber.resume(0), Step::Returned(7));
+    assert!(!std::thread::panicking());
 }
 
 #[test]

@@ -337,7 +337,7 @@ impl Driver {
 
     /// While others run on this thread, it does not count `strand`'s unwinding; see [`Strand::aside_while`].
     fn aside(&self, strand: &Strand, others: impl FnOnce()) {
-        strand.aside_while(strand.is_unwinding(), &self.stopped_unwinding, others);
+        strand.aside_while(strand.unwinding.get(), strand.is_unwinding(), &self.stopped_unwinding, others);
     }
 
     /// One turn: of a worker, or of the clock. True if it is the turn of the caller, who may have it if `is_ready` says so.
