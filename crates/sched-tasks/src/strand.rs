@@ -5,7 +5,6 @@
 //! seat is kicked. No other thread ever runs it.
 
 use std::{
-    any::Any,
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
@@ -13,7 +12,6 @@ use std::{
     time::Instant,
 };
 
-use mech_fiber::PanicsAside;
 use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
@@ -80,7 +78,7 @@ pub(crate) struct Strand {
     /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
     stack_limit: usize,
     /// The task unwinds, or unwound, on half of its stack's guard.
-    guard_lent: Cell<bool>,
+    pub(crate) guard_lent: Cell<bool>,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
@@ -91,15 +89,10 @@ const MAX_LOCALS_ROUNDS: u32 = 5;
 const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
 /// What it takes to unwind. With less, the guard lends half of itself.
-const UNWIND_ROOM_BYTES: usize = 8 << 10;
+pub(crate) const UNWIND_ROOM_BYTES: usize = 8 << 10;
 
 /// How many rounds of a loop go by without a check, where no profile says otherwise.
 pub(crate) const DEFAULT_YIELD_INTERVAL: u32 = 1024;
-
-/// In the count of strands of a thread that stopped in the middle of an unwinding: those that the thread goes on to count; and that one was taken aside, ever. From then on
-/// everybody on the thread looks closely, lest somebody's unwinding be taken for another's.
-const STOPPED: u32 = !ASIDE;
-const ASIDE: u32 = 1 << 31;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,14 +145,6 @@ impl Strand {
     pub(crate) fn ensure_much_room(&self) {
         if !mech_fiber::has_room(4 * ROOM_BYTES) {
             self.out_of_room();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn out_of_room(&self) {
-        if !self.is_unwinding() {
-            self.rethrow(Box::new(OutOfRoom { stack_bytes: mech_fiber::stack_bytes().unwrap_or(0) }));
         }
     }
 
@@ -244,39 +229,6 @@ impl Strand {
     }
 
     #[cold]
-    fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
-        let (unwinding, known) = (self.is_unwinding(), self.unwinding.get());
-        self.unwinding.set(unwinding); // what was caught is over
-        self.aside_while(known, unwinding, &worker.stopped_unwinding, || {
-            mech_fiber::suspend(successor);
-        });
-        worker.watch.show(self.name.get());
-        self.turn.begin();
-    }
-
-    /// Lets others run on this thread, by `others`. If this strand is `known` to be in the middle of an unwinding, the thread does not count that meanwhile: else
-    /// whoever unlocks a `std::sync::Mutex` would poison it. Where that cannot be done, `stopped` counts it.
-    pub(crate) fn aside_while(&self, known: bool, unwinding: bool, stopped: &Cell<u32>, others: impl FnOnce()) {
-        if !unwinding {
-            return others();
-        }
-        // Beside one that the thread goes on to count, nobody can tell which is whose.
-        let aside = if known && stopped.get() & STOPPED == 0 { current::without(PanicsAside::take) } else { None };
-        match aside {
-            Some(aside) => {
-                stopped.set(stopped.get() | ASIDE);
-                others();
-                current::without(|| aside.put_back());
-            }
-            None => {
-                stopped.set(stopped.get() + 1);
-                others();
-                stopped.set(stopped.get() - 1);
-            }
-        }
-    }
-
-    #[cold]
     fn stop_thread(&self, deadline: Option<Instant>) -> bool {
         if let Some(driver) = &self.driver {
             driver.until_woken(self); // a deadline is an alarm of its clock
@@ -326,7 +278,7 @@ impl Strand {
     }
 
     #[inline]
-    fn occupy(&self, running: Running, scope: ScopeRef) {
+    pub(crate) fn occupy(&self, running: Running, scope: ScopeRef) {
         if let Some(worker) = &self.worker {
             worker.report_others_than(scope);
             let name = running.task().name();
@@ -420,41 +372,12 @@ impl Strand {
         drop(unwanted); // the borrow is over: destructors may use others
     }
 
-    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
-    pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
-        self.occupy(running, scope);
-        self.shields.set(1);
-        let outcome = catch_unwind(AssertUnwindSafe(drop));
-        self.shields.set(0);
-        self.end();
-        outcome
-    }
-
     /// Whether the running task has been told to stop and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.scope.get().is_some_and(|scope| scope.is_cancelled())
             && (self.shields.get() == 0 || self.breaks_shields())
             && !self.is_unwinding()
-    }
-
-    /// Whether a seeded run came to a deadlock behind a shield, and ends in spite of it.
-    #[cold]
-    fn breaks_shields(&self) -> bool {
-        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
-        seeded.is_some_and(|seeded| seeded.breaks_shields())
-    }
-
-    /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
-    /// fibers has stopped in the middle of an unwinding that could not be taken aside, only the flag tells, which outlives a `catch_unwind` in the task.
-    pub(crate) fn is_unwinding(&self) -> bool {
-        let stopped = || match (&self.worker, &self.driver) {
-            (Some(worker), _) => worker.stopped_unwinding.get(),
-            (None, Some(driver)) => driver.stopped_unwinding.get(),
-            (None, None) => 0,
-        };
-        let elsewhere = || stopped() & STOPPED > 0;
-        std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
     /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. Others go first if its turn is over; in a seeded run, by chance.
@@ -539,34 +462,6 @@ impl Strand {
         }
     }
 
-    /// Unwinds to the nearest nursery or the end of the task. Not a panic: no hook runs and nothing is printed.
-    #[cold]
-    pub(crate) fn unwind(&self) -> ! {
-        self.rethrow(Box::new(Cancellation))
-    }
-
-    /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
-    #[cold]
-    pub(crate) fn fail(&self, error: TaskError) -> ! {
-        self.failed_before.take(); // of a panic that was caught
-        self.rethrow(Box::new(error))
-    }
-
-    /// Unwinds with what was caught before.
-    #[cold]
-    pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
-        if self.scope.get().is_none()
-            && let Some(error) = payload.downcast_ref::<TaskError>()
-        {
-            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
-        }
-        if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
-            self.guard_lent.set(mech_fiber::lend_guard());
-        }
-        self.unwinding.set(true);
-        std::panic::resume_unwind(payload)
-    }
-
     /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
     #[inline]
     pub(crate) fn count_ended(&self, scope: ScopeRef) {
@@ -644,15 +539,7 @@ impl Strand {
     }
 }
 
-/// What is thrown to end a cancelled task.
-#[derive(Debug)]
-pub(crate) struct Cancellation;
-
-/// What is thrown to end a task that has too little stack left for what it asked of the runtime.
-#[derive(Debug)]
-pub(crate) struct OutOfRoom {
-    pub(crate) stack_bytes: usize,
-}
+pub(crate) use crate::unwinding::{Cancellation, OutOfRoom};
 
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
