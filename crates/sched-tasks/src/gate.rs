@@ -2,7 +2,7 @@
 //!
 //! # Invariant
 //! A task is admitted only after everything that counts it was paid: the nursery's own limit, a permit of its capability, a spawn of its pool. A permit is
-//! given back only after its task ended.
+//! given back only after its task ended, and before anybody who waits for that task hears of it.
 //!
 //! # Why it holds
 //! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. The permits the nursery has lie in a
@@ -117,11 +117,11 @@ impl Gate {
         Ok(())
     }
 
-    /// Tasks of the nursery ended.
+    /// A task of the nursery ended.
     #[inline]
-    pub(crate) fn ended(&self, tasks: u32) {
+    pub(crate) fn task_ended(&self) {
         if let Some(permits) = &self.permits {
-            permits.ended(tasks.into());
+            permits.ended(1);
         }
     }
 

@@ -242,11 +242,16 @@ impl NurseryCore {
         error
     }
 
+    /// A task has run to its end, and nobody has heard of it yet: its permit is free before whoever joins it goes on.
+    #[inline]
+    pub(crate) fn give_permit_back(&self) {
+        if let Some(gate) = &self.gate {
+            gate.task_ended();
+        }
+    }
+
     /// Tells that children ended; the last one wakes the owner. The nursery must not be touched after.
     pub(crate) fn children_ended(&self, children: u32) {
-        if let Some(gate) = &self.gate {
-            gate.ended(children);
-        }
         if let Some(owner) = self.countdown.done(children) {
             strand::wake(owner, 0);
         }

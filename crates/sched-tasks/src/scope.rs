@@ -103,7 +103,7 @@ where
 {
     strand::with(|strand| {
         strand.ensure_room();
-        strand.pay_overdraft(); // a nursery with a budget of its own must not hide it
+        strand.look_at_meter(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
             shared.check_process()?;
         }
@@ -114,7 +114,15 @@ where
         let nursery = Nursery { core, scope: PhantomData, env: PhantomData };
         let core = nursery.core();
         raw::while_open(strand, core, || {
-            let caught = raw::enter(strand, core, || catch_unwind(AssertUnwindSafe(|| body(&nursery))));
+            let caught = raw::enter(strand, core, || {
+                catch_unwind(AssertUnwindSafe(|| {
+                    let returned = body(&nursery);
+                    if strand.meter.is_refused() {
+                        strand.look_at_meter(); // who catches its exhaustion does not end well
+                    }
+                    returned
+                }))
+            });
             let body = match caught {
                 Ok(returned) => {
                     if let Err(error) = &returned {

@@ -350,10 +350,12 @@ impl Strand {
         outcome
     }
 
-    /// Whether the running task has been told to stop and may not put it off.
+    /// Whether the running task has been told to stop, or was refused a budget, and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.scope.get().is_some_and(|scope| scope.is_cancelled()) && self.shields.get() == 0 && !self.is_unwinding()
+        (self.scope.get().is_some_and(|scope| scope.is_cancelled()) || self.meter.is_refused())
+            && self.shields.get() == 0
+            && !self.is_unwinding()
     }
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
@@ -437,7 +439,11 @@ impl Strand {
     /// Unwinds to the nearest nursery or the end of the task. Not a panic: no hook runs and nothing is printed.
     #[cold]
     pub(crate) fn unwind(&self) -> ! {
-        self.rethrow(Box::new(Cancellation))
+        let told_to_stop = self.shields.get() == 0 && self.scope.get().is_some_and(|scope| scope.is_cancelled());
+        match self.exhaustion().filter(|_| !told_to_stop) {
+            Some(error) => self.rethrow(Box::new(error)),
+            None => self.rethrow(Box::new(Cancellation)),
+        }
     }
 
     /// Unwinds with what was caught before.

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! # Invariant
-//! An exhausted task does not run until it has what it asked for. It waits only while somebody is there who can answer.
+//! An exhausted task does not run until it has what it asked for. It waits only while somebody is there who can answer. A refusal is final.
 //!
 //! # Why it holds
-//! `pay_slowly` returns only after the charge succeeded. Each nursery from the task's own outwards is asked in turn: its pool, if it recharges by itself; its
+//! `pay_slowly` returns only after the charge succeeded. One that was refused is asked no more: its meter pays nothing, see `meter.rs`, so whoever catches the unwinding
+//! and goes on comes back here at its next operation, and at the end of its task. Each nursery from the task's own outwards is asked in turn: its pool, if it recharges by itself; its
 //! handler, who answers at once; its treasurers, who may take their time. See `account.rs` for why the waiting ends.
 
 use policy_admission::CapError;
@@ -19,6 +20,7 @@ use vocab::{Budget, Component, Shortage};
 use super::{
     Answer, Exhausted, Settlement,
     account::{Account, Draw, Told},
+    meter::Refused,
 };
 use crate::{
     drive::worker,
@@ -52,6 +54,9 @@ impl Strand {
         }
         self.ensure_room();
         loop {
+            if self.meter.is_refused() {
+                self.fail_exhausted();
+            }
             let shortage = match self.overdrawn() {
                 Some(overdraft) => overdraft,
                 None => match self.meter.pay(cost) {
@@ -62,9 +67,11 @@ impl Strand {
             match self.ask(&shortage) {
                 Reply::Given(amount) => self.meter.recharge(&amount),
                 Reply::Cancelled => self.unwind(),
-                Reply::NotMe | Reply::Refused => self.fail_exhausted(&shortage),
+                Reply::NotMe | Reply::Refused => self.meter.refuse(&shortage),
             }
-            worker::yield_now(self); // this is the tick: those that have not spent theirs go first
+            if !self.meter.is_refused() {
+                worker::yield_now(self); // this is the tick: those that have not spent theirs go first
+            }
         }
     }
 
@@ -76,14 +83,17 @@ impl Strand {
         }
     }
 
-    fn fail_exhausted(&self, shortage: &Shortage) -> ! {
-        let Shortage { component, wanted, .. } = *shortage;
-        let granted = self.meter.granted()[component];
-        self.checkpoint(); // a cancelled one ends as that
+    fn fail_exhausted(&self) -> ! {
+        self.come_by();
         // A task that catches this and goes on comes back at once: others go first, every time.
         worker::yield_now(self);
-        let error = TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label());
-        self.rethrow(Box::new(error))
+        self.unwind() // a cancelled one ends as that
+    }
+
+    /// What ends a task that was refused a budget.
+    pub(crate) fn exhaustion(&self) -> Option<TaskError> {
+        let Refused { component, granted, wanted, .. } = self.meter.refused()?;
+        Some(TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label()))
     }
 
     /// Asks for more.
@@ -112,7 +122,13 @@ impl Strand {
         let Some(task) = self.label() else { return false };
         let exhausted = Exhausted { task, component, granted: account.pool().granted()[component], missing: 1 };
         let (granted, walled) = (account.owner_granted(component), account.is_walled(component));
-        match self.ask_from(nursery.outer(), &exhausted, granted, walled) {
+        let mut outer = nursery.outer();
+        let mut inner_shares = nursery.shares_account();
+        while let Some(scope) = outer.filter(|_| inner_shares) {
+            inner_shares = scope.shares_account(); // the same account: it was asked
+            outer = scope.outer();
+        }
+        match self.ask_from(outer, &exhausted, granted, walled) {
             Reply::Given(amount) => {
                 account.recharge(&amount);
                 true
@@ -222,6 +238,7 @@ impl Strand {
 
     /// Adds to the meter by the capability of the nursery around.
     pub(super) fn recharge_by_capability(&self, wanted: Budget) -> Result<Budget, CapError> {
+        self.look_at_meter(); // who was refused is not helped any more
         let scope = self.scope.get().filter(|_| self.meter.is_metered()).ok_or(CapError::NoBudgetCapability)?;
         let drawn = self.draw_by_capability(scope, wanted)?;
         self.meter.recharge(&drawn);

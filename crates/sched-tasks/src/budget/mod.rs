@@ -177,10 +177,10 @@ impl Strand {
         }
     }
 
-    /// What it overdrew it pays before it ends, or fails: else what it leaves to others would be free.
+    /// What it overdrew it pays before it ends, or fails: else what it leaves to others would be free. And who was refused a budget does not end well.
     #[inline(always)]
-    pub(crate) fn pay_overdraft(&self) {
-        if self.meter.overdraft() != 0 {
+    pub(crate) fn look_at_meter(&self) {
+        if self.meter.needs_look() {
             self.pay_slowly(&Budget::ZERO);
         }
     }

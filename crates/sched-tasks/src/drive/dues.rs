@@ -16,7 +16,7 @@ use std::{cell::Cell, ptr};
 
 use vocab::Budget;
 
-use super::worker::Worker;
+use super::{stats, worker::Worker};
 use crate::{
     budget::{Account, Meter, Settlement},
     raw::scope::ScopeRef,
@@ -87,6 +87,12 @@ impl Worker {
         dues.ended.set(dues.ended.get() + 1);
     }
 
+    /// One of those was cancelled.
+    #[cold]
+    pub(crate) fn count_cancelled(&self) {
+        stats::add(&self.slot().counters.cancelled, 1);
+    }
+
     /// Pays what it owes.
     #[inline(always)]
     pub(crate) fn report(&self) {
@@ -114,7 +120,10 @@ impl Worker {
         }
         match self.dues.ended.replace(0) {
             0 => {}
-            ended => scope.children_ended(ended),
+            ended => {
+                stats::add(&self.slot().counters.ended, ended.into());
+                scope.children_ended(ended);
+            }
         }
     }
 

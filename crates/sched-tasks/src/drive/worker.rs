@@ -252,9 +252,9 @@ impl Worker {
                 Choice::Ready => self.next_ready(),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
-                Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
-                Choice::Injected => self.take_injected().map(Next::Start),
-                Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(Next::Start),
+                Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
+                Choice::Injected => self.take_injected().map(|task| self.popped_shared(task)),
+                Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
                 Choice::Elsewhere => self.steal().map(Next::Start),
                 Choice::Search => return None,
             };
@@ -317,6 +317,12 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Counts what came from a queue that all workers share: what came from its own is the rest, and need not be counted.
+    fn popped_shared(&self, task: RunnableRef) -> Next {
+        stats::add(&self.slot().counters.shared_pops, 1);
+        Next::Start(task)
     }
 
     /// Takes a fair share of the shared queue.
@@ -437,6 +443,7 @@ impl Worker {
                 // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
                 let thread = strand::for_thread_here();
                 current::enter(&thread, || runnable.refuse(reason, &thread));
+                stats::add(&self.slot().counters.ended, 1); // that strand has no worker to count
                 strand::retire_thread(&thread);
             }
         }

@@ -104,7 +104,7 @@ fn take_turns() {
     }
     let operations = OPERATIONS.get().wrapping_add(1);
     OPERATIONS.set(operations);
-    if operations.is_multiple_of(TURN) { free::yield_now() } else { free::checkpoint() }
+    if operations.is_multiple_of(TURN) { free::yield_now() } else { strand::with(Strand::checkpoint) }
 }
 
 /// Refuses a seeded run: what comes from outside comes at its own time, and no seed could bring it again.
@@ -118,7 +118,8 @@ fn check_world() -> io::Result<()> {
     }
 }
 
-/// The addresses that `address` stands for. The system may have to ask a server far away, and blocks a thread meanwhile.
+/// The addresses that `address` stands for. The system may have to ask a server far away, and blocks a thread meanwhile. The task is charged here, once for what it wants
+/// the addresses for too.
 fn resolve(address: impl ToSocketAddrs + Send) -> io::Result<Vec<SocketAddr>> {
     check_world()?;
     let found = unblock(move || address.to_socket_addrs().map(|found| found.collect::<Vec<_>>()))?;

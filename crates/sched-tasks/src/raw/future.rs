@@ -171,7 +171,7 @@ where
         // Not `start_funded`: one that only waits for others costs nothing, and must not fail for want of what it does not need.
         let polled = future.poll(&mut Context::from_waker(&waker));
         if polled.is_ready() {
-            strand.pay_overdraft();
+            strand.look_at_meter();
         }
         polled
     }));

@@ -127,7 +127,7 @@ where
     strand.shields.set(half.shields);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let value = closure();
-        strand.pay_overdraft();
+        strand.look_at_meter();
         value
     }));
     let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });

@@ -198,7 +198,7 @@ where
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
             let outcome = closure();
-            strand.pay_overdraft();
+            strand.look_at_meter();
             outcome
         }));
         strand.end();
@@ -266,13 +266,16 @@ pub(super) unsafe fn finish<T>(
     // SAFETY: live: the runner has not left yet.
     let header = unsafe { &front.as_ref().header };
     let scope = header.scope;
-    if let Err(error) = &outcome
-        && !error.is_cancelled()
-    {
-        scope.child_failed(error.clone());
+    if let Err(error) = &outcome {
+        match (error.is_cancelled(), &strand.worker) {
+            (false, _) => scope.child_failed(error.clone()),
+            (true, Some(worker)) => worker.count_cancelled(),
+            (true, None) => {}
+        }
     }
     // SAFETY: the reader looks only after `completion` is done.
     unsafe { (*front.as_ref().result.get()).write(outcome) };
+    scope.give_permit_back();
     match header.completion.finish() {
         Finish::Kept => {}
         Finish::Wake(ticket) => {

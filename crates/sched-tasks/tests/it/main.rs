@@ -1,6 +1,7 @@
 //! What tasks promise, one sentence a test.
 
 mod actors;
+mod authority_travels;
 mod block_on;
 mod budgets;
 mod budgets_corners;
@@ -12,6 +13,7 @@ mod channels_stress;
 mod decision_log;
 mod destructors;
 mod errors;
+mod exhaustion_is_final;
 mod explore;
 mod fs;
 mod futures_core;
@@ -25,6 +27,7 @@ mod net;
 mod nurseries;
 mod overflow;
 mod pools_model;
+mod profiles;
 mod seeded;
 mod seeded_budgets;
 mod seeded_supervisors;
@@ -38,4 +41,5 @@ mod unblock;
 mod unwinding;
 mod wakers;
 mod watchdog;
+mod what_it_costs;
 mod workers;
