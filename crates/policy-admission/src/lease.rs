@@ -75,6 +75,11 @@ impl<T: Terms> Lease<T> {
         self.node.label.as_ref()
     }
 
+    /// The ledger that its capability comes from writes the refusal down; returns it.
+    pub fn refuse(&self, error: CapError) -> CapError {
+        self.node.refuse(error)
+    }
+
     /// Whether it still holds; if not, that is a refusal, and the log gets it. One load and one comparison.
     #[inline]
     pub fn check(&self) -> Result<(), CapError> {

@@ -74,7 +74,27 @@ impl Ledger {
 
     /// Says whether a capability is one of this ledger's: anybody can make a ledger and grant themselves everything, but not from this one.
     pub fn vouch<T: Terms>(&self, lease: &Lease<T>) -> Result<(), CapError> {
-        if Arc::ptr_eq(&self.0, &lease.node.ledger.0) { Ok(()) } else { Err(self.refuse(CapError::Foreign, None)) }
+        if self.is_source_of(lease) { Ok(()) } else { Err(self.refuse(CapError::Foreign, None)) }
+    }
+
+    /// The same for who only wants to know: no refusal is written down.
+    pub fn is_source_of<T: Terms>(&self, lease: &Lease<T>) -> bool {
+        Arc::ptr_eq(&self.0, &lease.node.ledger.0)
+    }
+
+    /// The ledger that a capability comes from.
+    pub(crate) fn of<T: Terms>(lease: &Lease<T>) -> &Ledger {
+        &lease.node.ledger
+    }
+
+    /// Whether both are the same ledger.
+    pub fn is_same(&self, other: &Ledger) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether two capabilities, of whatever kind, come from the same ledger.
+    pub fn is_common<A: Terms, B: Terms>(one: &Lease<A>, other: &Lease<B>) -> bool {
+        Self::of(one).is_source_of(other)
     }
 
     /// Enters a capability, in the arena and in the log; `None` if its parent was revoked.

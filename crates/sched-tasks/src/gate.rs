@@ -20,7 +20,7 @@ use policy_admission::{CapError, CapSpawn, Lease, TaskPermits};
 use vocab::{Budget, Component, Shortage};
 
 use crate::{
-    authority::Authority, budget::Account, drive::shared::Shared, error::Reason, nursery::NurseryCore,
+    authority::Credentials, budget::Account, drive::shared::Shared, error::Reason, nursery::NurseryCore,
     options::NurseryOptions, strand::Strand,
 };
 
@@ -36,33 +36,36 @@ pub(crate) struct Gate {
     closed: Option<CapError>,
 }
 
-/// What the nursery has of its capability.
+/// What the nursery has of its capabilities: of each the same number.
 struct Permits {
-    lease: Lease<CapSpawn>,
-    taken: Stock<TaskPermits>,
+    leases: Box<[Lease<CapSpawn>]>,
+    taken: Stock<Vec<TaskPermits>>,
 }
 
 impl Gate {
     /// None if anybody may spawn as many as they like.
     pub(crate) fn new(
         options: &NurseryOptions,
-        authority: Option<&Authority>,
+        credentials: Option<&Credentials>,
         has_account: bool,
         shared: &'static Shared,
     ) -> Option<Self> {
-        let lease = authority.and_then(|authority| authority.spawn.as_ref());
-        let (lease, closed) = match shared.honour(lease, CapError::NoSpawnCapability) {
-            Ok(lease) => (lease, None),
-            Err(error) => (None, Some(error)),
+        let (leases, closed) = match credentials.map(|credentials| credentials.to_spawn(shared)) {
+            None => (&[][..], None),
+            Some(Ok(leases)) => (leases, None),
+            Some(Err(error)) => (&[][..], Some(error)),
         };
-        if !has_account && options.spawn_limit.is_none() && lease.is_none() && closed.is_none() {
+        if !has_account && options.spawn_limit.is_none() && leases.is_empty() && closed.is_none() {
             return None;
         }
         Some(Self {
             limit: options.spawn_limit,
             spawned: AtomicU64::new(0),
             paid: AtomicU64::new(0),
-            permits: lease.map(|lease| Permits { lease: lease.clone(), taken: Stock::new(TaskPermits::empty(lease)) }),
+            permits: (!leases.is_empty()).then(|| Permits {
+                leases: leases.into(),
+                taken: Stock::new(leases.iter().map(TaskPermits::empty).collect()),
+            }),
             closed,
         })
     }
@@ -71,7 +74,7 @@ impl Gate {
     #[inline]
     pub(crate) fn admit(&self, nursery: &NurseryCore, strand: &Strand) -> Result<(), Reason> {
         if let Some(permits) = &self.permits {
-            permits.lease.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
+            permits.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
         }
         let owner = nursery.is_owned_by(strand.seat);
         if owner {
@@ -99,7 +102,7 @@ impl Gate {
         let ahead = owner && self.limit.is_none();
         let mut admitted = if ahead { MOST_AHEAD } else { 1 };
         if let Some(permits) = &self.permits {
-            admitted = permits.take(admitted.min(permits.lease.batch())).map_err(Reason::NotAllowed)?;
+            admitted = permits.take(admitted.min(permits.batch())).map_err(Reason::NotAllowed)?;
             claim.permits = admitted;
         }
         match nursery.account() {
@@ -132,7 +135,7 @@ impl Gate {
             account.refund(&Budget::ZERO.spawns(unused));
         }
         if let Some(permits) = &self.permits {
-            let all = permits.taken.close(|taken| taken.split(taken.count()));
+            let all = permits.taken.close(std::mem::take);
             drop(all); // not under the lock: it walks the capabilities above
         }
     }
@@ -168,21 +171,40 @@ impl Drop for Claim<'_> {
 const MOST_AHEAD: u64 = 64;
 
 impl Permits {
+    #[inline]
+    fn check(&self) -> Result<(), CapError> {
+        self.leases.iter().try_for_each(Lease::check)
+    }
+
+    /// How many may be taken at a time.
+    fn batch(&self) -> u64 {
+        self.leases.iter().map(Lease::batch).min().unwrap_or(1)
+    }
+
     /// One to `want` permits: spare ones, or new ones.
     fn take(&self, want: u64) -> Result<u64, CapError> {
         if let Some(spare) = self.taken.reuse(want) {
             return Ok(spare);
         }
-        let more = self.lease.take_tasks(want)?;
-        let count = more.count();
-        self.taken.add(self.lease.batch() - 1, |taken| taken.merge(more));
+        let mut count = want;
+        let mut more = Vec::with_capacity(self.leases.len());
+        for lease in &self.leases {
+            let permits = lease.take_tasks(count)?; // what was taken of the others goes back
+            count = permits.count();
+            more.push(permits);
+        }
+        for permits in &mut more {
+            drop(permits.split(permits.count() - count));
+        }
+        self.taken.add(self.batch() - 1, |taken| taken.iter_mut().zip(more).for_each(|(taken, more)| taken.merge(more)));
         Ok(count)
     }
 
     /// Their tasks ended, or did not start.
     #[inline]
     fn ended(&self, tasks: u64) {
-        let too_many = self.taken.ended(tasks, TaskPermits::split);
+        let split = |taken: &mut Vec<TaskPermits>, count| taken.iter_mut().map(|taken| taken.split(count)).collect::<Vec<_>>();
+        let too_many = self.taken.ended(tasks, split);
         drop(too_many); // not under the lock
     }
 }

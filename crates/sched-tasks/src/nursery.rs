@@ -23,10 +23,11 @@ use std::{
 };
 
 use mech_sync::{Countdown, Seat, SpinLock};
+use policy_admission::Profile;
 use slab::Slab;
 
 use crate::{
-    authority::Authority,
+    authority::Credentials,
     budget::Account,
     drive::{
         clock::{Alarm, AlarmKey},
@@ -70,7 +71,7 @@ pub(crate) struct NurseryCore {
     outer: Option<ScopeRef>,
     place: AtomicU32,
     /// What its tasks may do, if that was said.
-    authority: Option<Arc<Authority>>,
+    credentials: Option<Arc<Credentials>>,
     /// What its tasks may spend, if that is limited. Nurseries that one task opens inside each other may share it.
     account: Option<Arc<Account>>,
     /// Whether and how many tasks may be spawned, if not everybody may.
@@ -104,9 +105,10 @@ impl NurseryCore {
     pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
         let outer = strand.scope.get();
-        let authority = options.authority.inside(outer.as_ref().and_then(|outer| outer.authority()));
-        let account = options.account(strand, outer, authority.as_deref(), shared);
-        let gate = Gate::new(&options, authority.as_deref(), account.is_some(), shared);
+        let limited = strand.meter.is_metered() || outer.is_some_and(|outer| outer.account().is_some());
+        let credentials = Credentials::inside(&options.authority, strand.credentials().as_ref(), limited, shared);
+        let account = options.account(strand, outer, credentials.as_deref(), shared);
+        let gate = Gate::new(&options, credentials.as_deref(), account.is_some(), shared);
         let core = Arc::new_cyclic(|this: &Weak<Self>| Self {
             countdown: Countdown::new(),
             started: AtomicU64::new(0),
@@ -119,7 +121,7 @@ impl NurseryCore {
             shielded,
             outer,
             place: AtomicU32::new(0),
-            authority,
+            credentials,
             account,
             gate,
             has_alarms: AtomicBool::new(false),
@@ -171,8 +173,13 @@ impl NurseryCore {
     }
 
     /// What its tasks may do, if that was said.
-    pub(crate) fn authority(&self) -> Option<&Arc<Authority>> {
-        self.authority.as_ref()
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
+    }
+
+    /// The profile around it that has no actors, if one is.
+    pub(crate) fn no_actors(&self) -> Option<Profile> {
+        self.credentials.as_ref().and_then(|credentials| credentials.no_actors())
     }
 
     /// What its tasks may spend, if that is limited.

@@ -24,7 +24,7 @@ use crate::{
         task::{Handle, Identity},
     },
     state::NurseryState,
-    strand::{self, Cancellation, Strand},
+    strand::{self, Cancellation},
 };
 
 /// Opens a nursery, runs `body` in it, and waits for every task the body spawned.
@@ -91,7 +91,8 @@ pub fn nursery_with<'env, F, T>(options: NurseryOptions, body: F) -> Result<T, T
 where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
-    match strand::with(Strand::shared) {
+    // On a thread that acts for a task, the tasks run where that one does.
+    match strand::with(|strand| strand.shared().or_else(|| strand.scope.get().map(|scope| scope.shared()))) {
         Some(shared) => open(shared, options, body),
         None => open(runtime::global()?.shared(), options, body),
     }

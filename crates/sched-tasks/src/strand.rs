@@ -17,6 +17,7 @@ use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
+    authority::Credentials,
     budget::{Meter, Reading},
     decide,
     drive::{
@@ -27,7 +28,7 @@ use crate::{
     },
     error::TaskLabel,
     local::Locals,
-    nursery::Member,
+    nursery::{Member, NurseryCore},
     places,
     raw::{
         current,
@@ -69,6 +70,12 @@ pub(crate) struct Strand {
     pub(crate) meter: Meter,
     /// A handler answers for the task, on its stack.
     pub(crate) answering: Cell<bool>,
+    /// On whose behalf it runs, if not on its own; see `raw::loan`.
+    pub(crate) acts_for: Cell<Option<&'static Seat>>,
+    /// What somebody runs with who belongs to no nursery, and was started by one that does.
+    pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
+    /// Another strand runs on its behalf, with its meter.
+    pub(crate) lent: Cell<bool>,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
@@ -113,6 +120,22 @@ impl Strand {
             open: Cell::new(None),
             meter: Meter::unmetered(),
             answering: Cell::new(false),
+            acts_for: Cell::new(None),
+            inherited: RefCell::new(None),
+            lent: Cell::new(false),
+        }
+    }
+
+    /// Whether what runs here opened `scope`, or acts for the one who did.
+    pub(crate) fn owns(&self, scope: &NurseryCore) -> bool {
+        scope.is_owned_by(self.seat) || self.acts_for.get().is_some_and(|seat| scope.is_owned_by(seat))
+    }
+
+    /// What the caller may do, if that is limited.
+    pub(crate) fn credentials(&self) -> Option<Arc<Credentials>> {
+        match self.scope.get() {
+            Some(scope) => scope.credentials().cloned(),
+            None => self.inherited.borrow().clone(),
         }
     }
 
@@ -306,7 +329,7 @@ impl Strand {
 
     /// The task's stack was lost, and with it what it had left: open nurseries on it may have had a part.
     pub(crate) fn forfeit_meter(&self) {
-        if self.meter.is_metered() {
+        if self.meter.is_metered() || self.lent.get() {
             self.meter.take();
             if let Some(account) = self.base.get().as_ref().and_then(|scope| scope.account()) {
                 account.holder_lost();
@@ -411,6 +434,9 @@ impl Strand {
 
     #[cold]
     fn interleave_now(&self) {
+        if !self.scope.get().is_some_and(|scope| self.is_of(scope.shared())) {
+            return; // on behalf of a task of another runtime, which has turns of its own
+        }
         self.ensure_room();
         match (&self.worker, &self.driver) {
             (Some(worker), _) => worker.interleave(self),

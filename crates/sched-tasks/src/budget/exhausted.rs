@@ -43,6 +43,24 @@ enum Reply {
     Cancelled,
 }
 
+/// As whom a nursery is asked.
+struct Asker {
+    /// What it was granted there, as a task of that nursery.
+    granted: Option<u64>,
+    /// Somebody set the budget of a nursery inside: no pool gives to that by itself.
+    walled: bool,
+    /// It is a supervisor, for which the pool is there as for the owner.
+    supervises: bool,
+}
+
+impl Asker {
+    /// The owner of a nursery with `account` asks the one around it.
+    fn owner_of(account: &Account, component: Component) -> Self {
+        let (granted, walled) = (account.owner_granted(component), account.is_walled(component));
+        Self { granted, walled, supervises: account.supervises() }
+    }
+}
+
 impl Strand {
     /// Pays what it could not pay at once.
     #[cold]
@@ -102,7 +120,7 @@ impl Strand {
         let Shortage { component, wanted, left } = *shortage;
         let granted = self.meter.granted()[component];
         let exhausted = Exhausted { task, component, granted, missing: wanted - left };
-        self.ask_from(self.scope.get(), &exhausted, Some(granted), false)
+        self.ask_from(self.scope.get(), &exhausted, Asker { granted: Some(granted), walled: false, supervises: false })
     }
 
     /// Asks for spawns, for the task itself. False if nobody gives any.
@@ -121,14 +139,14 @@ impl Strand {
     pub(crate) fn ask_further_out(&self, nursery: &NurseryCore, account: &Account, component: Component) -> bool {
         let Some(task) = self.label() else { return false };
         let exhausted = Exhausted { task, component, granted: account.pool().granted()[component], missing: 1 };
-        let (granted, walled) = (account.owner_granted(component), account.is_walled(component));
+        let asker = Asker::owner_of(account, component);
         let mut outer = nursery.outer();
         let mut inner_shares = nursery.shares_account();
         while let Some(scope) = outer.filter(|_| inner_shares) {
             inner_shares = scope.shares_account(); // the same account: it was asked
             outer = scope.outer();
         }
-        match self.ask_from(outer, &exhausted, granted, walled) {
+        match self.ask_from(outer, &exhausted, asker) {
             Reply::Given(amount) => {
                 account.recharge(&amount);
                 true
@@ -142,13 +160,7 @@ impl Strand {
     ///
     /// At each level it asks as a task of that nursery: as itself, which was `granted` so much, then as the owner of the one inside. Behind a wall, a nursery whose
     /// budget somebody set, no pool gives by itself, but a handler or a treasurer may.
-    fn ask_from(
-        &self,
-        innermost: Option<ScopeRef>,
-        exhausted: &Exhausted,
-        mut granted: Option<u64>,
-        mut walled: bool,
-    ) -> Reply {
+    fn ask_from(&self, innermost: Option<ScopeRef>, exhausted: &Exhausted, mut asker: Asker) -> Reply {
         if let Some(worker) = &self.worker {
             worker.report(); // what is missing may be in our own purse
         }
@@ -156,14 +168,14 @@ impl Strand {
         while let Some(scope) = level
             && let Some(account) = scope.account()
         {
-            let owner = scope.is_owned_by(self.seat);
-            let share = if walled { 0 } else { account.share_of(exhausted, granted, owner) };
+            let owner = self.owns(&scope) || (asker.supervises && account.recharges());
+            let share = if asker.walled { 0 } else { account.share_of(exhausted, asker.granted, owner) };
             if level == innermost
                 && let Some(amount) = self.ask_capability(scope, exhausted, share)
             {
                 return Reply::Given(amount);
             }
-            match self.ask_one(account, exhausted, share, owner) {
+            match self.ask_one(scope, account, exhausted, share) {
                 Reply::Given(amount) => {
                     pass_down(innermost, scope, &amount);
                     return Reply::Given(amount);
@@ -175,8 +187,9 @@ impl Strand {
                     {
                         inner = outer; // the same account: it was asked
                     }
-                    granted = account.owner_granted(exhausted.component);
-                    walled |= account.is_walled(exhausted.component);
+                    let walled = asker.walled;
+                    asker = Asker::owner_of(account, exhausted.component);
+                    asker.walled |= walled;
                     level = inner.outer();
                 }
                 reply => return reply,
@@ -185,9 +198,10 @@ impl Strand {
         Reply::Refused
     }
 
-    fn ask_one(&self, account: &Account, exhausted: &Exhausted, share: u64, owner: bool) -> Reply {
+    fn ask_one(&self, scope: ScopeRef, account: &Account, exhausted: &Exhausted, share: u64) -> Reply {
+        let waits = self.may_wait_for(scope);
         if share >= exhausted.missing {
-            match self.ask_pool(account, exhausted, share) {
+            match self.ask_pool(account, exhausted, share, waits) {
                 Reply::NotMe => {}
                 reply => return reply,
             }
@@ -205,7 +219,7 @@ impl Strand {
                 }
             }
         }
-        if owner {
+        if self.owns(&scope) || !waits {
             return Reply::NotMe; // the treasurer of its own nursery is most likely itself, who cannot answer now
         }
         self.ask_treasurer(account, exhausted)
@@ -230,7 +244,7 @@ impl Strand {
         if share >= exhausted.missing && account.pool().left()[exhausted.component] >= exhausted.missing {
             return None; // the pool comes first
         }
-        scope.authority()?.budget.as_ref()?;
+        scope.credentials().filter(|credentials| credentials.may_recharge())?;
         let mut wanted = Budget::ZERO;
         wanted.set(exhausted.component, account.child()[exhausted.component].max(exhausted.missing));
         self.draw_by_capability(scope, wanted).ok().filter(|drawn| drawn[exhausted.component] > 0)
@@ -247,9 +261,8 @@ impl Strand {
 
     /// What is drawn by a capability comes from outside: every nursery around has so much more to account for.
     fn draw_by_capability(&self, scope: ScopeRef, wanted: Budget) -> Result<Budget, CapError> {
-        let lease = scope.authority().and_then(|authority| authority.budget.as_ref());
-        let lease = scope.shared().honour(lease, CapError::NoBudgetCapability)?;
-        let drawn = lease.ok_or(CapError::NoBudgetCapability)?.draw(wanted)?;
+        let credentials = scope.credentials().ok_or(CapError::NoBudgetCapability)?;
+        let drawn = credentials.to_recharge(scope.shared())?.draw(wanted)?;
         let mut level = Some(scope);
         while let Some(scope) = level {
             if let Some(account) = scope.account().filter(|_| !scope.shares_account()) {
@@ -260,10 +273,21 @@ impl Strand {
         Ok(drawn)
     }
 
+    /// A seeded run does not wait for what another runtime's tasks give back: no seed decides when that is.
+    fn may_wait_for(&self, scope: ScopeRef) -> bool {
+        self.shared().is_none_or(|own| own.seeded.is_none() || std::ptr::eq(own, scope.shared()))
+    }
+
     /// Draws another share from the pool, if need be when others have settled or a new period begins.
-    fn ask_pool(&self, account: &Account, exhausted: &Exhausted, amount: u64) -> Reply {
+    fn ask_pool(&self, account: &Account, exhausted: &Exhausted, amount: u64, waits: bool) -> Reply {
         let mut share = Budget::ZERO;
         share.set(exhausted.component, amount);
+        if !waits {
+            return match account.draw_enough(exhausted, &share) {
+                Some(amount) => Reply::Given(amount),
+                None => Reply::NotMe,
+            };
+        }
         loop {
             let ticket = self.ticket();
             match account.draw_or_wait(exhausted, &share, ticket) {

@@ -150,16 +150,17 @@ impl Strand {
         let Some(scope) = self.scope.get() else { return Budget::ZERO };
         let Some(account) = scope.account() else { return Budget::ZERO };
         let left = account.pool().left();
-        if scope.is_owned_by(self.seat) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
+        if self.owns(&scope) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
     }
 
-    /// Draws of the task's due what is missing to have `wanted`: it opens a nursery, and passes so much on.
-    pub(crate) fn draw_due(&self, wanted: &Budget) {
+    /// Draws of the task's due what is missing to have `wanted`: it opens a nursery, and passes so much on. What a supervisor `supervises` comes out of the nursery it was
+    /// started in, unless that limits each of its tasks.
+    pub(crate) fn draw_due(&self, wanted: &Budget, supervises: bool) {
         let missing = wanted.saturating_sub(&self.meter.left());
         if let Some(scope) = self.scope.get()
             && let Some(account) = scope.account()
         {
-            let due = if scope.is_owned_by(self.seat) {
+            let due = if self.owns(&scope) || (supervises && account.recharges()) {
                 missing
             } else {
                 account.undrawn(&self.meter.granted()).min(&missing)
@@ -190,7 +191,7 @@ impl Strand {
     #[inline]
     pub(crate) fn may_spend_as_two(&self) -> bool {
         let Some(scope) = self.scope.get() else { return true };
-        scope.account().is_none_or(|account| !scope.is_owned_by(self.seat) && !account.limits_each())
+        scope.account().is_none_or(|account| !self.owns(&scope) && !account.limits_each())
     }
 
     /// Pays for operations.

@@ -332,8 +332,28 @@ impl Builder {
         self
     }
 
-    /// Starts the workers.
+    /// Starts the workers. In a task of a profile that wants everything by name, that takes an [`executor`](Self::executor) of the task's ledger; a
+    /// [seeded](Self::seeded) runtime has no threads, and needs none.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        self.check_caller()?;
+        self.start()
+    }
+
+    /// Whether the caller may start threads.
+    fn check_caller(&self) -> Result<(), BuildError> {
+        let credentials = strand::with(Strand::credentials);
+        let Some(credentials) = credentials.filter(|credentials| credentials.is_explicit() && !self.is_seeded) else {
+            return Ok(());
+        };
+        let (ledger, missing) = (credentials.ledger(), CapError::NoExecutorCapability);
+        let allowed = match &self.executor {
+            Some(lease) => ledger.map_or(Ok(()), |ledger| ledger.vouch(lease)),
+            None => Err(ledger.map_or(missing, |ledger| ledger.refuse(missing, None))),
+        };
+        allowed.map_err(BuildError::NotAllowed)
+    }
+
+    fn start(self) -> Result<Runtime, BuildError> {
         let workers = self.workers.unwrap_or_else(|| match self.is_seeded {
             true => SEEDED_WORKERS,
             false => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS),
@@ -587,8 +607,8 @@ fn crew(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runnable>)>
     Crew::rest(workers.collect())
 }
 
-/// The runtime everybody shares, made on first use and never dropped.
+/// The runtime everybody shares, made on first use and never dropped. It is the program's, whoever comes first.
 pub(crate) fn global() -> Result<&'static Runtime, BuildError> {
     static GLOBAL: OnceLock<Result<Runtime, BuildError>> = OnceLock::new();
-    GLOBAL.get_or_init(Runtime::new).as_ref().map_err(Clone::clone)
+    GLOBAL.get_or_init(|| Builder::default().start()).as_ref().map_err(Clone::clone)
 }

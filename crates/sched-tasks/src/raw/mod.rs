@@ -14,6 +14,7 @@ pub(crate) mod current;
 pub(crate) mod fibers;
 pub(crate) mod future;
 pub(crate) mod join;
+pub(crate) mod loan;
 pub(crate) mod local_queue;
 pub(crate) mod lock;
 pub(crate) mod nameplate;

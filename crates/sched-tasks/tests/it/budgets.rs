@@ -436,7 +436,8 @@ fn a_task_that_catches_the_end_of_its_budget_is_stopped_again() {
             Ok(())
         })
     });
-    outcome.unwrap().unwrap();
+    let error = outcome.unwrap().unwrap_err();
+    assert_eq!(exhausted(&error).0, Component::Ops, "it ends as exhausted, though it returned");
     assert_eq!((caught.load(SeqCst), others.load(SeqCst)), (5, 1));
 }
 
