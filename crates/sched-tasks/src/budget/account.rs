@@ -160,7 +160,13 @@ impl Account {
                 strand.draw_due(&wanted.unwrap_or(Budget::ZERO), supervises);
                 strand.meter.draw(&all)
             }
-            Source::Account(around) => around.draw(&all),
+            Source::Account(around) => {
+                let mut given = around.draw(&all);
+                if let Some(wanted) = wanted {
+                    given.recharge(&strand.fetch_around(wanted.saturating_sub(&given), around));
+                }
+                given
+            }
         };
         // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them. Shares are so small
         // that all children that may be spawned, should they wait at the same time, keep no more than half from those that work.

@@ -15,7 +15,7 @@
 //! handler, who answers at once; its treasurers, who may take their time. See `account.rs` for why the waiting ends.
 
 use policy_admission::CapError;
-use vocab::{Budget, Component, Shortage};
+use vocab::{Budget, Component, Shortage, UNLIMITED};
 
 use super::{
     Answer, Exhausted, Settlement,
@@ -118,6 +118,7 @@ impl Strand {
     fn ask(&self, shortage: &Shortage) -> Reply {
         let Some(task) = self.label() else { return Reply::Refused };
         let Shortage { component, wanted, left } = *shortage;
+        let left = left + self.draw_rest(component, wanted - left);
         let granted = self.meter.granted()[component];
         let exhausted = Exhausted { task, component, granted, missing: wanted - left };
         self.ask_from(self.scope.get(), &exhausted, Asker { granted: Some(granted), walled: false, supervises: false })
@@ -140,12 +141,7 @@ impl Strand {
         let Some(task) = self.label() else { return false };
         let exhausted = Exhausted { task, component, granted: account.pool().granted()[component], missing: 1 };
         let asker = Asker::owner_of(account, component);
-        let mut outer = nursery.outer();
-        let mut inner_shares = nursery.shares_account();
-        while let Some(scope) = outer.filter(|_| inner_shares) {
-            inner_shares = scope.shares_account(); // the same account: it was asked
-            outer = scope.outer();
-        }
+        let outer = if nursery.shares_account() { nursery.outer().and_then(around) } else { nursery.outer() };
         match self.ask_from(outer, &exhausted, asker) {
             Reply::Given(amount) => {
                 account.recharge(&amount);
@@ -154,6 +150,70 @@ impl Strand {
             Reply::Cancelled => self.unwind(),
             Reply::NotMe | Reply::Refused => false,
         }
+    }
+
+    /// Draws what is due to the task of what is `missing`, from `level` outwards, without asking anybody. It has passed through every nursery from the task's own on.
+    ///
+    /// At each level so much is due as to a task of that nursery that was `granted` so much; to its owner, everything. What a supervisor's children get comes out of
+    /// the nursery it was started in, unless that limits each of its tasks.
+    pub(super) fn fetch(
+        &self,
+        mut missing: Budget,
+        mut level: Option<ScopeRef>,
+        mut granted: Option<Budget>,
+        mut supervises: bool,
+    ) -> Budget {
+        let mut fetched = Budget::ZERO;
+        while let Some(scope) = level.filter(|_| missing != Budget::ZERO)
+            && let Some(account) = scope.account()
+        {
+            let due = match granted {
+                _ if self.owns(&scope) || (supervises && account.recharges()) => missing,
+                Some(granted) => account.undrawn(&granted).min(&missing),
+                None => Budget::ZERO,
+            };
+            let drawn = account.draw(&due);
+            pass_down(self.scope.get(), scope, &drawn);
+            fetched.recharge(&drawn);
+            missing = missing.saturating_sub(&drawn);
+            let mut owner = Budget::ZERO;
+            for component in Component::ALL {
+                owner.set(component, account.owner_granted(component).unwrap_or(UNLIMITED));
+                if account.is_walled(component) {
+                    missing.set(component, 0);
+                }
+            }
+            (granted, supervises) = (Some(owner), account.supervises());
+            level = around(scope);
+        }
+        fetched
+    }
+
+    /// The same for the owner of the nurseries that have the account `inner`, which has given what it had.
+    pub(super) fn fetch_around(&self, mut missing: Budget, inner: &Account) -> Budget {
+        let mut owner = Budget::ZERO;
+        for component in Component::ALL {
+            owner.set(component, inner.owner_granted(component).unwrap_or(UNLIMITED));
+            if inner.is_walled(component) {
+                missing.set(component, 0);
+            }
+        }
+        self.fetch(missing, self.scope.get().and_then(around), Some(owner), inner.supervises())
+    }
+
+    /// Draws the rest of what is due to the task, if that is less than it needs: then it was granted all it may have.
+    fn draw_rest(&self, component: Component, missing: u64) -> u64 {
+        let Some(scope) = self.scope.get() else { return 0 };
+        let Some(account) = scope.account().filter(|account| !account.recharges() && !self.owns(&scope)) else { return 0 };
+        let due = account.undrawn(&self.meter.granted())[component];
+        if due == 0 || due >= missing {
+            return 0; // nothing, or enough: it is asked for
+        }
+        let mut rest = Budget::ZERO;
+        rest.set(component, due);
+        let drawn = account.draw(&rest);
+        self.meter.recharge(&drawn);
+        drawn[component]
     }
 
     /// Asks every nursery from `innermost` outwards, until one answers. What it gives has passed through those between.
@@ -181,16 +241,10 @@ impl Strand {
                     return Reply::Given(amount);
                 }
                 Reply::NotMe => {
-                    let mut inner = scope;
-                    while inner.shares_account()
-                        && let Some(outer) = inner.outer()
-                    {
-                        inner = outer; // the same account: it was asked
-                    }
                     let walled = asker.walled;
                     asker = Asker::owner_of(account, exhausted.component);
                     asker.walled |= walled;
-                    level = inner.outer();
+                    level = around(scope);
                 }
                 reply => return reply,
             }
@@ -315,6 +369,16 @@ impl Strand {
             (Told::Refused, _) => Reply::Refused,
         }
     }
+}
+
+/// The nursery around all those that share the account of `scope`.
+fn around(mut scope: ScopeRef) -> Option<ScopeRef> {
+    while scope.shares_account()
+        && let Some(outer) = scope.outer()
+    {
+        scope = outer; // the same account: it was asked
+    }
+    scope.outer()
 }
 
 /// What was drawn at `giver` passes through every nursery inside it.

@@ -153,19 +153,11 @@ impl Strand {
         if self.owns(&scope) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
     }
 
-    /// Draws of the task's due what is missing to have `wanted`: it opens a nursery, and passes so much on. What a supervisor `supervises` comes out of the nursery it was
-    /// started in, unless that limits each of its tasks.
+    /// Draws of the task's due what is missing to have `wanted`: it opens a nursery, and passes so much on.
     pub(crate) fn draw_due(&self, wanted: &Budget, supervises: bool) {
         let missing = wanted.saturating_sub(&self.meter.left());
-        if let Some(scope) = self.scope.get()
-            && let Some(account) = scope.account()
-        {
-            let due = if self.owns(&scope) || (supervises && account.recharges()) {
-                missing
-            } else {
-                account.undrawn(&self.meter.granted()).min(&missing)
-            };
-            self.meter.recharge(&account.draw(&due));
+        if missing != Budget::ZERO {
+            self.meter.recharge(&self.fetch(missing, self.scope.get(), Some(self.meter.granted()), supervises));
         }
     }
 
