@@ -420,7 +420,7 @@
 #[doc(inline)]
 pub use sched_tasks::{
     Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, Priority, Task, TaskBuilder, TaskId, TaskLabel,
-    checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run, shield, sleep, yield_now,
+    TaskState, checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run, shield, sleep, yield_now,
 };
 
 // ---- what tasks may spend ----
@@ -434,7 +434,7 @@ pub use sched_tasks::{
 #[doc(inline)]
 pub use sched_tasks::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
-    CapSpawn, Capabilities, Capability, Delegation, Grant, Ledger, Profile, Sovereign,
+    CapSpawn, CapUse, Capabilities, Capability, Confinement, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 
 // ---- what can go wrong ----

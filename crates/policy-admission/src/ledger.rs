@@ -13,10 +13,10 @@ use std::{
 };
 
 use crate::{
-    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, Delegation, Grant, Lease, Terms,
-    arena::Arena,
+    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, CapUse, Delegation, Grant, Lease, Terms,
+    arena::{Account, Arena},
     audit::AuditLog,
-    node::{Apart, Node},
+    node::{Apart, Node, Uses},
     sync::{Mutex, MutexGuard},
 };
 
@@ -107,14 +107,16 @@ impl Ledger {
         event: AuditEvent,
     ) -> Option<Node<T>> {
         let above = parent.map(|parent| parent.id);
+        let uses = Arc::new(Uses::default());
         let (id, word) = {
             let mut arena = self.arena();
             let entered = arena.enter(above)?;
+            arena.set_account(entered.0, Account { kind: T::KIND, label: label.clone(), uses: uses.clone() });
             self.0.log.write(event, Some(T::KIND), Some(entered.0), above, label.clone());
             entered
         };
         let parent = parent.cloned();
-        Some(Node { id, word, terms, delegation, label, parent, ledger: self.clone(), used: Apart::default() })
+        Some(Node { id, word, terms, delegation, label, parent, ledger: self.clone(), used: Apart::default(), uses })
     }
 
     /// Revokes the capability of that name and everything derived from it, at once: how many that were.
@@ -165,7 +167,31 @@ impl Ledger {
 
     /// How often each thing happened, also of what the log holds no more.
     pub fn audit_totals(&self) -> AuditTotals {
-        self.0.log.totals()
+        let used = self.arena().uses();
+        let mut totals = self.0.log.totals();
+        totals.used = used;
+        totals
+    }
+
+    /// How often each capability that is alive was used, by whoever holds it: tasks that were started, draws, channels and executors that were opened. Use of what was
+    /// derived from it is counted there. Of those that are over, [`AuditTotals::used`] has the sum.
+    ///
+    /// ```
+    /// use policy_admission::{CapSpawn, Grant, Kind, Ledger};
+    ///
+    /// let ledger = Ledger::new();
+    /// let cap = ledger.grant(Grant::new(CapSpawn::new()).label("plugin-7"));
+    /// drop(cap.lease().take_tasks(3)?);
+    /// let uses = ledger.uses();
+    /// assert_eq!((uses[0].kind, uses[0].label.as_deref(), uses[0].uses), (Kind::Spawn, Some("plugin-7"), 3));
+    /// assert_eq!((cap.uses(), ledger.audit_totals().used), (3, 3));
+    /// # Ok::<(), policy_admission::CapError>(())
+    /// ```
+    pub fn uses(&self) -> Vec<CapUse> {
+        let of = |(id, account): (CapId, &Account)| {
+            CapUse { id, kind: account.kind, label: account.label.clone(), uses: account.uses.count() }
+        };
+        self.arena().accounts().map(of).collect()
     }
 
     /// How many capabilities are alive.

@@ -135,6 +135,7 @@ impl Gate {
             account.refund(&Budget::ZERO.spawns(unused));
         }
         if let Some(permits) = &self.permits {
+            permits.leases.iter().for_each(|lease| lease.count_unused(unused));
             let all = permits.taken.close(std::mem::take);
             drop(all); // not under the lock: it walks the capabilities above
         }
@@ -162,7 +163,7 @@ impl Drop for Claim<'_> {
             self.gate.spawned.fetch_sub(1, Relaxed);
         }
         if let Some(permits) = self.gate.permits.as_ref().filter(|_| self.permits > 0) {
-            permits.ended(self.permits);
+            permits.unused(self.permits);
         }
     }
 }
@@ -184,6 +185,7 @@ impl Permits {
     /// One to `want` permits: spare ones, or new ones.
     fn take(&self, want: u64) -> Result<u64, CapError> {
         if let Some(spare) = self.taken.reuse(want) {
+            self.leases.iter().for_each(|lease| lease.count_reuse(spare));
             return Ok(spare);
         }
         let mut count = want;
@@ -194,10 +196,17 @@ impl Permits {
             more.push(permits);
         }
         for permits in &mut more {
-            drop(permits.split(permits.count() - count));
+            let surplus = permits.split(permits.count() - count);
+            surplus.lease().count_unused(surplus.count());
         }
         self.taken.add(self.batch() - 1, |taken| taken.iter_mut().zip(more).for_each(|(taken, more)| taken.merge(more)));
         Ok(count)
+    }
+
+    /// They were not needed for a task after all.
+    fn unused(&self, tasks: u64) {
+        self.leases.iter().for_each(|lease| lease.count_unused(tasks));
+        self.ended(tasks);
     }
 
     /// Their tasks ended, or did not start.

@@ -5,6 +5,7 @@ mod authority;
 mod block_on;
 mod budget;
 mod channel;
+mod confine;
 pub mod decide;
 mod drive;
 mod error;
@@ -27,11 +28,13 @@ mod select;
 mod state;
 mod strand;
 mod sync;
+mod task_state;
 mod time;
 mod wait;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
+pub use confine::Confinement;
 pub use budget::{
     Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, Treasury, budget_left, charge, recharge,
 };
@@ -59,12 +62,13 @@ pub use local::FiberLocal;
 pub use options::{NurseryOptions, OnFailure};
 pub use policy_admission::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
-    CapSpawn, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
+    CapSpawn, CapUse, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
+pub use task_state::TaskState;
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};

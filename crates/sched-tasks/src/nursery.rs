@@ -25,6 +25,7 @@ use std::{
 use mech_sync::{Countdown, Seat, SpinLock};
 use policy_admission::Profile;
 use slab::Slab;
+use vocab::TaskId;
 
 use crate::{
     authority::Credentials,
@@ -39,6 +40,7 @@ use crate::{
     raw::scope::ScopeRef,
     state::{NurseryEvent, NurseryState},
     strand::{self, Strand, Woken},
+    task_state::TaskState,
 };
 
 /// At most so many failures are kept beside the first; more are counted in none.
@@ -46,7 +48,8 @@ const MAX_OTHERS: usize = 64;
 
 /// Somebody to be woken by a cancellation.
 pub(crate) enum Member {
-    Seat(&'static Seat),
+    /// A fiber, and the task it runs.
+    Seat(&'static Seat, Option<TaskId>),
     Future(Waker),
 }
 
@@ -311,6 +314,19 @@ impl NurseryCore {
         u32::try_from(self.inner.lock().members.insert(member)).expect("fewer than 2^32 tasks wait at a time")
     }
 
+    /// Where a fiber of it stands that has not ended.
+    pub(crate) fn state_of(&self, task: TaskId) -> TaskState {
+        let is_parked = self.inner.lock().members.iter().any(|(_, member)| {
+            matches!(member, Member::Seat(seat, Some(id)) if *id == task && seat.is_parked())
+        });
+        let runs = || self.shared.workers.iter().any(|worker| worker.watch.shows(task));
+        match is_parked {
+            true => TaskState::Blocked,
+            false if runs() => TaskState::Running,
+            false => TaskState::Ready,
+        }
+    }
+
     /// Strikes a member off.
     pub(crate) fn delist(&self, place: u32) {
         let member = self.inner.lock().members.remove(place as usize);
@@ -384,7 +400,7 @@ impl NurseryCore {
             if interrupted {
                 for (_, member) in &inner.members {
                     match member {
-                        Member::Seat(seat) => seats.push(seat),
+                        Member::Seat(seat, _) => seats.push(seat),
                         Member::Future(waker) => wakers.push(waker.clone()),
                     }
                 }

@@ -25,6 +25,7 @@ use crate::{
     },
     state::NurseryState,
     strand::{self, Cancellation},
+    task_state::TaskState,
 };
 
 /// Opens a nursery, runs `body` in it, and waits for every task the body spawned.
@@ -474,6 +475,26 @@ impl<T> Task<'_, T> {
     /// Whether it has ended.
     pub fn is_done(&self) -> bool {
         self.handle.is_done()
+    }
+
+    /// Where it stands, as of a moment ago. Costs the task nothing, and the caller a look at every worker.
+    ///
+    /// ```
+    /// use bursar::{TaskState, channel, nursery, yield_now};
+    ///
+    /// nursery(|n| {
+    ///     let (tx, rx) = channel::<()>(1);
+    ///     let task = n.spawn(move || rx.recv().is_err());
+    ///     while task.state() != TaskState::Blocked {
+    ///         yield_now(); // it is Ready, then Running, and soon it waits
+    ///     }
+    ///     drop(tx);
+    ///     task.join()
+    /// })?;
+    /// # Ok::<(), bursar::TaskError>(())
+    /// ```
+    pub fn state(&self) -> TaskState {
+        self.handle.state()
     }
 
     /// Whether it has spent its budget and waits for an answer; see [`Nursery::treasury`].

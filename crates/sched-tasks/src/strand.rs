@@ -258,7 +258,7 @@ impl Strand {
     #[cold]
     fn enlist(&self) {
         if let Some(scope) = self.base.get() {
-            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat))));
+            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat, self.running.get().map(|running| running.task().id())))));
             if scope.is_cancelled() {
                 // Cancelled before it could know of us: nobody else will kick.
                 if let Some(delivery) = self.seat.kick() {

@@ -45,6 +45,9 @@ const SPENT: [Component; 4] = [Component::Ops, Component::Memory, Component::Cha
 const CHILDREN_MIN: u64 = 8;
 const CHILDREN_MAX: u64 = 1024;
 
+/// The owner of a nursery, who spawns the others, begins with such a part.
+const OWNERS_PART: u64 = 10;
+
 /// Another share is as large as all that somebody had before, but at most so small a part of what is left.
 const SHARE_PART: u64 = 64;
 
@@ -171,14 +174,14 @@ impl Account {
         // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them. Shares are so small
         // that all children that may be spawned, should they wait at the same time, keep no more than half from those that work.
         let children = given.spawns.clamp(CHILDREN_MIN, CHILDREN_MAX);
-        let share = |component: Component| match given[component] {
+        let share = |component: Component, part: u64| match given[component] {
             UNLIMITED => SHARE[component],
-            given => (given / (2 * children)).clamp(1, SHARE[component]),
+            given => (given / part).clamp(1, SHARE[component]),
         };
         let limit = child.unwrap_or(usual_child);
         let mut first = Budget::ZERO;
         for component in SPENT {
-            first.set(component, limit[component].min(share(component)));
+            first.set(component, limit[component].min(share(component, 2 * children)));
         }
         static ACCOUNTS: AtomicU64 = AtomicU64::new(1);
         let aside = strand.meter.is_metered().then(|| strand.meter.take());
@@ -211,7 +214,7 @@ impl Account {
         if account.has_aside {
             let mut own = Budget::ZERO;
             for component in SPENT {
-                own.set(component, share(component));
+                own.set(component, share(component, OWNERS_PART));
             }
             strand.meter.begin(&account.draw(&own));
         }

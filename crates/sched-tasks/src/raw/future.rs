@@ -45,6 +45,7 @@ use crate::{
     local::Locals,
     nursery::{Member, NurseryCore},
     strand::Strand,
+    task_state::TaskState,
 };
 
 const IDLE: u32 = 0;
@@ -109,6 +110,7 @@ where
                         refuse: refuse::<F, T>,
                         free: release::<F, T>,
                         id: task::id,
+                        state: state::<F, T>,
                     },
                 },
                 completion: Completion::new(),
@@ -236,6 +238,17 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     unsafe {
         task::finish(this.cast::<Front<T>>(), outcome, strand, release::<F, T>);
         release::<F, T>(this);
+    }
+}
+
+/// # Safety
+/// `this` is a live [`Cell`] with these types.
+unsafe fn state<F, T>(this: Pointer) -> TaskState {
+    // SAFETY: as the caller promised.
+    match unsafe { this.cast::<Cell<F, T>>().as_ref() }.state.load(Relaxed) {
+        IDLE => TaskState::Blocked,
+        SCHEDULED => TaskState::Ready,
+        _ => TaskState::Running,
     }
 }
 

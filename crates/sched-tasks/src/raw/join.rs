@@ -26,6 +26,7 @@ use crate::{
     drive::worker::Worker,
     error::TaskError,
     strand::{self, Strand, Woken},
+    task_state::TaskState,
 };
 
 #[repr(C)]
@@ -66,6 +67,7 @@ where
                 refuse: fail::<B, RB>,
                 free: keep,
                 id: id::<B, RB>,
+                state,
             },
         },
         completion: Completion::new(),
@@ -169,6 +171,12 @@ fn tell(completion: &Completion) {
         Finish::Kept => {} // `join` will see it: it has not waited yet
         Finish::Abandoned => unreachable!("join waits for its halves"),
     }
+}
+
+/// # Safety
+/// None needed: nobody has a handle of a half, so nobody asks.
+unsafe fn state(_: NonNull<Runnable>) -> TaskState {
+    TaskState::Running
 }
 
 /// # Safety

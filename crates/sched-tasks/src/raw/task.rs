@@ -29,6 +29,7 @@ use crate::{
     panics,
     places::FutureWait,
     strand::{self, Cancellation, Strand, Woken},
+    task_state::TaskState,
 };
 
 /// Anything a worker can run: the first word of every task and of every half of a `join`.
@@ -50,6 +51,8 @@ pub(super) struct VTable {
     pub(super) free: unsafe fn(NonNull<Runnable>),
     /// On behalf of which task it runs.
     pub(super) id: unsafe fn(NonNull<Runnable>) -> TaskId,
+    /// Where it stands, if it has not ended.
+    pub(super) state: unsafe fn(NonNull<Runnable>) -> TaskState,
 }
 
 /// A pointer to a [`Runnable`] that is to be run once.
@@ -146,7 +149,7 @@ where
     T: Send,
 {
     let vtable: &'static VTable =
-        &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T>, id };
+        &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T>, id, state };
     let cell = pool::take::<Cell<F, T>>();
     // SAFETY: field by field: made on the stack first, a task would be copied in wider pieces than it was written in, and every such read waits for the
     // writes (a third of the cost of a spawn). The result stays uninitialised, as its type allows. `scope`: the task is counted in it, and `finish` takes the
@@ -244,6 +247,14 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand)
 pub(super) unsafe fn id(this: NonNull<Runnable>) -> TaskId {
     // SAFETY: as the caller promised.
     unsafe { this.cast::<Header>().as_ref() }.identity.id
+}
+
+/// # Safety
+/// As for [`id`]; it is a fiber's, and its nursery has not ended.
+unsafe fn state(this: NonNull<Runnable>) -> TaskState {
+    // SAFETY: as the caller promised.
+    let header = unsafe { this.cast::<Header>().as_ref() };
+    header.scope.state_of(header.identity.id)
 }
 
 /// # Safety
@@ -437,6 +448,29 @@ impl<T> Handle<T> {
 
     pub(crate) fn label(&self) -> TaskLabel {
         label(&self.front().header)
+    }
+
+    /// Where it stands.
+    pub(crate) fn state(&self) -> TaskState {
+        if self.pointer == SPENT {
+            return TaskState::Completed; // whoever took the result knows more
+        }
+        if !self.is_done() && self.is_exhausted() {
+            return TaskState::BudgetExhausted;
+        }
+        if !self.is_done() {
+            // SAFETY: the handle has not left, so the memory is there; and it cannot outlive the nursery.
+            let state = unsafe { (self.runnable().as_ref().vtable.state)(self.runnable()) };
+            if !self.is_done() {
+                return state;
+            } // else it ended meanwhile
+        }
+        // SAFETY: done, so the result was written, and nobody but this handle takes it out.
+        match unsafe { (*self.front().result.get()).assume_init_ref() } {
+            Err(error) if error.is_cancelled() => TaskState::Cancelled,
+            Err(error) if matches!(error.reason(), Reason::BudgetExhausted { .. }) => TaskState::BudgetExhausted,
+            _ => TaskState::Completed,
+        }
     }
 
     /// Whether it has spent its budget, and waits for more.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use sched_tasks::{
-    Budget, Component, NurseryOptions, Reason, Runtime, budget_left, channel, charge, net, nursery, nursery_with,
-    unblock,
+    Budget, CapBudget, CapChannel, CapSpawn, Component, Grant, Ledger, NurseryOptions, OnFailure, Reason, Runtime,
+    TaskState, budget_left, channel, charge, net, nursery, nursery_with, unblock,
 };
 
 use crate::support::watch;
@@ -137,4 +137,100 @@ fn what_became_of_tasks_is_counted() {
     });
     let stats = runtime.stats().total();
     assert_eq!((stats.completed, stats.cancelled), (13, 6), "the second root ended as it would: {stats:?}");
+}
+
+#[test]
+fn a_task_says_where_it_stands() {
+    let _watchdog = watch("a_task_says_where_it_stands");
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let options = NurseryOptions::new().on_failure(OnFailure::WaitAll).budget(Budget::ops(1_000).spawns(20));
+    runtime.run(|| {
+        nursery_with(options.task_budget(Budget::ops(100).channel_ops(10)), |n| {
+            let (tx, rx) = channel::<()>(1);
+            let fiber = n.spawn(|| sched_tasks::current_task().is_some());
+            let future = n.spawn_async(async {});
+            assert_eq!((fiber.state(), future.state()), (TaskState::Ready, TaskState::Ready), "nobody came to them yet");
+            assert!(fiber.join()?);
+            let receiver = rx.clone();
+            let waits = n.spawn(move || receiver.recv().is_ok());
+            let awaits = n.spawn_async(async move { rx.recv_async().await.is_ok() });
+            crate::support::until(|| [waits.state(), awaits.state()] == [TaskState::Blocked; 2]);
+            tx.send(()).unwrap();
+            drop(tx);
+            assert_eq!((waits.state(), awaits.state()), (TaskState::Ready, TaskState::Ready), "woken, and not there yet");
+            crate::support::until(|| waits.is_done() && awaits.is_done() && future.is_done());
+            let done = [waits.state(), awaits.state(), future.state()];
+            assert_eq!(done, [TaskState::Completed; 3]);
+            let treasury = n.treasury();
+            let poor = n.spawn(|| charge(150));
+            let asks = treasury.next();
+            assert_eq!(poor.state(), TaskState::BudgetExhausted);
+            treasury.answer(asks.task.id, sched_tasks::Answer::Cancel);
+            crate::support::until(|| poor.is_done());
+            assert_eq!(poor.state(), TaskState::BudgetExhausted, "it ended so");
+            let failed = n.try_spawn(|| Err::<(), _>(sched_tasks::TaskError::msg("no")));
+            crate::support::until(|| failed.is_done());
+            assert_eq!(failed.state(), TaskState::Completed);
+            let long = n.spawn(|| sched_tasks::sleep(std::time::Duration::from_secs(3_600)));
+            crate::support::until(|| long.state() == TaskState::Blocked);
+            n.cancel();
+            sched_tasks::shield(|| crate::support::until(|| long.is_done()));
+            assert_eq!(long.state(), TaskState::Cancelled);
+            assert_eq!(TaskState::Cancelled.to_string(), "Cancelled");
+            Ok(())
+        })
+        .map(|()| unreachable!("it was cancelled"))
+        .unwrap_or_else(|error: sched_tasks::TaskError| assert!(!error.is_panic(), "{error}"))
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_task_that_runs_says_so() {
+    let _watchdog = watch("a_task_that_runs_says_so");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    runtime
+        .nursery(|n| {
+            let go = std::sync::atomic::AtomicBool::new(false);
+            let go = std::sync::Arc::new(go);
+            let seen = go.clone();
+            let task = n.spawn(move || crate::support::spin_until(|| seen.load(SeqCst)));
+            crate::support::spin_until(|| task.state() == TaskState::Running);
+            go.store(true, SeqCst);
+            task.join()
+        })
+        .unwrap();
+}
+
+#[test]
+fn every_use_of_a_capability_is_counted() {
+    let _watchdog = watch("every_use_of_a_capability_is_counted");
+    let ledger = Ledger::new();
+    let spawn = ledger.grant(Grant::new(CapSpawn::new()).label("many"));
+    let few = ledger.grant(Grant::new(CapSpawn::new().max_tasks(1_000)).label("few"));
+    let channels = ledger.grant(CapChannel::new());
+    let reserve = ledger.grant(CapBudget::new().limit(Budget::ops(100)));
+    for (cap, tasks) in [(&spawn, 1_000), (&few, 777)] {
+        let options = NurseryOptions::new().capability(cap).capability(&channels).capability(&reserve);
+        nursery_with(options.task_budget(Budget::ops(10).spawns(1)), |n| {
+            for _ in 0..tasks - 1 {
+                n.spawn(|| ()).join()?;
+            }
+            n.spawn(|| {
+                drop(channel::<()>(1));
+                sched_tasks::recharge(Budget::ops(5)).unwrap();
+            })
+            .join()
+        })
+        .unwrap();
+        assert_eq!(cap.uses(), tasks);
+    }
+    assert_eq!((channels.uses(), reserve.uses()), (2, 2));
+    let mut told: Vec<_> = ledger.uses().into_iter().map(|one| (one.label, one.uses)).collect();
+    told.sort();
+    assert_eq!(told, [(None, 2), (None, 2), (Some("few".into()), 777), (Some("many".into()), 1_000)]);
+    assert_eq!(ledger.audit_totals().used, 1_781);
+    drop(few);
+    spawn.revoke();
+    assert_eq!(ledger.audit_totals().used, 1_781, "also of what is over");
 }
