@@ -112,6 +112,22 @@ fn one_that_spent_a_nurserys_budget_has_its_own_again() {
 }
 
 #[test]
+fn a_body_that_catches_its_exhaustion_does_not_end_well() {
+    let _watchdog = watch("a_body_that_catches_its_exhaustion_does_not_end_well");
+    let error = nursery_with(limited(), |n| {
+        n.try_spawn(|| {
+            nursery(|_| {
+                assert!(caught(|| charge(5_000)));
+                Ok("all is well")
+            })
+        })
+        .join()
+    })
+    .unwrap_err();
+    assert!(matches!(error.reason(), Reason::BudgetExhausted { component: Component::Ops, .. }), "{error}");
+}
+
+#[test]
 fn the_next_task_on_the_same_stack_is_not_the_one_that_was_exhausted() {
     let _watchdog = watch("the_next_task_on_the_same_stack_is_not_the_one_that_was_exhausted");
     let runtime = Runtime::builder().workers(1).build().unwrap();

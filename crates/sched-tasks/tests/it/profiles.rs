@@ -247,7 +247,7 @@ fn there_are_no_actors_where_there_are_no_supervisors() {
     for profile in PROFILES {
         let place = Place::new(profile, 1);
         let outcome = place.runtime.nursery_with(place.options(), |n| {
-            let echo = actor::spawn(n, "echo", actor::from_fn(|number: u32, _| Ok(drop(number))));
+            let echo = actor::spawn(n, "echo", actor::from_fn(|_: u32, _| Ok(())));
             Ok(echo.send(1).is_ok())
         });
         if profile == Profile::Cluster {
