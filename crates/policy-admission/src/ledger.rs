@@ -188,8 +188,11 @@ impl Ledger {
     /// # Ok::<(), policy_admission::CapError>(())
     /// ```
     pub fn uses(&self) -> Vec<CapUse> {
-        let of = |(id, account): (CapId, &Account)| {
-            CapUse { id, kind: account.kind, label: account.label.clone(), uses: account.uses.count() }
+        let of = |(id, account): (CapId, &Account)| CapUse {
+            id,
+            kind: account.kind,
+            label: account.label.clone(),
+            uses: account.uses.count(),
         };
         self.arena().accounts().map(of).collect()
     }

@@ -106,7 +106,9 @@ impl Credentials {
         }
         let mut all = around.map_or_else(Credentials::default, |around| (**around).clone());
         let foreign = budget.as_ref().is_some_and(|lease| {
-            (limited || around.is_some()) && !all.knows(lease) && !shared.ledger.as_ref().is_some_and(|ledger| ledger.is_source_of(lease))
+            (limited || around.is_some())
+                && !all.knows(lease)
+                && !shared.ledger.as_ref().is_some_and(|ledger| ledger.is_source_of(lease))
         });
         narrow(&mut all.spawn, spawn.as_ref());
         narrow(&mut all.channel, channel.as_ref());

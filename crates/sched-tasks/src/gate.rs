@@ -2,7 +2,7 @@
 //!
 //! # Invariant
 //! A task is admitted only after everything that counts it was paid: the nursery's own limit, a permit of its capability, a spawn of its pool. A permit is
-//! given back only after its task ended, and before anybody who waits for that task hears of it.
+//! given back only after its task ended; where permits are scarce, before anybody who waits for that task hears of it.
 //!
 //! # Why it holds
 //! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. The permits the nursery has lie in a
@@ -13,7 +13,7 @@
 //! A permit and a spawn for each task: three contended counters a task. The price of paying ahead is that of many nurseries under one capability each may keep a
 //! sixty-fourth of what is left, and that much earlier another is refused.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use mech_sync::Stock;
 use policy_admission::{CapError, CapSpawn, Lease, TaskPermits};
@@ -40,6 +40,8 @@ pub(crate) struct Gate {
 struct Permits {
     leases: Box<[Lease<CapSpawn>]>,
     taken: Stock<Vec<TaskPermits>>,
+    /// Each is given back when its task ends, before anybody hears of that. While there are plenty, a worker gives back many at once; once they are scarce, never again.
+    scarce: AtomicBool,
 }
 
 impl Gate {
@@ -65,6 +67,7 @@ impl Gate {
             permits: (!leases.is_empty()).then(|| Permits {
                 leases: leases.into(),
                 taken: Stock::new(leases.iter().map(TaskPermits::empty).collect()),
+                scarce: AtomicBool::new(leases.iter().any(|lease| lease.terms().get_max_tasks() < FEW)),
             }),
             closed,
         })
@@ -120,11 +123,22 @@ impl Gate {
         Ok(())
     }
 
-    /// A task of the nursery ended.
+    /// A task of the nursery ended: its permit is given back, at once if they are scarce. False if it is not yet.
     #[inline]
-    pub(crate) fn task_ended(&self) {
-        if let Some(permits) = &self.permits {
+    pub(crate) fn task_ended(&self) -> bool {
+        let Some(permits) = &self.permits else { return true };
+        let scarce = permits.scarce.load(Relaxed);
+        if scarce {
             permits.ended(1);
+        }
+        scarce
+    }
+
+    /// So many tasks ended before, and have not given their permits back.
+    #[inline]
+    pub(crate) fn give_back(&self, tasks: u32) {
+        if let Some(permits) = &self.permits {
+            permits.ended(tasks.into());
         }
     }
 
@@ -168,6 +182,9 @@ impl Drop for Claim<'_> {
     }
 }
 
+/// A limit below this is scarce from the beginning; a larger one, when all but a quarter is in use.
+const FEW: u64 = 4096;
+
 /// Most tasks that an owner pays for at once.
 const MOST_AHEAD: u64 = 64;
 
@@ -199,7 +216,11 @@ impl Permits {
             let surplus = permits.split(permits.count() - count);
             surplus.lease().count_unused(surplus.count());
         }
-        self.taken.add(self.batch() - 1, |taken| taken.iter_mut().zip(more).for_each(|(taken, more)| taken.merge(more)));
+        if self.leases.iter().any(|lease| lease.tasks_left() < lease.terms().get_max_tasks() / 4) {
+            self.scarce.store(true, Relaxed);
+        }
+        self.taken
+            .add(self.batch() - 1, |taken| taken.iter_mut().zip(more).for_each(|(taken, more)| taken.merge(more)));
         Ok(count)
     }
 
@@ -212,7 +233,8 @@ impl Permits {
     /// Their tasks ended, or did not start.
     #[inline]
     fn ended(&self, tasks: u64) {
-        let split = |taken: &mut Vec<TaskPermits>, count| taken.iter_mut().map(|taken| taken.split(count)).collect::<Vec<_>>();
+        let split =
+            |taken: &mut Vec<TaskPermits>, count| taken.iter_mut().map(|taken| taken.split(count)).collect::<Vec<_>>();
         let too_many = self.taken.ended(tasks, split);
         drop(too_many); // not under the lock
     }

@@ -30,11 +30,11 @@ mod strand;
 mod sync;
 mod task_state;
 mod time;
+mod turn;
 mod wait;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
-pub use confine::Confinement;
 pub use budget::{
     Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, Treasury, budget_left, charge, recharge,
 };
@@ -42,6 +42,7 @@ pub use channel::{
     IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
     TryRecvError, TrySendError, channel, try_channel, try_unbounded, unbounded,
 };
+pub use confine::Confinement;
 pub use decide::VictimStrategy;
 pub use drive::{
     chance::{Decision, Drawn},
@@ -65,11 +66,11 @@ pub use policy_admission::{
     CapSpawn, CapUse, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 pub use raw::alloc::BudgetedAlloc;
-pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
+pub use scope::{Canceller, Nursery, OwnedTaskBuilder, Task, TaskBuilder, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
-pub use task_state::TaskState;
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
+pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
 

@@ -58,9 +58,9 @@ impl NurseryOptions {
         self
     }
 
-    /// Cancels everything in it after this time.
+    /// Cancels everything in it after this time. Said twice, the shorter time counts; see [`Nursery::deadline`](crate::Nursery::deadline).
     pub fn deadline(mut self, after: Duration) -> Self {
-        self.deadline = Some(after);
+        self.deadline = Some(self.deadline.map_or(after, |before| before.min(after)));
         self
     }
 
@@ -162,8 +162,7 @@ impl NurseryOptions {
         };
         let says_something =
             self.budget.is_some() || task_budget.is_some() || self.recharge.is_some() || self.on_exhausted.is_some();
-        let owned =
-            outer.filter(|outer| strand.owns(outer)).and_then(|outer| outer.shared_account().cloned());
+        let owned = outer.filter(|outer| strand.owns(outer)).and_then(|outer| outer.shared_account().cloned());
         // A profile counts for whoever comes into its runtime.
         let profile = shared.profile.filter(|_| outer.is_none_or(|outer| !std::ptr::eq(outer.shared(), shared)));
         if !says_something {

@@ -26,7 +26,7 @@ use crate::{
         shared::{Shared, TaskIds},
         worker::Worker,
     },
-    error::TaskLabel,
+    error::{TaskError, TaskLabel},
     local::Locals,
     nursery::{Member, NurseryCore},
     places,
@@ -36,6 +36,7 @@ use crate::{
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
+    turn::Turn,
 };
 
 /// One thread of control.
@@ -60,8 +61,12 @@ pub(crate) struct Strand {
     pub(crate) unwinding: Cell<bool>,
     /// Where the last panic happened.
     pub(crate) panicked_at: RefCell<Option<Arc<str>>>,
+    /// What failed in the nurseries that it came through.
+    pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
+    /// How many operations it may do before others run.
+    pub(crate) turn: Turn,
     /// Whether it pays to let others run before it waits; see `wait::linger`.
     pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
@@ -76,16 +81,20 @@ pub(crate) struct Strand {
     pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
     /// Another strand runs on its behalf, with its meter.
     pub(crate) lent: Cell<bool>,
+    /// How large its stack is; 0 for a plain thread.
+    pub(crate) stack_bytes: usize,
+    /// The task unwinds, or unwound, on half of its stack's guard.
+    guard_lent: Cell<bool>,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
 const MAX_LOCALS_ROUNDS: u32 = 5;
 
-/// What the runtime may use of a caller's stack below its doors: `spawn`, `join`, `nursery` and everything that waits. A task that has less left
-/// overflows at the door, where it holds nothing: inside it would keep a lock, or a task it was about to run.
-const ROOM_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 3 << 10 };
+/// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
+/// door, where it holds nothing: inside it would end the process.
+pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
-/// The same to begin an unwinding: an overflow in the middle of one ends the process.
+/// What it takes to unwind. With less, the guard lends half of itself.
 const UNWIND_ROOM_BYTES: usize = 8 << 10;
 
 /// How many rounds of a loop go by without a check, where no profile says otherwise.
@@ -114,8 +123,10 @@ impl Strand {
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             panicked_at: RefCell::default(),
+            failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            turn: Turn::new(),
             linger_credit: Cell::new(1),
             open: Cell::new(None),
             meter: Meter::unmetered(),
@@ -123,6 +134,8 @@ impl Strand {
             acts_for: Cell::new(None),
             inherited: RefCell::new(None),
             lent: Cell::new(false),
+            stack_bytes: 0,
+            guard_lent: Cell::new(false),
         }
     }
 
@@ -139,10 +152,21 @@ impl Strand {
         }
     }
 
-    /// Makes sure that what the runtime does next does not overflow the stack halfway. A door of its own, like [`Strand::ticket`].
+    /// Makes sure that what the runtime does next does not overflow the stack halfway: else the task unwinds, with [`OutOfRoom`]. A destructor that
+    /// runs while the task unwinds goes on: room for that was kept.
     #[inline(always)]
     pub(crate) fn ensure_room(&self) {
-        mech_fiber::ensure_stack(ROOM_BYTES);
+        if !mech_fiber::has_room(ROOM_BYTES) {
+            self.out_of_room();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_room(&self) {
+        if !self.is_unwinding() {
+            self.rethrow(Box::new(OutOfRoom { stack_bytes: mech_fiber::stack_bytes().unwrap_or(0) }));
+        }
     }
 
     /// A ticket for the next wait.
@@ -210,6 +234,7 @@ impl Strand {
         }
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
+        self.turn.begin();
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
@@ -232,6 +257,7 @@ impl Strand {
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
         stopped.set(stopped.get() - u32::from(unwinding));
+        self.turn.begin();
     }
 
     #[cold]
@@ -258,7 +284,8 @@ impl Strand {
     #[cold]
     fn enlist(&self) {
         if let Some(scope) = self.base.get() {
-            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat, self.running.get().map(|running| running.task().id())))));
+            let task = self.running.get().map(|running| running.task().id());
+            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat, task))));
             if scope.is_cancelled() {
                 // Cancelled before it could know of us: nobody else will kick.
                 if let Some(delivery) = self.seat.kick() {
@@ -294,6 +321,7 @@ impl Strand {
         self.scope.set(Some(scope));
         self.base.set(Some(scope));
         self.running.set(Some(running));
+        self.turn.begin();
     }
 
     /// Puts the meter aside: the task goes on later, perhaps elsewhere. Nothing that was drawn for its nursery stays with this worker.
@@ -307,7 +335,8 @@ impl Strand {
     /// Ends the task: nothing of it stays behind.
     #[inline]
     pub(crate) fn end(&self) {
-        if self.enlisted.get().is_some() || self.shields.get() != 0 || self.unwinding.get() || self.has_locals.get() {
+        let unwound = self.unwinding.get() || self.guard_lent.get();
+        if self.enlisted.get().is_some() || self.shields.get() != 0 || unwound || self.has_locals.get() {
             self.clean_up();
         }
         if self.meter.is_metered() {
@@ -339,6 +368,11 @@ impl Strand {
 
     #[cold]
     fn clean_up(&self) {
+        if self.guard_lent.replace(false)
+            && let Err(error) = mech_fiber::take_guard_back()
+        {
+            eprintln!("bursar: a stack goes on with half of its guard: {error}");
+        }
         self.shields.set(1); // destructors may block, and are not interrupted
         for _ in 0..MAX_LOCALS_ROUNDS {
             if !self.has_locals.replace(false) {
@@ -363,6 +397,14 @@ impl Strand {
         }
     }
 
+    /// Gives the task that runs here the values that its other half made, but for those it has by now.
+    #[cold]
+    pub(crate) fn add_locals(&self, locals: Locals) {
+        self.has_locals.set(true);
+        let unwanted = self.locals.borrow_mut().add(locals);
+        drop(unwanted); // the borrow is over: destructors may use others
+    }
+
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.occupy(running, scope);
@@ -377,8 +419,15 @@ impl Strand {
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         (self.scope.get().is_some_and(|scope| scope.is_cancelled()) || self.meter.is_refused())
-            && self.shields.get() == 0
+            && (self.shields.get() == 0 || self.breaks_shields())
             && !self.is_unwinding()
+    }
+
+    /// Whether a seeded run came to a deadlock behind a shield, and ends in spite of it.
+    #[cold]
+    fn breaks_shields(&self) -> bool {
+        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
+        seeded.is_some_and(|seeded| seeded.breaks_shields())
     }
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
@@ -393,10 +442,11 @@ impl Strand {
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
-    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. In a seeded run, others may go first.
+    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. Others go first if its turn is over; in a seeded run, by chance.
     #[inline]
     pub(crate) fn checkpoint(&self) {
         self.come_by();
+        self.take_turn();
         if self.needs_attention() {
             self.attend();
         }
@@ -430,6 +480,21 @@ impl Strand {
         if self.needs_attention() {
             self.interleave_now();
         }
+    }
+
+    /// The same at an operation that never waits: it is counted.
+    #[inline]
+    pub(crate) fn pass_by(&self) {
+        self.turn.count();
+        self.interleave();
+    }
+
+    /// At the entry of an operation of a channel that does not wait for others.
+    #[inline]
+    pub(crate) fn begin_try(&self) {
+        self.take_turn();
+        self.charge_channel_op();
+        self.interleave();
     }
 
     #[cold]
@@ -472,20 +537,34 @@ impl Strand {
         }
     }
 
+    /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
+    #[cold]
+    pub(crate) fn fail(&self, error: TaskError) -> ! {
+        self.failed_before.take(); // of a panic that was caught
+        self.rethrow(Box::new(error))
+    }
+
     /// Unwinds with what was caught before.
     #[cold]
     pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
-        mech_fiber::ensure_stack(UNWIND_ROOM_BYTES);
+        if self.scope.get().is_none()
+            && let Some(error) = payload.downcast_ref::<TaskError>()
+        {
+            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
+        }
+        if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
+            self.guard_lent.set(mech_fiber::lend_guard());
+        }
         self.unwinding.set(true);
         std::panic::resume_unwind(payload)
     }
 
     /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
     #[inline]
-    pub(crate) fn count_ended(&self, scope: ScopeRef) {
+    pub(crate) fn count_ended(&self, scope: ScopeRef, owes_permit: bool) {
         match &self.worker {
-            Some(worker) => worker.tally(scope),
-            None => scope.children_ended(1),
+            Some(worker) => worker.tally(scope, owes_permit),
+            None => scope.children_ended(1, u32::from(owes_permit)),
         }
     }
 
@@ -541,7 +620,8 @@ impl Strand {
 
     /// Puts a future that was woken while it ran at the back of the line.
     pub(crate) fn requeue(&self, runnable: RunnableRef) {
-        self.worker.as_ref().expect("futures are polled by workers").requeue(runnable);
+        let worker = self.worker.as_ref().expect("futures are polled by workers");
+        if self.turn.take_refused() { worker.requeue_turn(runnable) } else { worker.requeue(runnable) }
     }
 
     /// Whether panics here are not to be printed.
@@ -559,6 +639,12 @@ impl Strand {
 /// What is thrown to end a cancelled task.
 #[derive(Debug)]
 pub(crate) struct Cancellation;
+
+/// What is thrown to end a task that has too little stack left for what it asked of the runtime.
+#[derive(Debug)]
+pub(crate) struct OutOfRoom {
+    pub(crate) stack_bytes: usize,
+}
 
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
@@ -595,7 +681,7 @@ pub(crate) fn retire_thread(strand: &Strand) {
 pub(crate) fn deliver(delivery: Delivery) {
     with(|strand| match &strand.worker {
         Some(worker) if delivery.is_for(worker.home) => worker.enqueue(delivery.seat()),
-        _ => delivery.send(),
+        _ => strand.turn.while_fixed(|| delivery.send()), // that may run a foreign waker, in the middle of our operation
     });
 }
 

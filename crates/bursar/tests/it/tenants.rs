@@ -32,7 +32,8 @@ fn a_job_of_a_task_has_nothing_to_spend() {
             let own = Jobs::builder().cpu_slots(1).build();
             for (number, jobs) in [&host, &own].into_iter().enumerate() {
                 let (once, again) = (spent.clone(), spent.clone());
-                let again = Job::new(format!("again-{number}")).run(move |_| spend(&again).map_err(|error| error.to_string()));
+                let again =
+                    Job::new(format!("again-{number}")).run(move |_| spend(&again).map_err(|error| error.to_string()));
                 let once = Job::new(format!("once-{number}")).run_once(move |_| {
                     charge(1);
                     once.fetch_add(1, SeqCst);
@@ -55,7 +56,8 @@ fn a_job_of_a_task_has_the_capabilities_of_the_task() {
     let cap = Ledger::new().grant(CapSpawn::new().max_tasks(1));
     nursery_with(NurseryOptions::new().capability(&cap), |n| {
         n.spawn(|| {
-            let work = |_: &bursar::jobs::Ctx<'_>| nursery(|m| m.spawn(|| ()).join()).map_err(|error| error.to_string());
+            let work =
+                |_: &bursar::jobs::Ctx<'_>| nursery(|m| m.spawn(|| ()).join()).map_err(|error| error.to_string());
             jobs.submit(Job::new("greedy").run(work)).unwrap();
             let failed = jobs.wait().unwrap_err().to_string();
             assert!(failed.contains("TaskLimitExceeded"), "{failed}");
@@ -69,10 +71,8 @@ fn a_job_of_a_task_has_the_capabilities_of_the_task() {
 fn a_job_of_the_host_has_no_limits_and_leaves_none_behind() {
     let jobs = Jobs::builder().cpu_slots(1).build();
     let limited = NurseryOptions::new().task_budget(Budget::ops(1_000).spawns(10));
-    nursery_with(limited, |n| {
-        n.spawn(|| drop(jobs.submit(Job::new("tenant's").run(|_| charge(1))).unwrap())).join()
-    })
-    .unwrap();
+    nursery_with(limited, |n| n.spawn(|| drop(jobs.submit(Job::new("tenant's").run(|_| charge(1))).unwrap())).join())
+        .unwrap();
     jobs.submit(Job::new("host's").run(|_| nursery(|n| n.spawn(|| charge(1 << 40)).join()).unwrap())).unwrap();
     let failed = jobs.wait().unwrap_err().to_string();
     assert!(failed.contains("tenant's") && !failed.contains("host's"), "{failed}");

@@ -13,11 +13,7 @@ use super::{
     error::SupervisorError,
     mailbox::{CAPACITY, Mailbox, Signal, StopMode},
 };
-use crate::{
-    error::TaskError,
-    free::{checkpoint, yield_now},
-    scope::Nursery,
-};
+use crate::{error::TaskError, free::checkpoint, scope::Nursery};
 
 /// Something with a mailbox, that handles one message at a time.
 ///
@@ -231,9 +227,6 @@ where
     address
 }
 
-/// After so many messages others may run, even if more wait.
-const TURN: u32 = 128;
-
 /// One incarnation. `ready` is called when it has started.
 pub(super) fn live<A: Actor>(
     actor: &mut A,
@@ -244,7 +237,6 @@ pub(super) fn live<A: Actor>(
     actor.started(ctx)?;
     ready();
     let mailbox = ctx.mailbox.clone();
-    let mut turn = 0;
     let reason = loop {
         if ctx.stops {
             break StopReason::Itself;
@@ -258,10 +250,6 @@ pub(super) fn live<A: Actor>(
         };
         if let Err(error) = mailbox.handled(|| actor.handle(message, ctx)) {
             break StopReason::Failed(error);
-        }
-        turn += 1;
-        if turn % TURN == 0 {
-            yield_now();
         }
     };
     actor.stopped(&reason, ctx);

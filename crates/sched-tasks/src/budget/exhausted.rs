@@ -204,7 +204,9 @@ impl Strand {
     /// Draws the rest of what is due to the task, if that is less than it needs: then it was granted all it may have.
     fn draw_rest(&self, component: Component, missing: u64) -> u64 {
         let Some(scope) = self.scope.get() else { return 0 };
-        let Some(account) = scope.account().filter(|account| !account.recharges() && !self.owns(&scope)) else { return 0 };
+        let Some(account) = scope.account().filter(|account| !account.recharges() && !self.owns(&scope)) else {
+            return 0;
+        };
         let due = account.undrawn(&self.meter.granted())[component];
         if due == 0 || due >= missing {
             return 0; // nothing, or enough: it is asked for

@@ -90,6 +90,8 @@ pub(crate) struct Worker {
     pub(crate) stopped_unwinding: Rc<Cell<u32>>,
     /// Undertakers of overflowed stacks, see `burial.rs`.
     pub(super) burials: RefCell<VecDeque<Burial>>,
+    /// A stack of this thread was left for ever: so must the thread be.
+    pub(super) lost_stacks: Cell<bool>,
 }
 
 /// What an undertaker does, on a strand of its own.
@@ -141,6 +143,7 @@ impl Worker {
             dues: Dues::none(),
             stopped_unwinding: Rc::default(),
             burials: RefCell::default(),
+            lost_stacks: Cell::new(false),
         }
     }
 
@@ -179,7 +182,12 @@ impl Worker {
     /// A seat of one of our fibers was woken on this very thread.
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.ready.push(Ready { mark: self.deque.passed_mark(), what: ReadyWhat::Fiber(seat) });
+        self.enqueue_ready(ReadyWhat::Fiber(seat));
+    }
+
+    #[inline]
+    fn enqueue_ready(&self, what: ReadyWhat) {
+        self.ready.push(Ready { mark: self.deque.passed_mark(), what });
         self.watch.count_ready(self.ready.len());
     }
 
@@ -197,6 +205,16 @@ impl Worker {
         } else {
             self.yielded.push(runnable.into_item());
             self.enqueue_behind_all(ReadyWhat::Future);
+        }
+    }
+
+    /// The same for one whose turn was over: as a fiber, it waits for those that are ready only. Another worker gets it if that one has nothing and this one has more.
+    pub(crate) fn requeue_turn(&self, runnable: RunnableRef) {
+        if self.has_other_work() && self.shared.idle.any_sleeper() {
+            self.shared.inject(&self.shared.injected, runnable);
+        } else {
+            self.yielded.push(runnable.into_item());
+            self.enqueue_ready(ReadyWhat::Future);
         }
     }
 
@@ -304,7 +322,7 @@ impl Worker {
         match next {
             Next::Resume(seat) => HOP + seat.tag() as usize,
             Next::Start(runnable) => {
-                let idle = self.idle_fibers.pop_back();
+                let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
                 match idle {
                     Some(key) => {
                         self.handoff.set(Some(runnable));
@@ -323,6 +341,12 @@ impl Worker {
     fn popped_shared(&self, task: RunnableRef) -> Next {
         stats::add(&self.slot().counters.shared_pops, 1);
         Next::Start(task)
+    }
+
+    /// Whether any idle fiber's stack will do.
+    #[inline]
+    fn is_for_usual_stack(&self, runnable: &RunnableRef) -> bool {
+        !runnable.asks_for_stack() || runnable.stack_bytes() <= self.shared.stacks.usual_bytes()
     }
 
     /// Takes a fair share of the shared queue.
@@ -378,6 +402,23 @@ impl Worker {
         (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
     }
 
+    /// Whoever is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
+    fn other_turn(&self, strand: &Strand) -> Option<usize> {
+        let tick = self.tick.get().wrapping_add(1);
+        let is_alone = self.ready.is_empty() && !self.home.has_arrivals() && self.shared.urgent.is_empty();
+        if is_alone && self.stepwise.is_none() && !tick.is_multiple_of(decide::PATIENCE) {
+            self.tick.set(tick);
+            return None;
+        }
+        strand.ensure_room();
+        self.enqueue(strand.seat);
+        if self.stepwise.is_some() {
+            return Some(self.yield_step());
+        }
+        let successor = self.choose_successor();
+        (!self.is_key_of(successor, strand.seat)).then_some(successor)
+    }
+
     /// Whether a successor is the very fiber that sits on `seat`.
     #[inline]
     pub(crate) fn is_key_of(&self, successor: usize, seat: &'static Seat) -> bool {
@@ -386,8 +427,10 @@ impl Worker {
 
     // ---- running ----
 
-    /// The thread's main function: restarts the worker in place if it panics. Its fibers are pinned to this thread, so the thread stays.
-    pub(crate) fn main(self: &Rc<Self>) {
+    /// The thread's main function: restarts the worker in place if it panics. Its fibers are pinned to this thread, so the thread stays. Says at its
+    /// end whether the thread may end as well: not if frames on a lost stack may have lent its thread-locals on.
+    #[must_use]
+    pub(crate) fn main(self: &Rc<Self>) -> bool {
         let trunk = Strand::new(places::take_seat(self.home), Some(self.clone()));
         current::enter(&trunk, || {
             while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.work(&trunk))) {
@@ -397,6 +440,7 @@ impl Worker {
             self.end_fibers(&trunk);
         });
         places::give_seat(trunk.seat);
+        !self.lost_stacks.get()
     }
 
     /// Ends all fibers: none of them has a task.
@@ -432,8 +476,8 @@ impl Worker {
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
     pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
-        let idle = self.idle_fibers.pop_back();
-        match idle.map_or_else(|| self.new_fiber(), Ok) {
+        let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
+        match idle.map_or_else(|| self.new_fiber(runnable.stack_bytes()), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
                 self.resume(key, trunk);
@@ -449,12 +493,15 @@ impl Worker {
         }
     }
 
-    pub(super) fn new_fiber(self: &Rc<Self>) -> Result<u32, mech_fiber::StackError> {
-        let stack = self.shared.stacks.take()?;
+    /// A fiber with a stack of at least `bytes`, and at least the usual one.
+    pub(super) fn new_fiber(self: &Rc<Self>, bytes: usize) -> Result<u32, Arc<mech_fiber::StackError>> {
+        let stack = self.shared.stacks.take(bytes)?;
+        let stack_bytes = stack.bytes();
         let seat = places::take_seat(self.home);
         let worker = self.clone();
         let fiber = Fiber::new(stack, move |word| {
-            let strand = Strand::new(seat, Some(worker));
+            let mut strand = Strand::new(seat, Some(worker));
+            strand.stack_bytes = stack_bytes;
             run_tasks(&strand, word)
         });
         let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, seat);
@@ -499,9 +546,11 @@ impl Worker {
     }
 }
 
-/// What a fiber does: task after task. Returns when the worker exits or has enough idle fibers, with the one who is next.
+/// What a fiber does: task after task; with a larger stack than usual, one. Returns when the worker exits or has enough idle fibers, with the one who
+/// is next.
 fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");
+    let has_usual_stack = strand.stack_bytes <= worker.shared.stacks.usual_bytes();
     worker.fibers.introduce(strand.seat.tag(), strand);
     while word == GO_ON {
         while let Some(burial) = { worker.burials.borrow_mut().pop_front() } {
@@ -513,13 +562,15 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
             stats::add(&worker.slot().counters.executed, 1);
             runnable.run(strand);
             next = worker.next();
+            if let Some(Next::Start(other)) = &next
+                && !(has_usual_stack && worker.is_for_usual_stack(other))
+            {
+                break; // it wants another stack
+            }
         }
-        // Nothing to start: this fiber is idle, and the one that was chosen goes on.
-        let successor = match next {
-            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
-            _ => STOP,
-        };
-        if worker.idle_fibers.len() >= worker.max_idle_fibers {
+        // Nothing to start here: this fiber is idle, and the one that was chosen goes on.
+        let successor = next.map_or(STOP, |next| worker.successor(next));
+        if !has_usual_stack || worker.idle_fibers.len() >= worker.max_idle_fibers {
             return successor;
         }
         worker.idle_fibers.push(strand.seat.tag());
@@ -535,6 +586,7 @@ pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
     let successor = worker.other_ready_fiber(strand.seat);
     if let Some(successor) = successor {
         strand.suspend_to_yield(worker, successor);
+        strand.turn.begin();
     }
     successor.is_some()
 }
@@ -546,7 +598,22 @@ pub(crate) fn yield_now(strand: &Strand) {
         return strand.yield_thread();
     };
     strand.ensure_room();
+    strand.turn.begin(); // also if there is nobody
     if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
         strand.suspend_to_yield(worker, successor);
+    }
+}
+
+/// Lets those run first that are ready, since the turn of `strand` is over; see `turn.rs`.
+pub(crate) fn give_turn(strand: &Strand) {
+    match (&strand.worker, &strand.driver) {
+        // Between tasks it is no fiber, or one that nobody waits for.
+        (Some(worker), _) if strand.running.get().is_some() => {
+            if let Some(successor) = worker.other_turn(strand) {
+                strand.suspend(worker, successor);
+            }
+        }
+        (None, Some(driver)) => driver.others_first(strand),
+        _ => {} // a plain thread has its turns from the system
     }
 }

@@ -115,9 +115,8 @@ fn no_door_sheds_the_budget() {
     for door in DOORS {
         let spent = AtomicU64::new(0);
         let options = NurseryOptions::new().task_budget(Budget::ops(5_000).spawns(50).syscalls(10));
-        let outcome = nursery_with(options, |n| {
-            n.try_spawn(|| door.enter(&others, &|| spend_in_a_nursery(&spent))).join()
-        });
+        let outcome =
+            nursery_with(options, |n| n.try_spawn(|| door.enter(&others, &|| spend_in_a_nursery(&spent))).join());
         let text = outcome.as_ref().map_err(TaskError::to_string);
         assert!(spent.load(SeqCst) <= 5_000, "{door:?} let {spent:?} operations through: {text:?}");
         assert!(text.unwrap_err().contains("OpsBudgetExhausted"), "{door:?}");
@@ -165,7 +164,8 @@ fn no_door_sheds_the_right_to_spawn() {
                 door.enter(&others, &|| {
                     nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |m| {
                         let (stop, wait) = sched_tasks::channel::<()>(1);
-                        let held: Vec<_> = (0..50).map(|_| wait.clone()).map(|wait| m.spawn(move || wait.recv())).collect();
+                        let held: Vec<_> =
+                            (0..50).map(|_| wait.clone()).map(|wait| m.spawn(move || wait.recv())).collect();
                         drop(stop);
                         held.into_iter().try_for_each(|task| task.join().map(drop))
                     })

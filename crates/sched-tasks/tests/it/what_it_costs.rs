@@ -143,46 +143,56 @@ fn what_became_of_tasks_is_counted() {
 fn a_task_says_where_it_stands() {
     let _watchdog = watch("a_task_says_where_it_stands");
     let runtime = Runtime::builder().workers(1).build().unwrap();
-    let options = NurseryOptions::new().on_failure(OnFailure::WaitAll).budget(Budget::ops(1_000).spawns(20).channel_ops(100));
-    runtime.run(|| {
-        nursery_with(options.task_budget(Budget::ops(100).channel_ops(10)), |n| {
-            let (tx, rx) = channel::<()>(1);
-            let fiber = n.spawn(|| sched_tasks::current_task().is_some());
-            let future = n.spawn_async(async {});
-            assert_eq!((fiber.state(), future.state()), (TaskState::Ready, TaskState::Ready), "nobody came to them yet");
-            assert!(fiber.join()?);
-            let receiver = rx.clone();
-            let waits = n.spawn(move || receiver.recv().is_ok());
-            let awaits = n.spawn_async(async move { rx.recv_async().await.is_ok() });
-            crate::support::until(|| [waits.state(), awaits.state()] == [TaskState::Blocked; 2]);
-            tx.send(()).unwrap();
-            drop(tx);
-            assert_eq!((waits.state(), awaits.state()), (TaskState::Ready, TaskState::Ready), "woken, and not there yet");
-            crate::support::until(|| waits.is_done() && awaits.is_done() && future.is_done());
-            let done = [waits.state(), awaits.state(), future.state()];
-            assert_eq!(done, [TaskState::Completed; 3]);
-            let treasury = n.treasury();
-            let poor = n.spawn(|| charge(150));
-            let asks = treasury.next();
-            assert_eq!(poor.state(), TaskState::BudgetExhausted);
-            treasury.answer(asks.task.id, sched_tasks::Answer::Cancel);
-            crate::support::until(|| poor.is_done());
-            assert_eq!(poor.state(), TaskState::BudgetExhausted, "it ended so");
-            let failed = n.try_spawn(|| Err::<(), _>(sched_tasks::TaskError::msg("no")));
-            crate::support::until(|| failed.is_done());
-            assert_eq!(failed.state(), TaskState::Completed);
-            let long = n.spawn(|| sched_tasks::sleep(std::time::Duration::from_secs(3_600)));
-            crate::support::until(|| long.state() == TaskState::Blocked);
-            n.cancel();
-            sched_tasks::shield(|| crate::support::until(|| long.is_done()));
-            assert_eq!(long.state(), TaskState::Cancelled);
-            assert_eq!(TaskState::Cancelled.to_string(), "Cancelled");
-            Ok(())
+    let options =
+        NurseryOptions::new().on_failure(OnFailure::WaitAll).budget(Budget::ops(1_000).spawns(20).channel_ops(100));
+    runtime
+        .run(|| {
+            nursery_with(options.task_budget(Budget::ops(100).channel_ops(10)), |n| {
+                let (tx, rx) = channel::<()>(1);
+                let fiber = n.spawn(|| sched_tasks::current_task().is_some());
+                let future = n.spawn_async(async {});
+                assert_eq!(
+                    (fiber.state(), future.state()),
+                    (TaskState::Ready, TaskState::Ready),
+                    "nobody came to them yet"
+                );
+                assert!(fiber.join()?);
+                let receiver = rx.clone();
+                let waits = n.spawn(move || receiver.recv().is_ok());
+                let awaits = n.spawn_async(async move { rx.recv_async().await.is_ok() });
+                crate::support::until(|| [waits.state(), awaits.state()] == [TaskState::Blocked; 2]);
+                tx.send(()).unwrap();
+                drop(tx);
+                assert_eq!(
+                    (waits.state(), awaits.state()),
+                    (TaskState::Ready, TaskState::Ready),
+                    "woken, and not there yet"
+                );
+                crate::support::until(|| waits.is_done() && awaits.is_done() && future.is_done());
+                let done = [waits.state(), awaits.state(), future.state()];
+                assert_eq!(done, [TaskState::Completed; 3]);
+                let treasury = n.treasury();
+                let poor = n.spawn(|| charge(150));
+                let asks = treasury.next();
+                assert_eq!(poor.state(), TaskState::BudgetExhausted);
+                treasury.answer(asks.task.id, sched_tasks::Answer::Cancel);
+                crate::support::until(|| poor.is_done());
+                assert_eq!(poor.state(), TaskState::BudgetExhausted, "it ended so");
+                let failed = n.try_spawn(|| Err::<(), _>(sched_tasks::TaskError::msg("no")));
+                crate::support::until(|| failed.is_done());
+                assert_eq!(failed.state(), TaskState::Completed);
+                let long = n.spawn(|| sched_tasks::sleep(std::time::Duration::from_secs(3_600)));
+                crate::support::until(|| long.state() == TaskState::Blocked);
+                n.cancel();
+                sched_tasks::shield(|| crate::support::until(|| long.is_done()));
+                assert_eq!(long.state(), TaskState::Cancelled);
+                assert_eq!(TaskState::Cancelled.to_string(), "Cancelled");
+                Ok(())
+            })
+            .map(|()| unreachable!("it was cancelled"))
+            .unwrap_or_else(|error: sched_tasks::TaskError| assert!(!error.is_panic(), "{error}"))
         })
-        .map(|()| unreachable!("it was cancelled"))
-        .unwrap_or_else(|error: sched_tasks::TaskError| assert!(!error.is_panic(), "{error}"))
-    })
-    .unwrap();
+        .unwrap();
 }
 
 #[test]
