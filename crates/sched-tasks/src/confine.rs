@@ -70,6 +70,7 @@ impl Confinement {
             }
         }
         let leave = strand::with(|strand: &Strand| {
+            strand.ensure_room();
             if strand.scope.get().is_some() {
                 return None;
             }

@@ -104,7 +104,6 @@ where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
     strand::with(|strand| {
-        strand.ensure_room();
         strand.take_turn();
         strand.look_at_meter(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
@@ -289,7 +288,6 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     #[inline]
     fn admit(&self) -> (TaskId, Option<TaskError>) {
         strand::with(|strand| {
-            strand.ensure_room();
             strand.take_turn();
             strand.interleave();
             (strand.next_task_id(), self.core.admit(strand).err())
@@ -610,6 +608,7 @@ impl<T> Task<'_, T> {
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn state(&self) -> TaskState {
+        strand::with(|strand| strand.ensure_room());
         self.handle.state()
     }
 

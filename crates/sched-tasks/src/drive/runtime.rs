@@ -40,7 +40,7 @@ use crate::{
     panics, places,
     raw::{crew::Crew, overflow, task::Runnable},
     scope::{self, Nursery},
-    strand,
+    strand::{self, Strand},
 };
 
 /// Workers with their stacks, queues and timers.
@@ -342,13 +342,14 @@ impl Builder {
     /// Starts the workers. In a task of a profile that wants everything by name, that takes an [`executor`](Self::executor) of the task's ledger; a
     /// [seeded](Self::seeded) runtime has no threads, and needs none.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        strand::with(Strand::ensure_much_room);
         self.check_caller()?;
         self.start()
     }
 
     /// Whether the caller may start threads.
     fn check_caller(&self) -> Result<(), BuildError> {
-        let credentials = strand::with(|strand| strand.credentials());
+        let credentials = strand::with(Strand::credentials);
         let Some(credentials) = credentials.filter(|credentials| credentials.is_explicit() && !self.is_seeded) else {
             return Ok(());
         };
@@ -360,6 +361,8 @@ impl Builder {
         allowed.map_err(BuildError::NotAllowed)
     }
 
+    /// Apart, for its frame is large.
+    #[inline(never)]
     fn start(self) -> Result<Runtime, BuildError> {
         let workers = self.workers.unwrap_or_else(|| match self.is_seeded {
             true => SEEDED_WORKERS,
@@ -601,6 +604,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    strand::with(Strand::ensure_room);
     shared.check_process()?;
     let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
     let outcome = seeded::run(shared, body);
