@@ -299,7 +299,7 @@
 //!
 //! What a tenant may do is said by capabilities: to have so many tasks with so much each ([`CapSpawn`]), to recharge itself ([`CapBudget`]), to open channels
 //! ([`CapChannel`]), to start threads ([`CapExecutor`]). A [`Ledger`] grants them; a [`Cap`] cannot be copied or made otherwise, only narrowed, and revoking it reaches everything
-//! derived from it at once. The ledger remembers grants and refusals.
+//! derived from it at once. The ledger remembers grants and refusals, and counts [uses](Ledger::uses).
 //!
 //! ```
 //! use bursar::{Budget, CapSpawn, Ledger, NurseryOptions, nursery_with};
@@ -314,6 +314,10 @@
 //! assert_eq!(ledger.audit_totals().refusals(), 1);
 //! # Ok::<(), bursar::CapError>(())
 //! ```
+//!
+//! Limits go wherever a task goes: into [`unblock`], [`run`], other runtimes, seeded ones and [`explore`] with its budget, into [`unblock_async`] and [`jobs`] without. A task that makes a
+//! ledger of its own gains nothing: what that grants is counted beside what the task has, and a [`CapBudget`] of it is refused. A thread that a task starts with
+//! `std::thread::spawn` is out of reach: see [`Confinement`].
 //!
 //! A [`Profile`], given when the runtime is built, says how much all of it insists on: `:service` has small budgets for everybody, `:cluster` larger ones and supervisors that
 //! recharge, in `:sovereign` nothing runs that was not granted by name, and `:core` has no tasks at all. Without a profile nothing is limited until a nursery says so.
@@ -425,7 +429,11 @@
 //! - **Nobody starves** of those that are ready: a task that yields goes to the back, and every worker regularly looks at its oldest task and at the shared queue.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
 //! - **An idle runtime sleeps.** No thread polls.
-//! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding must pass on what it did not throw.
+//! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding should pass on what it did not throw. If it does not, it is
+//!   unwound again at its next checkpoint. A cancelled task that returns nevertheless has its value kept; one that was refused a budget ends as
+//!   [`Reason::BudgetExhausted`], whatever it returns.
+//! - **A thread started with `std::thread::spawn` has no limits** but those of the process, whoever started it. Nothing in the language lets a library see it; a [`Confinement`] takes a
+//!   task's limits there.
 //! - **`fork`** takes no workers along: a runtime used in a child process fails with [`RunError::Forked`].
 //! - At most [`MAX_WORKERS`] workers, and 1,048,576 fibers at one time unless [`Builder::max_fibers`] says otherwise; futures are limited by memory only.
 //! - Linux on x86_64 and aarch64 is complete. Kernels before 6.13 guard stacks at the price of two mappings each, which ends near 32,000 fibers.

@@ -71,8 +71,10 @@ fn a_job_of_a_task_has_the_capabilities_of_the_task() {
 fn a_job_of_the_host_has_no_limits_and_leaves_none_behind() {
     let jobs = Jobs::builder().cpu_slots(1).build();
     let limited = NurseryOptions::new().task_budget(Budget::ops(1_000).spawns(10));
-    nursery_with(limited, |n| n.spawn(|| drop(jobs.submit(Job::new("tenant's").run(|_| charge(1))).unwrap())).join())
-        .unwrap();
+    nursery_with(limited, |n| {
+        n.spawn(|| jobs.submit(Job::new("tenant's").run(|_| charge(1))).map(|_| ()).unwrap()).join()
+    })
+    .unwrap();
     jobs.submit(Job::new("host's").run(|_| nursery(|n| n.spawn(|| charge(1 << 40)).join()).unwrap())).unwrap();
     let failed = jobs.wait().unwrap_err().to_string();
     assert!(failed.contains("tenant's") && !failed.contains("host's"), "{failed}");
