@@ -26,6 +26,7 @@ mod medley;
 mod net;
 mod nurseries;
 mod overflow;
+mod overflow_ends;
 mod pools_model;
 mod seeded;
 mod seeded_budgets;
