@@ -55,6 +55,9 @@ const HOP: usize = 1;
 /// Most idle fibers a worker keeps, for its warm stacks: some 2 MiB.
 const MAX_IDLE_FIBERS: usize = 256;
 
+/// Past so many that yielded a woken fiber is found, while they wait for tasks that have not started.
+const AHEAD_MOST: usize = 64;
+
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: &'static Shared,
@@ -265,8 +268,9 @@ impl Worker {
             let choice = decide::choose(tick, self);
             let found = match choice {
                 Choice::Ready => self.next_ready(),
+                Choice::Ahead => self.next_ahead().or_else(|| self.next_oldest()),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
-                Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
+                Choice::Oldest => self.next_oldest(),
                 Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
                 Choice::Injected => self.take_injected().map(Next::Start),
                 Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(Next::Start),
@@ -299,6 +303,20 @@ impl Worker {
                 }
             }
         }
+    }
+
+    fn next_oldest(&self) -> Option<Next> {
+        self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item)))
+    }
+
+    /// The first fiber in line that waits for no unstarted task, past those that do. Futures stay: their line has one order.
+    #[cold]
+    fn next_ahead(&self) -> Option<Next> {
+        let is_next = |ready: Ready| matches!(ready.what, ReadyWhat::Fiber(_)) && self.deque.has_passed(ready.mark);
+        let ReadyWhat::Fiber(seat) = self.ready.take_first(AHEAD_MOST, is_next)?.what else { return None };
+        self.watch.count_ready(self.ready.len());
+        self.report();
+        Some(Next::Resume(seat))
     }
 
     /// Takes in the fibers that other threads woke.

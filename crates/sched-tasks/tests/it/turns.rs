@@ -510,13 +510,17 @@ fn a_future_that_awaits_finished_tasks_takes_turns() {
             until(|| tasks.iter().all(|task| task.is_done()));
             let rounds = Rounds::default();
             let seen = nursery(|inner| {
+                inner.spawn(|| {
+                    yield_now();
+                    rounds.go_on();
+                });
+                yield_now();
                 let awaiter = inner.spawn_async(async {
                     for task in tasks {
                         rounds.another();
                         task.await.unwrap();
                     }
                 });
-                inner.spawn_async(async { rounds.go_on() });
                 awaiter.join()?;
                 Ok(rounds.went_on.load(SeqCst))
             })?;
@@ -660,6 +664,42 @@ fn beside_a_busy_pair_everything_else_starts() {
         });
         rounds.check(which, SOME_TIME);
     }
+}
+
+#[test]
+fn a_woken_task_does_not_wait_for_all_that_somebody_who_yielded_waits_for() {
+    let _watchdog = watch("a_woken_task_does_not_wait_for_all_that_somebody_who_yielded_waits_for");
+    let rounds = &Rounds::default();
+    let (wake, woken) = channel::<()>(1);
+    let is_up = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            spin_until(|| rounds.done.load(SeqCst) > 300);
+            wake.send(()).unwrap();
+            rounds.tell();
+        });
+        let outcome = one_worker().run(|| {
+            nursery(|n| {
+                n.spawn(|| {
+                    is_up.store(true, SeqCst);
+                    woken.recv().unwrap();
+                    rounds.go_on();
+                });
+                until(|| is_up.load(SeqCst));
+                for _ in 0..20_000 {
+                    n.spawn(|| {
+                        rounds.another();
+                        (0..1000).for_each(|_| std::hint::spin_loop());
+                    });
+                }
+                yield_now(); // goes on after all of them
+                assert_eq!(rounds.done.load(SeqCst), 20_000);
+                Ok(())
+            })
+        });
+        outcome.unwrap().unwrap();
+    });
+    rounds.check("woken", 64);
 }
 
 /// Were those that give their turn away put behind what has not started, each of these would stand on a stack of its own.
@@ -908,13 +948,16 @@ fn no_turn_ends_inside_a_waker() {
 #[test]
 fn a_plain_thread_that_only_tries_sees_its_deadline() {
     let _watchdog = watch("a_plain_thread_that_only_tries_sees_its_deadline");
+    let came_to_its_end = AtomicBool::new(false);
     let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(5)), |_| {
         let (_tx, rx) = channel::<()>(1);
         for _ in 0..20_000_000 {
             let _ = rx.try_recv();
         }
+        came_to_its_end.store(true, SeqCst);
         Ok(())
     });
+    assert!(!came_to_its_end.load(SeqCst));
     assert!(matches!(outcome.unwrap_err().reason(), Reason::DeadlineExceeded { .. }));
 }
 
