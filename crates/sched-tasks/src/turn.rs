@@ -138,9 +138,9 @@ impl Strand {
 
     #[cold]
     fn refuse(&self, cx: &Context<'_>) -> Poll<()> {
-        self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nobody else begins it
         self.turn.refused.set(true);
-        cx.waker().wake_by_ref();
+        self.turn.while_fixed(|| cx.waker().wake_by_ref());
+        self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nobody else begins it
         Poll::Pending
     }
 }

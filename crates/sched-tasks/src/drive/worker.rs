@@ -259,9 +259,7 @@ impl Worker {
     /// What to run next, of what is here.
     #[inline]
     fn next_here<const LOG: bool>(&self) -> Option<Next> {
-        if self.home.has_arrivals() {
-            self.take_in();
-        }
+        self.take_in_any();
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
@@ -317,6 +315,13 @@ impl Worker {
         self.watch.count_ready(self.ready.len());
         self.report();
         Some(Next::Resume(seat))
+    }
+
+    #[inline]
+    fn take_in_any(&self) {
+        if self.home.has_arrivals() {
+            self.take_in();
+        }
     }
 
     /// Takes in the fibers that other threads woke.
@@ -400,6 +405,7 @@ impl Worker {
             self.enqueue_behind_all(ReadyWhat::Fiber(seat));
             return Some(self.successor(Next::Start(stolen)));
         }
+        self.take_in_any(); // they go first
         self.enqueue_behind_all(ReadyWhat::Fiber(seat));
         let successor = self.choose_successor();
         (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
@@ -414,10 +420,12 @@ impl Worker {
             return None;
         }
         strand.ensure_room();
-        self.enqueue(strand.seat);
         if self.stepwise.is_some() {
+            self.enqueue(strand.seat);
             return Some(self.yield_step());
         }
+        self.take_in_any(); // they go first
+        self.enqueue(strand.seat);
         let successor = self.choose_successor();
         (!self.is_key_of(successor, strand.seat)).then_some(successor)
     }
