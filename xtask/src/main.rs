@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod coverage;
+mod lanes;
 mod steps;
 mod tidy;
 
@@ -129,6 +130,7 @@ fn main() -> ExitCode {
     let wants_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
     match command.to_str() {
         Some("compare") => compare(&rest),
+        Some(lanes::BUSY) => lanes::busy_loops(),
         Some("help" | "test" | "tidy" | "coverage") if wants_help => {
             print!("{}", help());
             ExitCode::SUCCESS

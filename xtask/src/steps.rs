@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{root, target_dir, tidy};
+use crate::{lanes, root, target_dir, tidy};
 
 /// Something that must hold.
 pub(crate) struct Step {
@@ -51,6 +51,26 @@ pub(crate) const LONG: &[Step] = &[
         name: "fuzz",
         about: "ten minutes each of hostile job files and flow files; needs `cargo install cargo-fuzz`",
         run: fuzz,
+    },
+    Step {
+        name: "asan",
+        about: "memory errors: the tests of tasks and fibers under AddressSanitizer",
+        run: lanes::asan,
+    },
+    Step {
+        name: "tsan",
+        about: "data races: the same under ThreadSanitizer; needs Debian's rustc-web, as root it installs it",
+        run: lanes::tsan,
+    },
+    Step {
+        name: "aarch64",
+        about: "fibers and tasks on an emulated aarch64; needs rustc-web and qemu-user, as root it installs them",
+        run: lanes::aarch64,
+    },
+    Step {
+        name: "load",
+        about: "the tests that depend on time, five times, beside a busy loop for each CPU",
+        run: lanes::load,
     },
 ];
 
@@ -254,7 +274,7 @@ impl Cargo {
         self
     }
 
-    fn packages(self, names: &[String]) -> Self {
+    pub(crate) fn packages(self, names: &[String]) -> Self {
         names.iter().fold(self, |cargo, name| cargo.args(&["-p", name]))
     }
 
@@ -264,21 +284,26 @@ impl Cargo {
     }
 
     /// Adds to a variable that holds flags, keeping those the user set.
-    fn flags(self, name: &'static str, flags: &str) -> Self {
+    pub(crate) fn flags(self, name: &'static str, flags: &str) -> Self {
         let set = env::var(name).unwrap_or_default();
         self.env(name, format!("{set} {flags}").trim())
     }
 
     /// Other flags would rebuild everything, there and back: they get a folder of their own.
-    fn target(self, folder: &str) -> Self {
+    pub(crate) fn target(self, folder: &str) -> Self {
         let folder = target_dir().join(folder).to_string_lossy().into_owned();
         self.args(&["--target-dir", &folder])
     }
 
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let env: String = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
         let program = if self.program == cargo() { "cargo".into() } else { self.program.to_string_lossy() };
-        format!("{env}{program} {}", self.args.join(" "))
+        let quoted = |arg: &String| match arg.contains([' ', '(']) {
+            true => format!("'{arg}'"),
+            false => arg.clone(),
+        };
+        let args: Vec<_> = self.args.iter().map(quoted).collect();
+        format!("{env}{program} {}", args.join(" "))
     }
 
     fn command(&self) -> Command {
@@ -292,6 +317,12 @@ impl Cargo {
     pub(crate) fn run(&self) -> Result<(), String> {
         let status = self.command().status().map_err(|error| self.cannot_start(&error))?;
         if status.success() { Ok(()) } else { Err(self.failed()) }
+    }
+
+    /// Everything it writes, whether it succeeds or not.
+    pub(crate) fn output(&self) -> Result<String, String> {
+        let output = self.command().output().map_err(|error| self.cannot_start(&error))?;
+        Ok([&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat())
     }
 
     /// As `run`, and fails if the test harness reports no test that passed.

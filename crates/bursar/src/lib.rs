@@ -92,7 +92,7 @@
 //!
 //! ## Failing and cancelling
 //!
-//! A task fails if it panics, overflows its stack, or was started by [`try_spawn`](Nursery::try_spawn) and returns `Err`. Then its nursery cancels the
+//! A task fails if it panics, runs out of stack at a [check](#stack-overflow), or was started by [`try_spawn`](Nursery::try_spawn) and returns `Err`. Then its nursery cancels the
 //! other tasks, waits for them, and returns the error. Failures that happen meanwhile are [attached](TaskError::others). Any error type converts to
 //! [`TaskError`], so `?` works; [`Reason`] tells the kinds apart, and [`TaskError::downcast_ref`] gives the original back.
 //!
@@ -335,7 +335,7 @@
 //!
 //! let runtime = Runtime::builder()
 //!     .workers(2)                              // 1 to 256
-//!     .stack_bytes(256 * 1024)                 // of address space; memory is taken as it is touched
+//!     .stack_bytes(512 * 1024)                 // of address space; memory is taken as it is touched
 //!     .max_fibers(10_000)                      // started and not ended
 //!     .victims(VictimStrategy::LeastLoaded)
 //!     .name("render")                          // threads are called render-0, render-1
@@ -379,13 +379,20 @@
 //!
 //! ## Stack overflow
 //!
-//! A fiber that runs into its guard page fails with [`Reason::StackOverflow`]. Its siblings are cancelled, the process goes on.
+//! A task has 256 KiB of stack (512 KiB in debug builds), of which it takes what it touches. One that needs more [asks for it](TaskBuilder::stack_bytes).
+//!
+//! A task that overflows its stack **ends the process**, as a thread does, with one line that names the task, where it was spawned, and its `stack_bytes`. To go on would be
+//! unsound: the frames that are skipped may be in the middle of something that they borrowed from frames that live on.
+//!
+//! It fails only itself, with [`Reason::StackOverflow`], in two cases. First, if its code looks in time: every function of this library does, and every function marked
+//! [`#[budgeted]`](budgeted). Then it unwinds, and its destructors run:
 //!
 //! ```
 //! use bursar::prelude::*;
 //!
+//! #[bursar::budgeted]
 //! fn sum_to(n: u64) -> u64 {
-//!     if n == 0 { 0 } else { std::hint::black_box(n) + sum_to(n - 1) }
+//!     if n == 0 { 0 } else { n + sum_to(n - 1) }
 //! }
 //!
 //! let error = nursery(|n| n.spawn(|| sum_to(100_000_000)).join()).unwrap_err();
@@ -394,8 +401,10 @@
 //! # Ok::<(), TaskError>(())
 //! ```
 //!
-//! The stack is never used again. What stood on it is not dropped, as after [`std::mem::forget`], but tasks that borrow from it are waited for.
-//! Locks that were held stay locked. Overflowing while panicking aborts the process. On systems other than Linux an overflow ends the process as usual.
+//! Second, if it borrows nothing and [asked to survive](TaskBuilder::survives_overflow): then its frames are skipped, and its stack and all it owns are kept for ever. Locks that
+//! it held stay locked. An embedder that knows more about its tasks may say so for a whole runtime, with an `unsafe` [method](Builder::skip_frames_on_overflow).
+//!
+//! An overflow while the task unwinds ends the process in any case. On systems other than Linux an overflow ends it without the line.
 //!
 //! ## What it costs
 //!
@@ -405,7 +414,13 @@
 //!
 //! ## Limits and guarantees
 //!
-//! - **A started fiber never changes threads.** `Rc`, thread-locals and guards on its stack stay valid while it waits. Unstarted tasks and futures do move.
+//! - **A thread-local with stack discipline does not survive a wait in a fiber.** `scoped-tls` and its like lend a value to whatever a closure calls, and put the former value
+//!   back after it: sound, if one thread is one stack. Here a thread has many. Two fibers of a worker that wait inside such closures read each other's value, and when
+//!   they leave in another order than they entered, the thread keeps a pointer into a frame that is gone: undefined behaviour, without a line of `unsafe` in your program. The language
+//!   gives no means to forbid it. So do not wait inside such a closure. Where you must, use a [future](Nursery::spawn_async), in which no `await` fits into a closure, or have a thread
+//!   for it: [`unblock`]. For a value of the task's own there is [`fiber_local!`].
+//! - **A started fiber never changes threads.** `Rc`s, guards, and addresses of thread-locals on its stack stay valid while it waits; what *stands in* a thread-local, the thread's other
+//!   tasks may have changed. Unstarted tasks and futures do move.
 //! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint. [`budgeted`] writes them. The [watchdog](Builder::watchdog) names it,
 //!   and other workers take what it keeps from starting; started fibers of that worker wait.
 //! - **Ready operations take turns.** After 128 operations that did not have to wait (channels, locks, `select!`, spawning, joining, sockets, [`checkpoint`], also those that only try), a fiber lets the
@@ -425,8 +440,9 @@
 // ---- tasks and nurseries ----
 #[doc(inline)]
 pub use sched_tasks::{
-    Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, Priority, Task, TaskBuilder, TaskId, TaskLabel,
-    checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run, shield, sleep, yield_now,
+    Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, OwnedTaskBuilder, Priority, Task, TaskBuilder, TaskId,
+    TaskLabel, checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run, shield, sleep,
+    yield_now,
 };
 
 // ---- what tasks may spend ----

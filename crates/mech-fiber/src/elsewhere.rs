@@ -1,31 +1,26 @@
-//! Unixes without overflow recovery: the guard still stops the overflow, and the process with it.
+//! Unixes without a handler for overflows: the guard still stops the overflow, and the process with it.
 //!
 //! Room: mechanism. The same names as `overflow.rs` and `thread.rs`, so that callers need no `cfg`.
 
 use crate::StackError;
 
-/// What happens when a fiber runs out of stack. Here always [`OverflowPolicy::Abort`].
+/// What becomes of a fiber that ran out of stack. Here always the end of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverflowPolicy {
-    /// Not available on this system.
-    FailTask,
+pub enum OnOverflow {
     /// The process ends with the signal of the fault.
-    Abort,
+    EndProcess(&'static str),
+    /// Not available on this system.
+    Leave,
 }
 
-/// Ignored: this system has no overflow recovery.
-pub fn set_overflow_policy(_policy: OverflowPolicy) {}
-
-/// Always [`OverflowPolicy::Abort`].
-pub fn overflow_policy() -> OverflowPolicy {
-    OverflowPolicy::Abort
-}
+/// Says who runs on the current fiber. Never called on this system.
+pub type OverflowHook = fn(&mut dyn std::fmt::Write) -> OnOverflow;
 
 /// Ignored: nothing goes on after an overflow.
-pub fn set_unwinding_test(_test: fn() -> bool) {}
-
-/// `ensure_stack` works everywhere: it needs no signal.
-pub(crate) fn allow_leaving(_header: &crate::header::Header) {}
+///
+/// # Safety
+/// None needed.
+pub unsafe fn set_overflow_hook(_hook: OverflowHook) {}
 
 /// Nothing to prepare.
 pub fn prepare_thread() -> Result<(), StackError> {

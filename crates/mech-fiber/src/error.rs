@@ -62,6 +62,11 @@ pub enum StackError {
         /// The error number of `madvise` or `mprotect`.
         errno: i32,
     },
+    /// A guard was installed, and an access to it does not fault: an emulator or a sandbox ignores the calls.
+    NoGuards {
+        /// The bytes that should be out of reach below each stack.
+        guard_bytes: usize,
+    },
     /// The thread's alternate signal stack or the signal handler could not be installed.
     Thread {
         /// The call that failed.
@@ -114,6 +119,12 @@ impl fmt::Display for StackError {
                  raise vm.max_map_count (two mappings per stack), lower the number of fibers alive \
                  at once, or use Linux 6.13 or newer, where guards need no mapping",
                 os(errno)
+            ),
+            Self::NoGuards { guard_bytes } => write!(
+                f,
+                "`madvise` and `mprotect` have no effect here: the {guard_bytes} bytes below a stack stay \
+                 accessible, and a fiber could run into its neighbour unseen; run where `mprotect` is \
+                 honoured, which this emulator or sandbox does not do"
             ),
             Self::Thread { call, errno } => write!(
                 f,

@@ -26,9 +26,10 @@ use std::process;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::StackError;
 use crate::control::{self, Words};
 use crate::header::{self, Header};
-use crate::overflow;
+use crate::memory;
 use crate::slab::Stack;
 
 /// A stack being run.
@@ -79,7 +80,7 @@ pub enum Step {
 
 /// The word that travels with an overflow or a forced unwinding. The header tells whether it is
 /// one: a program may use this word too. So the hot path compares a register and loads nothing.
-const RARE: usize = -0x05ba_df1b_isize as usize;
+pub(crate) const RARE: usize = -0x05ba_df1b_isize as usize;
 
 /// The payload that unwinds a dropped fiber.
 struct Dropped;
@@ -95,7 +96,7 @@ impl Fiber {
         let header = stack.header();
         // SAFETY: the header's place is inside the usable part of a stack that is ours, aligned,
         // and above everything corosensei writes.
-        unsafe { header.write(Header::new(stack.index(), stack.guard())) };
+        unsafe { header.write(Header::new(stack.index(), stack.guard(), stack.guard_kind())) };
         let header = header.cast_const();
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<_, _>, word| {
             // SAFETY: written above; this closure runs on the stack the header sits on.
@@ -105,10 +106,11 @@ impl Fiber {
             if !control::are_default() {
                 Words::DEFAULT.load();
             }
-            result.unwrap_or_else(|payload| {
+            let word = result.unwrap_or_else(|payload| {
                 header.panic.set(Some(payload));
                 0
-            })
+            });
+            header.watch.end(yielder, word)
         });
         Fiber { coroutine: ManuallyDrop::new(coroutine), header }
     }
@@ -156,6 +158,8 @@ impl Fiber {
             resumed_after_end();
         }
         header::enter(self.header);
+        // SAFETY: written by `new`; stacks are never unmapped.
+        unsafe { (*self.header).watch.enter() };
         let result = self.coroutine.resume(word); // does not unwind: `new` catches below `main`
         header::enter(before);
         result
@@ -166,7 +170,7 @@ impl Fiber {
     fn rare(&mut self, result: CoroutineResult<usize, usize>) -> Step {
         // SAFETY: written by `new`; stacks are never unmapped.
         let header = unsafe { &*self.header };
-        match (result, header.panic.take()) {
+        match (header.watch.ended(&mut self.coroutine, result), header.panic.take()) {
             (CoroutineResult::Yield(_), _) if header.overflowed.get() => self.abandon(),
             (CoroutineResult::Yield(word), _) => Step::Suspended(word),
             (CoroutineResult::Return(word), None) => Step::Returned(word),
@@ -227,6 +231,7 @@ impl Drop for Fiber {
             // A fiber that catches the unwinding and suspends again is unwound again.
             let _ = panic::catch_unwind(AssertUnwindSafe(|| self.resume(RARE)));
         }
+        header.watch.destroy();
         if !header.overflowed.get() {
             // SAFETY: not taken by `abandon`, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
@@ -255,7 +260,12 @@ pub fn suspend(word: usize) -> usize {
     // SAFETY: set by the closure in `Fiber::new` before any code of the fiber ran; the yielder
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
-    let word = if control::are_default() { yielder.suspend(word) } else { suspend_with_own_words(yielder, word) };
+    let word = if control::are_default() {
+        header.watch.leave();
+        yielder.suspend(word)
+    } else {
+        suspend_with_own_words(header, yielder, word)
+    };
     if word == RARE && header.unwinding.get() {
         unwind_dropped();
     }
@@ -264,9 +274,10 @@ pub fn suspend(word: usize) -> usize {
 
 #[cold]
 #[inline(never)]
-fn suspend_with_own_words(yielder: &Yielder<usize, usize>, word: usize) -> usize {
+fn suspend_with_own_words(header: &Header, yielder: &Yielder<usize, usize>, word: usize) -> usize {
     let words = Words::save();
     Words::DEFAULT.load();
+    header.watch.leave();
     let word = yielder.suspend(word);
     words.load();
     word
@@ -287,27 +298,88 @@ pub fn remaining_bytes() -> Option<usize> {
     if header.is_null() {
         return None;
     }
-    let here = 0u8;
     // SAFETY: not null, so initialised and mapped.
     let low = unsafe { (*header).guard_high };
-    Some((&raw const here as usize).saturating_sub(low))
+    Some(stack_pointer().saturating_sub(low))
 }
 
-/// Overflows here and now, unless `bytes` of stack are left. Does nothing outside fibers.
+/// Whether `bytes` of the running fiber's stack are left below the caller. Outside fibers it is not
+/// known, and yes.
 ///
-/// For code about to take a lock or to leave something half done: what an overflow would leave
-/// behind in the middle, it cannot leave behind before the beginning.
-#[inline]
-pub fn ensure_stack(bytes: usize) {
-    if remaining_bytes().is_some_and(|left| left < bytes) {
-        // SAFETY: `remaining_bytes` found a header, so it is initialised and mapped.
-        overflow::allow_leaving(unsafe { &*header::current() });
-        leave_for_good();
+/// For code about to take a lock or to leave something half done: it can fail before it begins.
+#[inline(always)]
+pub fn has_room(bytes: usize) -> bool {
+    let header = header::current();
+    if header.is_null() {
+        return true;
     }
+    // SAFETY: not null, so initialised and mapped.
+    let low = unsafe { (*header).guard_high };
+    stack_pointer() >= low + bytes
+}
+
+/// Where the caller's stack ends now. Not the address of a local: under AddressSanitizer those live elsewhere.
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: copies a register.
+    unsafe {
+        std::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let here = 0_u8;
+        pointer = &raw const here as usize;
+    }
+    pointer
+}
+
+/// How many bytes the running fiber's stack has in all; `None` outside fibers.
+pub fn stack_bytes() -> Option<usize> {
+    let header = header::current();
+    // SAFETY: not null, so initialised and mapped.
+    (!header.is_null()).then(|| unsafe { (*header).stack_bytes() })
+}
+
+/// Lends the running fiber the upper half of its guard, 8 KiB, so that it can unwind from where it
+/// is. The other half still stops it. Does nothing outside fibers; `false` if the kernel refuses.
+///
+/// [`take_guard_back`] ends the loan.
+#[cold]
+pub fn lend_guard() -> bool {
+    let header = header::current();
+    if header.is_null() {
+        return true;
+    }
+    // SAFETY: not null, so initialised and mapped.
+    let (low, high) = unsafe { ((*header).guard_low, (*header).guard_high) };
+    let half = (high - low) / 2;
+    memory::open(high - half, half)
+}
+
+/// Makes the whole guard of the running fiber a guard again. Call it from frames above the guard.
+///
+/// # Errors
+/// When the kernel refuses. The stack then has a guard of half the size.
+#[cold]
+pub fn take_guard_back() -> Result<(), StackError> {
+    let header = header::current();
+    if header.is_null() {
+        return Ok(());
+    }
+    // SAFETY: not null, so initialised and mapped.
+    let (low, kind) = unsafe { ((*header).guard_low, (*header).guard_kind) };
+    memory::install(kind, low).map_err(|errno| StackError::Guard { guarded: 0, errno })
 }
 
 /// Leaves the running fiber without unwinding, as overflowed. Runs on the escape stack after a
-/// fault, and on the fiber's own after [`ensure_stack`].
+/// fault.
 #[cold]
 pub(crate) extern "C" fn leave_for_good() -> ! {
     #[cfg(target_arch = "x86_64")]
@@ -322,6 +394,7 @@ pub(crate) extern "C" fn leave_for_good() -> ! {
     Words::DEFAULT.load();
     // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
     let yielder = unsafe { &*header.yielder.get() };
+    header.watch.leave();
     yielder.suspend(RARE);
     // `Fiber::abandon` made the coroutine done, so nothing resumes it.
     process::abort()

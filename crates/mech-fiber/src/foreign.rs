@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::chain;
 use crate::fiber::leave_for_good;
 use crate::header::{self, Header};
-use crate::memory;
-use crate::overflow;
+use crate::memory::{self, ErrnoKept};
+use crate::overflow::{self, Line};
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
 
@@ -127,6 +127,7 @@ fn catch_steps() -> bool {
 }
 
 extern "C" fn on_step(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
+    let _errno = ErrnoKept::new();
     // SAFETY: the kernel passes the interrupted context.
     let mut interrupted = unsafe { Interrupted::new(context) };
     let left = STEPS_LEFT.get();
@@ -148,7 +149,8 @@ extern "C" fn on_step(signal: c_int, _info: *mut libc::siginfo_t, context: *mut 
         interrupted.step(false);
         interrupted.go_on(leave_for_good, escape_top());
     } else if left == 1 {
-        overflow::abort(header, interrupted.instruction(), "the C library did not come to an end");
+        let who = Line::new();
+        overflow::abort(header, interrupted.instruction(), who, "the C library did not come to an end");
     } else {
         STEPS_LEFT.set(left - 1);
     }

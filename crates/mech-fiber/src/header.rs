@@ -22,6 +22,9 @@ use std::ptr;
 
 use corosensei::Yielder;
 
+use crate::memory::{self, GuardKind};
+use crate::watch::Watch;
+
 thread_local! {
     static CURRENT: Cell<*const Header> = const { Cell::new(ptr::null()) };
 }
@@ -47,6 +50,8 @@ pub(crate) struct Header {
     pub(crate) unwinding: Cell<bool>,
     /// The fiber ran out of stack and left by `leave_for_good`.
     pub(crate) overflowed: Cell<bool>,
+    /// How the guard was made.
+    pub(crate) guard_kind: GuardKind,
     /// The number of the stack in its slab.
     pub(crate) index: u32,
     /// The lowest addresses of the slot, which fault.
@@ -55,20 +60,29 @@ pub(crate) struct Header {
     pub(crate) guard_high: usize,
     /// The panic that left `main`, on its way to the resumer.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
+    /// What ThreadSanitizer knows of the stack; nothing, usually.
+    pub(crate) watch: Watch,
 }
 
-const _: () = assert!(size_of::<Header>() == 64, "one cache line");
+const _: () = assert!(size_of::<Header>() == 64 || cfg!(feature = "tsan"), "one cache line");
 
 impl Header {
-    pub(crate) fn new(index: u32, guard: Range<usize>) -> Self {
+    /// The usable bytes of its stack.
+    pub(crate) fn stack_bytes(&self) -> usize {
+        (&raw const *self as usize - self.guard_high).next_multiple_of(memory::page_bytes())
+    }
+
+    pub(crate) fn new(index: u32, guard: Range<usize>, guard_kind: GuardKind) -> Self {
         Self {
             yielder: Cell::new(ptr::null()),
             unwinding: Cell::new(false),
             overflowed: Cell::new(false),
+            guard_kind,
             index,
             guard_low: guard.start,
             guard_high: guard.end,
             panic: Cell::new(None),
+            watch: Watch::new(),
         }
     }
 }

@@ -10,14 +10,15 @@
 //! | `fiber.rs` | entering and leaving a stack: the hot path |
 //! | `header.rs` | what a running stack knows about itself |
 //! | `control.rs` | rounding modes do not travel between stacks |
-//! | `overflow.rs` | a stack that ran out fails alone |
+//! | `overflow.rs` | a stack that ran out ends the process, or is left for ever |
 //! | `foreign.rs` | the C library finishes what it began, first |
 //! | `chain.rs` | faults that are not ours reach their handler |
 //! | `thread.rs` | the two spare stacks a thread needs for that |
+//! | `watch.rs` | ThreadSanitizer hears of every switch, on request |
 //!
 //! # Systems
 //! Linux on x86_64 and aarch64 is complete. Other unixes run fibers with `mprotect` guards but
-//! without overflow recovery: there an overflow ends the process with its usual signal.
+//! without a line that names the task: there an overflow ends the process with its usual signal.
 //!
 //! # What a switch keeps, and what it does not
 //! Kept per side: the stack, the callee-saved registers, the control words of SSE and x87 (or
@@ -30,6 +31,7 @@ mod fiber;
 mod header;
 mod memory;
 mod slab;
+mod watch;
 
 #[cfg(target_os = "linux")]
 mod chain;
@@ -50,8 +52,8 @@ use overflow as thread;
 
 pub use control::keep_control_words_exactly;
 pub use error::StackError;
-pub use fiber::{Fiber, Step, ensure_stack, in_fiber, remaining_bytes, suspend};
+pub use fiber::{Fiber, Step, has_room, in_fiber, lend_guard, remaining_bytes, stack_bytes, suspend, take_guard_back};
 pub use memory::GuardKind;
-pub use overflow::{OverflowPolicy, overflow_policy, set_overflow_policy, set_unwinding_test};
+pub use overflow::{OnOverflow, OverflowHook, set_overflow_hook};
 pub use slab::{Slab, SlabOptions, SlabStats, Stack};
 pub use thread::prepare_thread;

@@ -7,9 +7,10 @@
 //! range is readable and writable and reads zero after [`give_back`].
 //!
 //! # Why it holds
-//! One mapping, never unmapped. `MADV_GUARD_INSTALL` marks page-table entries, and neither
+//! One mapping, never unmapped once a stack was handed out. `MADV_GUARD_INSTALL` marks page-table entries, and neither
 //! `MADV_DONTNEED` nor a fork removes the mark. Where the kernel does not know it (before 6.13, or
-//! under `mlockall`), `mprotect` does the same at the price of two mappings per stack.
+//! under `mlockall`), or an emulator only says so, `mprotect` does the same at the price of two
+//! mappings per stack. The first guard of every slab is tried: see [`probe`].
 //!
 //! # Rejected
 //! One `mmap` per stack: ends at `vm.max_map_count`, near 32,700 stacks. Huge pages: the first
@@ -47,6 +48,26 @@ pub(crate) fn guard_bytes() -> usize {
     page_bytes().max(16 << 10)
 }
 
+/// Puts `errno` back when dropped: for signal handlers, which interrupt code that is about to read it.
+#[cfg(target_os = "linux")]
+pub(crate) struct ErrnoKept(i32);
+
+#[cfg(target_os = "linux")]
+impl ErrnoKept {
+    pub(crate) fn new() -> Self {
+        // SAFETY: the address of this thread's `errno`.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for ErrnoKept {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
 pub(crate) fn last_errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
@@ -70,12 +91,53 @@ pub(crate) fn reserve(bytes: usize) -> Result<usize, i32> {
     Ok(start as usize)
 }
 
-/// The kind of guard this kernel accepts at `low`, which lies in a fresh reservation.
-pub(crate) fn probe(low: usize) -> GuardKind {
-    match install(GuardKind::Marker, low) {
-        Ok(()) => GuardKind::Marker,
-        Err(_) => GuardKind::Mprotect,
+/// Gives a reservation back.
+///
+/// # Safety
+/// The range was reserved as a whole, and no stack of it was handed out.
+pub(crate) unsafe fn release(start: usize, bytes: usize) {
+    // SAFETY: the caller's contract. On failure the addresses stay reserved, which is all that can happen.
+    unsafe {
+        libc::munmap(start as *mut _, bytes);
     }
+}
+
+/// The kind of guard that is in effect at `low`, which lies in a fresh reservation: `wanted`, or whichever works.
+///
+/// Success is not believed: qemu-user ignores advice it does not know, and says so to nobody.
+pub(crate) fn probe(low: usize, wanted: Option<GuardKind>) -> Result<GuardKind, StackError> {
+    [GuardKind::Marker, GuardKind::Mprotect]
+        .into_iter()
+        .filter(|kind| wanted.is_none_or(|wanted| wanted == *kind))
+        .find(|kind| install(*kind, low).is_ok() && is_closed(low))
+        .ok_or(StackError::NoGuards { guard_bytes: guard_bytes() })
+}
+
+/// Whether every page of the guard at `low`, in a fresh reservation, is out of reach. Asks the kernel to read a set of
+/// signals there: what it cannot read it reports, with neither a fault nor a descriptor; what it can read is zero, an
+/// empty set, and changes nothing.
+#[cfg(target_os = "linux")]
+fn is_closed(low: usize) -> bool {
+    const SET_BYTES: usize = 8; // of the kernel's `sigset_t`, which the call wants to be told
+    (low..low + guard_bytes()).step_by(page_bytes()).all(|page| {
+        // SAFETY: the kernel checks the address; the thread's mask gets no signal more, as the memory was never written.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigprocmask,
+                libc::SIG_BLOCK,
+                page as *const libc::c_void,
+                ptr::null_mut::<libc::c_void>(),
+                SET_BYTES,
+            )
+        };
+        done == -1 && last_errno() == libc::EFAULT
+    })
+}
+
+/// Elsewhere `mprotect` is the only guard, and nobody was seen to ignore it.
+#[cfg(not(target_os = "linux"))]
+fn is_closed(_low: usize) -> bool {
+    true
 }
 
 /// Makes the guard at `low` fault. Safe to repeat.
@@ -94,13 +156,14 @@ pub(crate) fn install(kind: GuardKind, low: usize) -> Result<(), i32> {
 }
 
 /// Opens the guard part `[low, low + bytes)`, whichever kind it is. Async-signal-safe.
-#[cfg(target_os = "linux")]
 pub(crate) fn open(low: usize, bytes: usize) -> bool {
+    #[cfg(target_os = "linux")]
     const MADV_GUARD_REMOVE: libc::c_int = 103;
     let start = low as *mut libc::c_void;
     // SAFETY: the guard of a slot of ours: nothing is stored there, so making it usable breaks
     // nothing. A kernel without markers refuses the first call, and has none to remove.
     unsafe {
+        #[cfg(target_os = "linux")]
         libc::madvise(start, bytes, MADV_GUARD_REMOVE);
         libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0
     }

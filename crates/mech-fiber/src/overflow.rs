@@ -1,21 +1,27 @@
-//! A fiber that runs out of stack fails alone.
+//! A fiber that runs out of stack ends the process, or leaves its stack for ever.
 //!
-//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; what becomes of
-//! the task is decided above.
+//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; who it was and
+//! whether it may leave is said by a hook from above.
 //!
 //! # Invariant
+//! No frame is skipped unless the hook vouched for all frames of that stack. Without a hook, or
+//! while the fiber unwinds, an overflow ends the process with one line that says who it was.
+//!
+//! # Why the process ends
+//! Skipped frames may have borrowed from frames that live on: `slice::sort_by` on a vector of an
+//! outer frame holds an element twice in the middle of its work; `std::thread::scope` waits in its
+//! frame for a thread that borrows; a pinned future must be dropped before its memory is used
+//! again. Leaking is sound for what is owned, not for what is lent.
+//!
+//! # How a fiber leaves
 //! After [`Step::Overflowed`](crate::Step::Overflowed) the overflowed stack holds every byte it
 //! held at the fault, the thread runs on as if the fiber had suspended, and the next overflow is
-//! handled the same way.
-//!
-//! # Why it holds
-//! The handler runs on the alternate stack and writes to no other. It edits the interrupted
-//! registers so that the thread continues in `leave_for_good`, on the thread's escape stack;
-//! returning from the handler restores the signal mask, so the next fault is delivered. It leaves
-//! through the fiber's yielder, which only reads the overflowed stack. To the resumer this is a
-//! suspend: its registers are on its own stack. Leaving is sound as leaking is sound: no frame is
-//! unwound, freed or reused (`Slab` quarantines the stack), so whatever borrows from those frames
-//! stays valid.
+//! handled the same way. The handler runs on the alternate stack and writes to no other. It edits
+//! the interrupted registers so that the thread continues in `leave_for_good`, on the thread's
+//! escape stack; returning from the handler restores the signal mask, so the next fault is
+//! delivered. It leaves through the fiber's yielder, which only reads the overflowed stack. To the
+//! resumer this is a suspend: its registers are on its own stack. `Slab` quarantines the stack, so
+//! whatever borrows from those frames stays valid.
 //!
 //! # What counts as an overflow
 //! An access inside the guard of the fiber that runs on this thread, at or just below its stack
@@ -24,27 +30,29 @@
 //! from the stack pointer is a bug, and crashes.
 //!
 //! # Limits
-//! - Locks the overflowed code held stay locked, and its destructors never run. Code that holds
-//!   one asks [`ensure_stack`](crate::ensure_stack) first. The C library's own locks are let go:
-//!   see `foreign.rs`.
-//! - While a fiber unwinds the process aborts, as Rust does for a panic while panicking; see [`set_unwinding_test`].
+//! - Locks that a fiber held when it left stay locked, and its destructors never run. Code that
+//!   holds one asks [`has_room`](crate::has_room) first. The C library's own locks are let go: see
+//!   `foreign.rs`.
 //! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does
 //!   not fit, the kernel ends the process.
 //!
 //! # Rejected
 //! corosensei's `setup_trap_handler`: it overwrites the top of the stack, from which other tasks
 //! may borrow. `siglongjmp` from the handler: the alternate stack would count as in use for ever.
+//! Unwinding from the fault: an access may fault between any two instructions, where no landing
+//! pad is.
 
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::chain;
 use crate::fiber::leave_for_good;
 use crate::foreign;
 use crate::header::{self, Header};
+use crate::memory::ErrnoKept;
 use crate::registers::Interrupted;
 use crate::thread::escape_top;
 
@@ -52,55 +60,50 @@ use crate::thread::escape_top;
 /// probe of `Fiber::resume`.
 const BELOW_STACK_POINTER: usize = 4096;
 
-/// What happens when a fiber runs out of stack.
+/// What becomes of a fiber that ran out of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverflowPolicy {
-    /// The fiber ends with [`Step::Overflowed`](crate::Step::Overflowed); the process goes on.
-    /// The default.
-    FailTask,
-    /// The process aborts with a message that names the stack.
-    Abort,
+pub enum OnOverflow {
+    /// The process ends with a line that names the fiber, and this reason.
+    EndProcess(&'static str),
+    /// The fiber ends with [`Step::Overflowed`](crate::Step::Overflowed); its stack is kept as it
+    /// is, for ever.
+    Leave,
 }
 
-static ABORT: AtomicU8 = AtomicU8::new(0);
+/// Says who runs on the current fiber, by writing it, and what becomes of it.
+pub type OverflowHook = fn(&mut dyn Write) -> OnOverflow;
 
-/// Chooses what an overflow does, for the whole process, from now on.
-pub fn set_overflow_policy(policy: OverflowPolicy) {
-    ABORT.store((policy == OverflowPolicy::Abort) as u8, Ordering::Relaxed);
-}
+/// What to ask; null: nobody, and every overflow ends the process.
+static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// What an overflow does now.
-pub fn overflow_policy() -> OverflowPolicy {
-    match ABORT.load(Ordering::Relaxed) {
-        0 => OverflowPolicy::FailTask,
-        _ => OverflowPolicy::Abort,
-    }
-}
-
-/// Who knows whether the running fiber unwinds; null: the thread.
-static UNWINDING_TEST: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-
-/// Lets a scheduler say whether the running fiber is in the middle of an unwinding, for the whole process, from now on. By default
-/// that is what `std::thread::panicking` says, which also speaks of other fibers of the thread that stopped in a destructor.
+/// Chooses who answers for overflows, for the whole process, from now on.
 ///
-/// `test` is called in a signal handler: it may read thread-locals that need no initialisation, and little else.
-pub fn set_unwinding_test(test: fn() -> bool) {
-    UNWINDING_TEST.store(test as *mut (), Ordering::Relaxed);
+/// # Safety
+/// - `hook` is called in a signal handler, on the thread of the fiber: it may read thread-locals
+///   that need no initialisation, and memory that this thread does not change, and write to the
+///   given text. It does not allocate, lock or panic.
+/// - It returns [`OnOverflow::Leave`] only for a fiber whose frames may all be skipped: none of
+///   them borrows from anything that ends, is moved or is dropped while the process lives, unless
+///   the caller of `resume` sees to that; and no destructor of theirs is relied on.
+pub unsafe fn set_overflow_hook(hook: OverflowHook) {
+    HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
 
-fn is_unwinding() -> bool {
-    let test = UNWINDING_TEST.load(Ordering::Relaxed);
-    if test.is_null() {
-        return std::thread::panicking();
+/// Asks the hook; what it writes goes to `line`.
+fn ask_hook(line: &mut Line) -> OnOverflow {
+    let hook = HOOK.load(Ordering::Relaxed);
+    if hook.is_null() {
+        return OnOverflow::EndProcess("nobody vouched for its frames");
     }
-    // SAFETY: not null, so stored by `set_unwinding_test` from a function of this type.
-    let test = unsafe { mem::transmute::<*mut (), fn() -> bool>(test) };
-    std::thread::panicking() && test()
+    // SAFETY: not null, so stored by `set_overflow_hook` from a function of this type.
+    let hook = unsafe { mem::transmute::<*mut (), OverflowHook>(hook) };
+    hook(line)
 }
 
 /// The handler of SIGSEGV. Async-signal-safe: reads two thread-locals `prepare_thread` has
 /// touched, writes registers.
 pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let _errno = ErrnoKept::new();
     let header = header::current();
     // SAFETY: the kernel calls with valid pointers, which are ours until we return.
     let (by_fault, address, mut interrupted) =
@@ -109,13 +112,14 @@ pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, con
         // SAFETY: not null, so initialised and mapped: the invariant of `header.rs`.
         let header = unsafe { &*header };
         if is_overflow(header, address, interrupted.stack_pointer()) {
-            if let Some(reason) = must_abort() {
-                abort(header, interrupted.instruction(), reason);
+            let mut who = Line::new();
+            if let OnOverflow::EndProcess(reason) = ask_hook(&mut who) {
+                abort(header, interrupted.instruction(), who, reason);
             }
             match foreign::finish_first(header, &mut interrupted) {
                 Ok(true) => {} // the C library goes on; `foreign` makes the fiber leave afterwards
                 Ok(false) => interrupted.go_on(leave_for_good, escape_top()),
-                Err(reason) => abort(header, interrupted.instruction(), reason),
+                Err(reason) => abort(header, interrupted.instruction(), who, reason),
             }
             return;
         }
@@ -131,48 +135,51 @@ fn is_overflow(header: &Header, address: usize, stack_pointer: usize) -> bool {
         && address + BELOW_STACK_POINTER >= stack_pointer
 }
 
-/// Checks the policy for a fiber that is about to leave without a fault.
-pub(crate) fn allow_leaving(header: &Header) {
-    if let Some(reason) = must_abort() {
-        abort(header, 0, reason);
+/// A text of bounded length that needs no allocator; what does not fit is cut off.
+pub(crate) struct Line {
+    bytes: [u8; 1024],
+    length: usize,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self { bytes: [0; 1024], length: 0 }
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
 
-fn must_abort() -> Option<&'static str> {
-    if overflow_policy() == OverflowPolicy::Abort {
-        Some("the overflow policy is Abort")
-    } else if is_unwinding() {
-        Some("it was unwinding a panic")
-    } else {
-        None
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = &mut self.bytes[self.length..];
+        let length = text.len().min(room.len());
+        room[..length].copy_from_slice(&text.as_bytes()[..length]);
+        self.length += length;
+        Ok(())
     }
 }
 
-/// Ends the process with one line that says which stack ran out. Allocates nothing: it runs in a
+/// Ends the process with one line that says who ran out of stack. Allocates nothing: it runs in a
 /// signal handler.
 #[cold]
-pub(crate) fn abort(header: &Header, instruction: usize, reason: &str) -> ! {
-    struct Line([u8; 512], usize);
-    impl Write for Line {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            let room = &mut self.0[self.1..];
-            let length = text.len().min(room.len());
-            room[..length].copy_from_slice(&text.as_bytes()[..length]);
-            self.1 += length;
-            Ok(())
-        }
-    }
-    let mut line = Line([0; 512], 0);
-    let bytes = &raw const *header as usize - header.guard_high;
+pub(crate) fn abort(header: &Header, instruction: usize, who: Line, reason: &str) -> ! {
+    let mut line = Line::new();
+    let bytes = header.stack_bytes();
+    let _ = line.write_str("\nbursar: ");
+    let _ = match str::from_utf8(who.text()) {
+        Ok("") | Err(_) => write!(line, "the fiber on stack {}", header.index),
+        Ok(who) => line.write_str(who),
+    };
     let _ = writeln!(
         line,
-        "\nthe fiber on stack {} overflowed its {bytes} bytes (instruction \
-         {instruction:#x}); aborting because {reason}; raise `stack_bytes` or bound the recursion",
-        header.index
+        " overflowed its stack (`stack_bytes` = {bytes}, instruction {instruction:#x}); the process \
+         ends because {reason}; raise `stack_bytes` or bound the recursion"
     );
     // SAFETY: async-signal-safe calls; the buffer is alive.
     unsafe {
-        libc::write(2, line.0.as_ptr().cast(), line.1);
+        libc::write(2, line.bytes.as_ptr().cast(), line.length);
         libc::abort()
     }
 }

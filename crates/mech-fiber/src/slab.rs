@@ -22,7 +22,6 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::StackError;
-use crate::fiber::ensure_stack;
 use crate::header::Header;
 use crate::memory::{self, GuardKind};
 
@@ -30,9 +29,6 @@ use crate::memory::{self, GuardKind};
 /// 0.9 KB of the page are lost to it.
 const COLOURS: usize = 8;
 const COLOUR_BYTES: usize = 128;
-
-/// What the code under the lock may use of the caller's stack; growing a list allocates.
-const LOCKED_BYTES: usize = 4 << 10;
 
 /// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
 static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
@@ -51,7 +47,7 @@ pub struct SlabOptions {
 
 impl Default for SlabOptions {
     fn default() -> Self {
-        Self { stack_bytes: 64 << 10, max_stacks: 1 << 20, warm_bytes: 64 << 20 }
+        Self { stack_bytes: 256 << 10, max_stacks: 1 << 20, warm_bytes: 64 << 20 }
     }
 }
 
@@ -111,7 +107,7 @@ impl Slab {
     /// shape.
     ///
     /// # Errors
-    /// When a size is out of range or the kernel refuses the addresses; the error says which.
+    /// When a size is out of range, the kernel refuses the addresses, or guards have no effect here; the error says which.
     pub fn reserve(options: SlabOptions) -> Result<&'static Slab, StackError> {
         Self::reserve_with(options, None)
     }
@@ -129,13 +125,15 @@ impl Slab {
         }
         let start =
             memory::reserve(bytes).map_err(|errno| StackError::Reserve { bytes, max_stacks, stack_bytes, errno })?;
+        // SAFETY: just reserved, and nobody was told of it.
+        let guard = memory::probe(start, guard).inspect_err(|_| unsafe { memory::release(start, bytes) })?;
         let slab = Slab {
             start,
             slot_bytes,
             stack_bytes,
             max_stacks,
             slots: slots as u32,
-            guard: guard.unwrap_or_else(|| memory::probe(start)),
+            guard,
             lists: Mutex::new(Lists {
                 warm: Vec::new(),
                 warm_pages: 0,
@@ -166,8 +164,8 @@ impl Slab {
 
     /// A guarded stack: the one freed last if it is warm, else a cold one, else a new one.
     ///
-    /// A fiber with less than 4 KiB of its own stack left overflows here: see
-    /// [`ensure_stack`](crate::ensure_stack).
+    /// A fiber asks [`has_room`](crate::has_room) for 4 KiB first: one that overflowed here would
+    /// keep the slab's lock.
     ///
     /// # Errors
     /// When `max_stacks` are in use, or the kernel refuses one more guard.
@@ -271,7 +269,6 @@ impl Slab {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
-        ensure_stack(LOCKED_BYTES); // a fiber that overflowed inside would keep the lock for ever
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,13 +321,17 @@ impl Stack {
     }
 
     /// Usable bytes, bookkeeping included.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.slab.stack_bytes
     }
 
     /// The guard: an access inside is an overflow.
     pub(crate) fn guard(&self) -> std::ops::Range<usize> {
         self.slab.slot(self.index)..self.slab.usable(self.index)
+    }
+
+    pub(crate) fn guard_kind(&self) -> GuardKind {
+        self.slab.guard
     }
 
     pub(crate) fn header(&self) -> *mut Header {

@@ -65,7 +65,7 @@ pub enum Reason {
         /// What was asked for, and the way out.
         what: Arc<str>,
     },
-    /// Nothing in a seeded run could go on, and no timer was set.
+    /// Nothing in a seeded run could go on, and no timer was set. Everything is cancelled for it; what waits behind a [`shield`](crate::shield) as well, if nothing else ends it.
     Deadlock {
         /// Which tasks wait on a stack of their own; futures are not among them.
         waiting: Arc<[TaskLabel]>,
@@ -155,6 +155,15 @@ impl TaskError {
         Self(Arc::new(Inner { reason: reason.clone(), task: task.clone(), nursery: nursery.clone(), others }))
     }
 
+    /// The same with more that failed, behind what it has.
+    pub(crate) fn and_others(self, more: Vec<TaskError>) -> Self {
+        if more.is_empty() {
+            return self;
+        }
+        let others = self.others().iter().cloned().chain(more).collect();
+        self.with_others(others)
+    }
+
     /// What happened.
     pub fn reason(&self) -> &Reason {
         &self.0.reason
@@ -241,8 +250,8 @@ impl fmt::Display for Reason {
             }
             Reason::StackOverflow { stack_bytes } => write!(
                 f,
-                "overflowed its stack of {stack_bytes} bytes; recurse less deeply or build the runtime with \
-                 `.stack_bytes({})`",
+                "overflowed its stack of {stack_bytes} bytes; recurse less deeply or give the task more: \
+                 `n.task().stack_bytes({})`",
                 stack_bytes * 2
             ),
             Reason::BudgetExhausted { component: Component::Spawns, granted, .. } => write!(

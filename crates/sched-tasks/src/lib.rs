@@ -63,7 +63,7 @@ pub use policy_admission::{
     CapSpawn, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 pub use raw::alloc::BudgetedAlloc;
-pub use scope::{Canceller, Nursery, Task, TaskBuilder, nursery, nursery_with};
+pub use scope::{Canceller, Nursery, OwnedTaskBuilder, Task, TaskBuilder, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};

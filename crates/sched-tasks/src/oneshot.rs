@@ -28,6 +28,7 @@ use mech_sync::{SpinLock, Ticket};
 use crate::{
     channel::{RecvError, RecvTimeoutError, SendError, TryRecvError},
     drive::clock,
+    panics,
     places::FutureWait,
     strand::{self, Strand},
     wait::{self, End},
@@ -255,7 +256,7 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let state = mem::replace(&mut *self.shared.lock(), State::Over);
-        drop(state); // not under the lock: a value that came too late may have a destructor
+        panics::drop_contained(state); // not under the lock: a value that came too late may have a destructor
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
         shared::{Shared, TaskIds},
         worker::Worker,
     },
-    error::TaskLabel,
+    error::{TaskError, TaskLabel},
     local::Locals,
     nursery::Member,
     places,
@@ -60,6 +60,8 @@ pub(crate) struct Strand {
     pub(crate) unwinding: Cell<bool>,
     /// Where the last panic happened.
     pub(crate) panicked_at: RefCell<Option<Arc<str>>>,
+    /// What failed in the nurseries that it came through.
+    pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
     /// How many operations it may do before others run.
@@ -72,16 +74,20 @@ pub(crate) struct Strand {
     pub(crate) meter: Meter,
     /// A handler answers for the task, on its stack.
     pub(crate) answering: Cell<bool>,
+    /// How large its stack is; 0 for a plain thread.
+    pub(crate) stack_bytes: usize,
+    /// The task unwinds, or unwound, on half of its stack's guard.
+    guard_lent: Cell<bool>,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
 const MAX_LOCALS_ROUNDS: u32 = 5;
 
-/// What the runtime may use of a caller's stack below its doors: `spawn`, `join`, `nursery` and everything that waits. A task that has less left
-/// overflows at the door, where it holds nothing: inside it would keep a lock, or a task it was about to run.
-const ROOM_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 3 << 10 };
+/// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
+/// door, where it holds nothing: inside it would end the process.
+pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
-/// The same to begin an unwinding: an overflow in the middle of one ends the process.
+/// What it takes to unwind. With less, the guard lends half of itself.
 const UNWIND_ROOM_BYTES: usize = 8 << 10;
 
 /// How many rounds of a loop go by without a check, where no profile says otherwise.
@@ -110,6 +116,7 @@ impl Strand {
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             panicked_at: RefCell::default(),
+            failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
             turn: Turn::new(),
@@ -117,13 +124,26 @@ impl Strand {
             open: Cell::new(None),
             meter: Meter::unmetered(),
             answering: Cell::new(false),
+            stack_bytes: 0,
+            guard_lent: Cell::new(false),
         }
     }
 
-    /// Makes sure that what the runtime does next does not overflow the stack halfway. A door of its own, like [`Strand::ticket`].
+    /// Makes sure that what the runtime does next does not overflow the stack halfway: else the task unwinds, with [`OutOfRoom`]. A destructor that
+    /// runs while the task unwinds goes on: room for that was kept.
     #[inline(always)]
     pub(crate) fn ensure_room(&self) {
-        mech_fiber::ensure_stack(ROOM_BYTES);
+        if !mech_fiber::has_room(ROOM_BYTES) {
+            self.out_of_room();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_room(&self) {
+        if !self.is_unwinding() {
+            self.rethrow(Box::new(OutOfRoom { stack_bytes: mech_fiber::stack_bytes().unwrap_or(0) }));
+        }
     }
 
     /// A ticket for the next wait.
@@ -291,7 +311,8 @@ impl Strand {
     /// Ends the task: nothing of it stays behind.
     #[inline]
     pub(crate) fn end(&self) {
-        if self.enlisted.get().is_some() || self.shields.get() != 0 || self.unwinding.get() || self.has_locals.get() {
+        let unwound = self.unwinding.get() || self.guard_lent.get();
+        if self.enlisted.get().is_some() || self.shields.get() != 0 || unwound || self.has_locals.get() {
             self.clean_up();
         }
         if self.meter.is_metered() {
@@ -323,6 +344,11 @@ impl Strand {
 
     #[cold]
     fn clean_up(&self) {
+        if self.guard_lent.replace(false)
+            && let Err(error) = mech_fiber::take_guard_back()
+        {
+            eprintln!("bursar: a stack goes on with half of its guard: {error}");
+        }
         self.shields.set(1); // destructors may block, and are not interrupted
         for _ in 0..MAX_LOCALS_ROUNDS {
             if !self.has_locals.replace(false) {
@@ -347,6 +373,14 @@ impl Strand {
         }
     }
 
+    /// Gives the task that runs here the values that its other half made, but for those it has by now.
+    #[cold]
+    pub(crate) fn add_locals(&self, locals: Locals) {
+        self.has_locals.set(true);
+        let unwanted = self.locals.borrow_mut().add(locals);
+        drop(unwanted); // the borrow is over: destructors may use others
+    }
+
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.occupy(running, scope);
@@ -360,7 +394,16 @@ impl Strand {
     /// Whether the running task has been told to stop and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.scope.get().is_some_and(|scope| scope.is_cancelled()) && self.shields.get() == 0 && !self.is_unwinding()
+        self.scope.get().is_some_and(|scope| scope.is_cancelled())
+            && (self.shields.get() == 0 || self.breaks_shields())
+            && !self.is_unwinding()
+    }
+
+    /// Whether a seeded run came to a deadlock behind a shield, and ends in spite of it.
+    #[cold]
+    fn breaks_shields(&self) -> bool {
+        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
+        seeded.is_some_and(|seeded| seeded.breaks_shields())
     }
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
@@ -463,10 +506,24 @@ impl Strand {
         self.rethrow(Box::new(Cancellation))
     }
 
+    /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
+    #[cold]
+    pub(crate) fn fail(&self, error: TaskError) -> ! {
+        self.failed_before.take(); // of a panic that was caught
+        self.rethrow(Box::new(error))
+    }
+
     /// Unwinds with what was caught before.
     #[cold]
     pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
-        mech_fiber::ensure_stack(UNWIND_ROOM_BYTES);
+        if self.scope.get().is_none()
+            && let Some(error) = payload.downcast_ref::<TaskError>()
+        {
+            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
+        }
+        if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
+            self.guard_lent.set(mech_fiber::lend_guard());
+        }
         self.unwinding.set(true);
         std::panic::resume_unwind(payload)
     }
@@ -551,6 +608,12 @@ impl Strand {
 /// What is thrown to end a cancelled task.
 #[derive(Debug)]
 pub(crate) struct Cancellation;
+
+/// What is thrown to end a task that has too little stack left for what it asked of the runtime.
+#[derive(Debug)]
+pub(crate) struct OutOfRoom {
+    pub(crate) stack_bytes: usize,
+}
 
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]

@@ -157,7 +157,7 @@ mod words {
 
     #[test]
     fn an_overflow_leaves_the_modes_of_the_resumer_alone() {
-        mech_fiber::prepare_thread().unwrap();
+        crate::leave_on_overflow();
         let mut fiber = Fiber::new(stack(), |depth| {
             set(UP);
             crate::overflow::recurse(depth)
@@ -279,7 +279,7 @@ fn a_signal_every_millisecond_disturbs_no_switch() {
     extern "C" fn tick(_: libc::c_int) {
         TICKS.fetch_add(1, Ordering::Relaxed);
     }
-    mech_fiber::prepare_thread().unwrap();
+    crate::leave_on_overflow();
     let every = libc::timeval { tv_sec: 0, tv_usec: 1000 };
     // SAFETY: plain data for the two calls; the handler only adds to an atomic. It runs on the
     // alternate stack, which `prepare_thread` gave to this thread; the other threads of the child

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;
 
-use mech_fiber::{Fiber, OverflowPolicy, overflow_policy, prepare_thread, set_overflow_policy, suspend};
+use mech_fiber::{Fiber, OnOverflow, prepare_thread, set_overflow_hook, suspend};
 
-use crate::{child, overflow::recurse, slab, stack};
+use crate::{child, leave_on_overflow, overflow::recurse, slab, stack};
 
 #[test]
 fn an_overflow_of_the_threads_own_stack_aborts_with_rusts_message() {
@@ -63,11 +63,10 @@ fn a_sigsegv_from_outside_ends_the_process() {
 }
 
 #[test]
-fn the_policy_abort_names_the_stack() {
-    let Some(output) = child::of("crash::the_policy_abort_names_the_stack") else {
+fn an_overflow_that_nobody_vouched_for_ends_the_process_and_names_the_stack() {
+    let name = "crash::an_overflow_that_nobody_vouched_for_ends_the_process_and_names_the_stack";
+    let Some(output) = child::of(name) else {
         prepare_thread().unwrap();
-        assert_eq!(overflow_policy(), OverflowPolicy::FailTask);
-        set_overflow_policy(OverflowPolicy::Abort);
         let slab = slab(64 << 10, 4);
         let _first = slab.take().unwrap();
         let _ = Fiber::new(slab.take().unwrap(), recurse).resume(usize::MAX);
@@ -75,7 +74,26 @@ fn the_policy_abort_names_the_stack() {
     };
     let text = child::text(&output);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT));
-    assert!(text.contains("the fiber on stack 1 overflowed") && text.contains("`stack_bytes`"), "{text}");
+    assert!(text.contains("the fiber on stack 1 overflowed") && text.contains("`stack_bytes` = 65536"), "{text}");
+}
+
+#[test]
+fn the_hook_names_the_one_that_overflowed() {
+    let Some(output) = child::of("crash::the_hook_names_the_one_that_overflowed") else {
+        prepare_thread().unwrap();
+        // SAFETY: the hook writes to the given text and vouches for nothing.
+        unsafe {
+            set_overflow_hook(|line| {
+                let _ = line.write_str("task 7");
+                OnOverflow::EndProcess("it is a test")
+            });
+        }
+        let _ = Fiber::new(stack(), recurse).resume(usize::MAX);
+        return;
+    };
+    let text = child::text(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT));
+    assert!(text.contains("task 7 overflowed its stack") && text.contains("because it is a test"), "{text}");
 }
 
 #[test]
@@ -87,7 +105,7 @@ fn an_overflow_while_unwinding_aborts_as_a_double_panic_does() {
         }
     }
     let Some(output) = child::of("crash::an_overflow_while_unwinding_aborts_as_a_double_panic_does") else {
-        prepare_thread().unwrap();
+        leave_on_overflow();
         let mut fiber = Fiber::new(stack(), |_| {
             let _deep = Deep;
             suspend(1)

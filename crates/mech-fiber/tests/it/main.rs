@@ -6,15 +6,17 @@ mod child;
 mod contract;
 mod crash;
 mod errors;
+mod guards;
 mod memory;
 mod overflow;
+mod planted;
 mod slab;
 mod unwind;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use mech_fiber::{Slab, SlabOptions, Stack};
+use mech_fiber::{OnOverflow, Slab, SlabOptions, Stack};
 
 /// Counts the allocations of each thread, for `contract::a_switch_allocates_nothing`.
 struct Counting;
@@ -49,4 +51,17 @@ fn slab(stack_bytes: usize, max_stacks: usize) -> &'static Slab {
 /// A stack large enough for a backtrace without optimisation.
 fn stack() -> Stack {
     slab(256 << 10, 2).take().expect("take")
+}
+
+/// Prepares the thread, and has fibers that overflow leave their stacks: those of these tests lend
+/// nothing to anybody.
+fn leave_on_overflow() {
+    mech_fiber::prepare_thread().expect("prepare");
+    // SAFETY: the hook reads one thread-local of `std`; the fibers of the tests own all they use.
+    unsafe {
+        mech_fiber::set_overflow_hook(|_| match std::thread::panicking() {
+            true => OnOverflow::EndProcess("it was unwinding a panic"),
+            false => OnOverflow::Leave,
+        });
+    }
 }

@@ -1,13 +1,13 @@
-//! A fiber that runs out of stack fails alone.
+//! A fiber that runs out of stack, and that may be left as it is, fails alone.
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::ptr;
 use std::rc::Rc;
 
-use mech_fiber::{Fiber, Step, ensure_stack, prepare_thread, suspend};
+use mech_fiber::{Fiber, Step, has_room, lend_guard, remaining_bytes, suspend, take_guard_back};
 
-use crate::{child, slab};
+use crate::{child, leave_on_overflow, slab};
 
 /// Uses some 100 bytes of stack per level, `depth` levels.
 #[inline(never)]
@@ -26,7 +26,7 @@ fn one_huge_frame(word: usize) -> usize {
 
 #[test]
 fn endless_recursion_fails_its_fiber_and_no_other() {
-    prepare_thread().unwrap();
+    leave_on_overflow();
     let slab = slab(64 << 10, 4);
     let mut other = Fiber::new(slab.take().unwrap(), |first| first + suspend(1) + suspend(2));
     assert_eq!(other.resume(10), Step::Suspended(1));
@@ -41,7 +41,7 @@ fn endless_recursion_fails_its_fiber_and_no_other() {
 
 #[test]
 fn a_frame_larger_than_the_guard_does_not_jump_it() {
-    prepare_thread().unwrap();
+    leave_on_overflow();
     let slab = slab(64 << 10, 4);
     // The neighbour below would be hit by a frame that jumps the guard.
     let mut below = Fiber::new(slab.take().unwrap(), |_| suspend(1));
@@ -53,7 +53,7 @@ fn a_frame_larger_than_the_guard_does_not_jump_it() {
 
 #[test]
 fn a_hundred_overflows_in_a_row_on_one_thread() {
-    prepare_thread().unwrap();
+    leave_on_overflow();
     let slab = slab(16 << 10, 200);
     for _ in 0..100 {
         let mut fiber = Fiber::new(slab.take().unwrap(), recurse);
@@ -64,7 +64,7 @@ fn a_hundred_overflows_in_a_row_on_one_thread() {
 
 #[test]
 fn frames_of_an_overflowed_stack_stay_as_they_were() {
-    prepare_thread().unwrap();
+    leave_on_overflow();
     let slab = slab(64 << 10, 4);
     let place = Rc::new(Cell::new(ptr::null::<[usize; 64]>()));
     let shared = Rc::clone(&place);
@@ -88,7 +88,7 @@ fn frames_of_an_overflowed_stack_stay_as_they_were() {
 
 #[test]
 fn a_fiber_inside_a_fiber_overflows_into_its_resumer() {
-    prepare_thread().unwrap();
+    leave_on_overflow();
     let slab = slab(64 << 10, 4);
     let mut outer = Fiber::new(slab.take().unwrap(), move |_| {
         let mut inner = Fiber::new(slab.take().unwrap(), recurse);
@@ -103,8 +103,8 @@ fn a_fiber_inside_a_fiber_overflows_into_its_resumer() {
 #[test]
 fn a_thread_that_ends_leaves_overflow_handling_to_the_others() {
     let overflow = || {
-        prepare_thread().unwrap();
-        prepare_thread().unwrap();
+        leave_on_overflow();
+        leave_on_overflow();
         let slab = slab(16 << 10, 4);
         let mut fiber = Fiber::new(slab.take().unwrap(), recurse);
         assert_eq!(fiber.resume(usize::MAX), Step::Overflowed);
@@ -118,7 +118,7 @@ fn a_thread_that_ends_leaves_overflow_handling_to_the_others() {
 /// Allocates and frees at every level, in sizes beyond the thread's own cache: the allocator
 /// takes its lock.
 #[inline(never)]
-fn recurse_allocating(depth: usize) -> usize {
+pub(crate) fn recurse_allocating(depth: usize) -> usize {
     let block = black_box(vec![0u8; 2000 + depth % 5000]);
     if depth == 0 { block.len() } else { recurse_allocating(depth - 1) + black_box(&block).len() }
 }
@@ -130,7 +130,7 @@ fn an_overflow_inside_malloc_leaves_the_allocator_usable() {
     }
     // SAFETY: no memory involved; ends a child that hangs.
     unsafe { libc::alarm(30) };
-    prepare_thread().unwrap();
+    leave_on_overflow();
     let slab = slab(16 << 10, 400);
     for round in 0..300 {
         // Start a few bytes deeper each time, so that the end falls on every part of `malloc`.
@@ -166,35 +166,44 @@ fn shifted(steps: usize, f: &mut dyn FnMut() -> usize) -> usize {
 }
 
 #[test]
-fn ensure_stack_overflows_before_the_work_and_not_in_it() {
-    ensure_stack(usize::MAX); // nothing happens outside fibers
+fn room_is_known_before_the_work() {
+    assert!(has_room(usize::MAX / 2), "outside fibers nothing is known");
     let slab = slab(64 << 10, 4);
-    let begun = Rc::new(Cell::new(0));
-    let counter = Rc::clone(&begun);
-    let mut fiber = Fiber::new(slab.take().unwrap(), move |_| {
-        ensure_stack(32 << 10);
-        counter.set(1);
-        ensure_stack(128 << 10);
-        counter.set(2);
-        0
+    let mut fiber = Fiber::new(slab.take().unwrap(), |_| {
+        assert_eq!(mech_fiber::stack_bytes(), Some(64 << 10));
+        usize::from(has_room(32 << 10)) + 2 * usize::from(has_room(64 << 10))
     });
-    assert_eq!(fiber.resume(0), Step::Overflowed);
-    assert_eq!((begun.get(), slab.stats().quarantined), (1, 1));
+    assert_eq!(fiber.resume(0), Step::Returned(1));
 }
 
+/// Goes down until less than `bytes` are left, and calls `f` there.
+#[inline(never)]
+fn with_little_room(bytes: usize, f: &mut dyn FnMut() -> usize) -> usize {
+    let pad = black_box([0u8; 64]);
+    let value = if has_room(bytes) { with_little_room(bytes, f) } else { f() };
+    value + usize::from(black_box(pad)[0])
+}
+
+/// Enough to ask for the guard, and far too little to unwind.
+const LITTLE: usize = if cfg!(debug_assertions) { 1500 } else { 400 };
+
 #[test]
-fn a_slab_asked_from_the_end_of_a_stack_keeps_no_lock() {
-    prepare_thread().unwrap();
-    let slab = slab(16 << 10, 40);
-    #[expect(unconditional_recursion)]
-    fn deeper(slab: &'static mech_fiber::Slab) -> usize {
-        let stack = slab.take();
-        drop(black_box(stack));
-        black_box(deeper(slab)) + 1
-    }
-    for _ in 0..20 {
-        let mut fiber = Fiber::new(slab.take().unwrap(), move |_| deeper(slab));
-        assert_eq!(fiber.resume(0), Step::Overflowed);
-    }
-    assert_eq!(slab.stats().quarantined, 20);
+fn a_fiber_at_its_end_unwinds_on_half_of_its_guard_and_gives_it_back() {
+    leave_on_overflow();
+    let slab = slab(64 << 10, 4);
+    let mut fiber = Fiber::new(slab.take().unwrap(), |depth| {
+        let caught = std::panic::catch_unwind(|| {
+            with_little_room(LITTLE, &mut || {
+                assert!(lend_guard());
+                assert!(remaining_bytes().unwrap() < LITTLE);
+                std::panic::resume_unwind(Box::new(7usize)) // needs more than that
+            })
+        });
+        assert_eq!(*caught.unwrap_err().downcast::<usize>().unwrap(), 7);
+        take_guard_back().unwrap();
+        suspend(1);
+        recurse(depth) // the guard is whole again
+    });
+    assert_eq!(fiber.resume(usize::MAX), Step::Suspended(1));
+    assert_eq!(fiber.resume(0), Step::Overflowed);
 }

@@ -91,7 +91,7 @@ fn mprotect_guards_work_where_the_kernel_knows_no_markers() {
     let options = SlabOptions { max_stacks: 4, ..Default::default() };
     let slab = Slab::reserve_with(options, Some(GuardKind::Mprotect)).unwrap();
     assert_eq!(slab.stats().guard, GuardKind::Mprotect);
-    mech_fiber::prepare_thread().unwrap();
+    crate::leave_on_overflow();
     let mut fiber = Fiber::new(slab.take().unwrap(), crate::overflow::recurse);
     assert_eq!(fiber.resume(usize::MAX), Step::Overflowed);
 }

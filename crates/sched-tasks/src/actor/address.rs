@@ -77,8 +77,7 @@ impl<M> Address<M> {
 
     /// Asks: sends the message that `question` makes, with a place for the answer in it, and waits for the answer.
     ///
-    /// If the actor fails over the question, or is gone before it came to it, that is an error: nobody waits for the dead. Only an actor that overflows its stack
-    /// over the question drops nothing; where that may happen, use [`ask_timeout`](Self::ask_timeout).
+    /// If the actor fails over the question, or is gone before it came to it, that is an error: nobody waits for the dead.
     ///
     /// ```
     /// use bursar::{actor, nursery, sync::oneshot};

@@ -29,7 +29,7 @@ pub struct SendFuture<'a, T> {
     paid: bool,
 }
 
-/// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async).
+/// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async). Polled again, it is for the next value.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct RecvFuture<'a, T> {
     core: &'a Core<T>,
@@ -59,6 +59,11 @@ impl<T> Future for SendFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // A rendezvous holds the value of one that waits.
+        assert!(
+            this.slot.is_some() || this.wait.is_some(),
+            "`send_async` was polled after its value was sent or given back"
+        );
         let strand = strand::current();
         ready!(strand.poll_turn(cx));
         if !std::mem::replace(&mut this.paid, true) {
@@ -124,6 +129,7 @@ impl<T> Future for RecvFuture<'_, T> {
         }
         let polled = this.proceed(cx);
         if polled.is_ready() {
+            this.paid = false; // polled again, it is for the next value, which costs anew
             strand.turn.count();
         }
         polled

@@ -1,4 +1,4 @@
-//! A task that overflowed its stack is put to rest.
+//! A task that overflowed its stack, and whose frames may be skipped, is put to rest. See `raw::overflow` for whose may be.
 //!
 //! # Invariant
 //! A lost task is counted as ended only after everything that its lost frames waited for has ended. So whatever borrows from those frames, or from frames around them, is
@@ -28,7 +28,8 @@ impl Worker {
         stats::add(&self.slot().counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
         // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
-        let stack_bytes = self.shared.stack_bytes;
+        let stack_bytes = strand.stack_bytes;
+        self.lost_stacks.set(true);
         if scope::unfinished(&strand).next().is_none() {
             // Nothing to wait for, so no stack is needed: there may be none left.
             let thread = strand::for_thread_here();
@@ -58,7 +59,7 @@ impl Worker {
     /// Finds a fiber for the undertakers that wait for one.
     pub(super) fn attend_burials(self: &Rc<Self>, trunk: &Strand) {
         if !self.burials.borrow().is_empty()
-            && let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(), Ok)
+            && let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(0), Ok)
         {
             self.resume(key, trunk);
         } // else no stack for it now: when one of our fibers is idle again, or one is resumed
@@ -70,6 +71,7 @@ fn end_lost(lost: &Strand, stack_bytes: usize, strand: &Strand) {
     let running = lost.running.get().expect("only a task can overflow a fiber's stack");
     let error = TaskError::new(Reason::StackOverflow { stack_bytes }, Some(running.task().label()));
     lost.forfeit_meter();
+    lost.leak_locals();
     lost.end();
     running.fail(error, strand);
 }

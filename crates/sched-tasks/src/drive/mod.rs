@@ -10,6 +10,7 @@ mod search;
 pub(crate) mod seeded;
 pub(crate) mod shared;
 mod sight;
+pub(crate) mod stacks;
 pub(crate) mod stats;
 mod stepwise;
 pub(crate) mod trace;

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use mech_fiber::{Slab, SlabOptions};
+use mech_fiber::{SlabOptions, StackError};
 use mech_sync::{Deque, Idle, Injector};
 use policy_admission::{Cap, CapError, CapExecutor, Capabilities, ExecutorPermit, Lease, Ledger, Profile, Scheduler};
 
@@ -24,7 +24,8 @@ use super::{
     clock::Clock,
     log::{self, Log, Logged},
     seeded::{self, Options, Seeded},
-    shared::{Shared, WorkerSlot},
+    shared::{Ended, Shared, WorkerSlot},
+    stacks::Stacks,
     stats::{Counters, Stats},
     trace::Trace,
     unblock::Pool,
@@ -37,9 +38,9 @@ use crate::{
     error::{BuildError, RunError, TaskError},
     options::NurseryOptions,
     panics, places,
-    raw::{crew::Crew, task::Runnable},
+    raw::{crew::Crew, overflow, task::Runnable},
     scope::{self, Nursery},
-    strand::{self, Strand},
+    strand,
 };
 
 /// Workers with their stacks, queues and timers.
@@ -64,12 +65,16 @@ pub struct Runtime {
 /// How many virtual workers a seeded runtime has: not as many as there are CPUs, for a seed is to give the same run on any machine.
 const SEEDED_WORKERS: usize = 4;
 
+/// A smaller stack would have little beside what the runtime keeps for itself.
+const MIN_STACK_BYTES: usize = 64 << 10;
+
 /// Chooses what a [`Runtime`] is like.
 #[derive(Debug, Clone)]
 pub struct Builder {
     workers: Option<usize>,
     stack_bytes: usize,
-    max_fibers: usize,
+    max_fibers: Option<usize>,
+    pub(crate) skips_frames: bool,
     strategy: VictimStrategy,
     seed: u64,
     name: String,
@@ -91,8 +96,9 @@ impl Default for Builder {
         Self {
             workers: None,
             // Unoptimised frames are several times as large.
-            stack_bytes: if cfg!(debug_assertions) { 4 * stacks.stack_bytes } else { stacks.stack_bytes },
-            max_fibers: stacks.max_stacks,
+            stack_bytes: if cfg!(debug_assertions) { 2 * stacks.stack_bytes } else { stacks.stack_bytes },
+            max_fibers: None,
+            skips_frames: false,
             strategy: VictimStrategy::default(),
             seed: 0x6275_7273_6172, // any number, but the same in every run
             name: "bursar".into(),
@@ -117,17 +123,18 @@ impl Builder {
         self
     }
 
-    /// How much stack each fiber may use: a multiple of the page size, 16 KiB to 1 GiB. Default: 64 KiB, and 256 KiB in
-    /// builds with debug assertions, whose frames are larger. Only what a task touches is taken
-    /// from memory.
+    /// How much stack each fiber may use: a multiple of the page size, 64 KiB to 1 GiB. Default: 256 KiB, and 512 KiB in builds with debug
+    /// assertions, whose frames are larger. Only what a task touches is taken from memory. A task can ask for more:
+    /// [`TaskBuilder::stack_bytes`](crate::TaskBuilder::stack_bytes).
     pub fn stack_bytes(mut self, bytes: usize) -> Self {
         self.stack_bytes = bytes;
         self
     }
 
-    /// How many fibers may be started and not ended at one time. Default: 1,048,576.
+    /// How many fibers may be started and not ended at one time. Default: 1,048,576, or fewer where the system does not give so many addresses. Fibers
+    /// with larger stacks than usual are counted apart, by size.
     pub fn max_fibers(mut self, fibers: usize) -> Self {
-        self.max_fibers = fibers;
+        self.max_fibers = Some(fibers);
         self
     }
 
@@ -342,20 +349,22 @@ impl Builder {
             return Err(BuildError::Workers { wanted: workers });
         }
         let permit = self.permit(workers)?;
-        let stacks = Slab::reserve(SlabOptions {
-            stack_bytes: self.stack_bytes,
-            max_stacks: self.max_fibers,
-            ..SlabOptions::default()
-        })
-        .map_err(|error| BuildError::Stacks(error.into()))?;
+        if self.stack_bytes < MIN_STACK_BYTES {
+            let error = StackError::TooSmall { stack_bytes: self.stack_bytes, min_bytes: MIN_STACK_BYTES };
+            return Err(BuildError::Stacks(error.into()));
+        }
+        let max_fibers = self.max_fibers.unwrap_or(SlabOptions::default().max_stacks);
+        let stacks = Stacks::reserve(self.stack_bytes, max_fibers, self.max_fibers.is_none())
+            .map_err(|error| BuildError::Stacks(error.into()))?;
         panics::install_hook();
-        mech_fiber::set_unwinding_test(|| strand::with(Strand::is_unwinding));
+        overflow::install_hook();
         let deques: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
         let yielded: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
         let slots = deques.iter().zip(&yielded).enumerate().map(|(index, (deque, yielded))| WorkerSlot {
             home: places::take_home(),
             stealer: deque.stealer(),
             yielded: yielded.stealer(),
+            ended: Ended::default(),
             may_steal: AtomicBool::new(!self.no_stealing.contains(&index)),
             fails_next: AtomicBool::new(false),
             counters: Counters::default(),
@@ -373,8 +382,8 @@ impl Builder {
             workers: slots.collect(),
             strategy: self.strategy,
             seed: self.seed,
-            stack_bytes: self.stack_bytes,
             stacks,
+            skips_frames: self.skips_frames,
             profile: self.profile,
             ledger: self.ledger,
             yield_interval: self
@@ -394,9 +403,13 @@ impl Builder {
         for (index, (deque, yielded)) in deques.into_iter().zip(yielded).enumerate() {
             let started = std::thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
                 if let Err(error) = mech_fiber::prepare_thread() {
-                    eprintln!("bursar: worker {index} cannot recover from stack overflows: {error}");
+                    eprintln!("bursar: worker {index} cannot tell who overflows its stack: {error}");
                 }
-                Rc::new(Worker::new(index, shared, deque, yielded)).main();
+                let may_end = Rc::new(Worker::new(index, shared, deque, yielded)).main();
+                shared.workers[index].ended.set(may_end);
+                while !may_end {
+                    std::thread::park(); // its thread-locals stay for ever, as the frames that may have lent them on
+                }
             });
             match started {
                 Ok(thread) => runtime.threads.push(thread),
@@ -528,8 +541,9 @@ impl Drop for Runtime {
         self.shared.stopping.store(true, Release);
         self.shared.idle.ring_all();
         self.shared.workers.iter().for_each(|worker| worker.home.ring());
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
+        for (thread, worker) in self.threads.drain(..).zip(&self.shared.workers) {
+            let may_end = worker.ended.wait();
+            if may_end && thread.join().is_err() {
                 eprintln!("bursar: a worker ended by a panic that could not be contained");
             }
         }

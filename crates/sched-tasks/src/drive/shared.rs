@@ -1,8 +1,11 @@
 //! What the workers of a runtime share.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed},
+use std::sync::{
+    Condvar, Mutex, PoisonError,
+    atomic::{
+        AtomicBool, AtomicU64,
+        Ordering::{Acquire, Relaxed},
+    },
 };
 
 use mech_sync::{Home, Idle, Injector, Stealer};
@@ -13,6 +16,7 @@ use super::{
     clock::Clock,
     log::Log,
     seeded::Seeded,
+    stacks::Stacks,
     stats::Counters,
     unblock::Pool,
     watchdog::{Watchdog, Watched},
@@ -37,8 +41,9 @@ pub(crate) struct Shared {
     pub(crate) workers: Box<[WorkerSlot]>,
     pub(crate) strategy: VictimStrategy,
     pub(crate) seed: u64,
-    pub(crate) stack_bytes: usize,
-    pub(crate) stacks: &'static mech_fiber::Slab,
+    pub(crate) stacks: Stacks,
+    /// Its builder vouched for all frames: an overflow skips them.
+    pub(crate) skips_frames: bool,
     /// How much it insists on, if anything.
     pub(crate) profile: Option<Profile>,
     /// Where authority comes from, if only from there.
@@ -59,12 +64,37 @@ pub(crate) struct WorkerSlot {
     pub(crate) stealer: Stealer<Runnable>,
     /// Futures that yielded; only the watchdog takes them from here.
     pub(crate) yielded: Stealer<Runnable>,
+    pub(crate) ended: Ended,
     pub(crate) may_steal: AtomicBool,
     /// A test asked this worker to fail.
     pub(crate) fails_next: AtomicBool,
     pub(crate) counters: Counters,
     pub(crate) watch: Watched,
     pub(crate) log: Option<Log>,
+}
+
+/// Whether a worker has ended, and whether its thread will.
+#[derive(Default)]
+pub(crate) struct Ended {
+    may_end: Mutex<Option<bool>>,
+    changed: Condvar,
+}
+
+impl Ended {
+    pub(crate) fn set(&self, may_end: bool) {
+        *self.may_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(may_end);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn wait(&self) -> bool {
+        let mut may_end = self.may_end.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *may_end {
+                Some(may_end) => return may_end,
+                None => may_end = self.changed.wait(may_end).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
 }
 
 impl Shared {

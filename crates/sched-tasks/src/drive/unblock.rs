@@ -204,7 +204,7 @@ where
     T: Send + 'static,
 {
     charge();
-    let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None }));
+    let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None, given: false }));
     let there = meeting.clone();
     let shared = here();
     let job = move || {
@@ -235,6 +235,8 @@ pub(crate) fn here() -> &'static Shared {
 struct Meeting<T> {
     outcome: Option<std::thread::Result<T>>,
     waker: Option<Waker>,
+    /// The outcome was there, and somebody has it.
+    given: bool,
 }
 
 /// A closure that runs on a thread of its own; made by [`unblock_async`].
@@ -249,7 +251,13 @@ impl<T> Future for Unblock<T> {
         ready!(strand.poll_turn(cx));
         let fresh = cx.waker().clone();
         let mut meeting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match meeting.outcome.take() {
+        let outcome = meeting.outcome.take();
+        if outcome.is_none() && meeting.given {
+            drop(meeting);
+            panic!("`unblock_async` was polled after it had given its result");
+        }
+        meeting.given = outcome.is_some();
+        match outcome {
             Some(Ok(value)) => {
                 strand.turn.count();
                 Poll::Ready(value)

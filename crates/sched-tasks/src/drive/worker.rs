@@ -93,6 +93,8 @@ pub(crate) struct Worker {
     pub(crate) stopped_unwinding: Rc<Cell<u32>>,
     /// Undertakers of overflowed stacks, see `burial.rs`.
     pub(super) burials: RefCell<VecDeque<Burial>>,
+    /// A stack of this thread was left for ever: so must the thread be.
+    pub(super) lost_stacks: Cell<bool>,
 }
 
 /// What an undertaker does, on a strand of its own.
@@ -144,6 +146,7 @@ impl Worker {
             dues: Dues::none(),
             stopped_unwinding: Rc::default(),
             burials: RefCell::default(),
+            lost_stacks: Cell::new(false),
         }
     }
 
@@ -342,7 +345,7 @@ impl Worker {
         match next {
             Next::Resume(seat) => HOP + seat.tag() as usize,
             Next::Start(runnable) => {
-                let idle = self.idle_fibers.pop_back();
+                let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
                 match idle {
                     Some(key) => {
                         self.handoff.set(Some(runnable));
@@ -355,6 +358,12 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Whether any idle fiber's stack will do.
+    #[inline]
+    fn is_for_usual_stack(&self, runnable: &RunnableRef) -> bool {
+        !runnable.asks_for_stack() || runnable.stack_bytes() <= self.shared.stacks.usual_bytes()
     }
 
     /// Takes a fair share of the shared queue.
@@ -438,8 +447,10 @@ impl Worker {
 
     // ---- running ----
 
-    /// The thread's main function: restarts the worker in place if it panics. Its fibers are pinned to this thread, so the thread stays.
-    pub(crate) fn main(self: &Rc<Self>) {
+    /// The thread's main function: restarts the worker in place if it panics. Its fibers are pinned to this thread, so the thread stays. Says at its
+    /// end whether the thread may end as well: not if frames on a lost stack may have lent its thread-locals on.
+    #[must_use]
+    pub(crate) fn main(self: &Rc<Self>) -> bool {
         let trunk = Strand::new(places::take_seat(self.home), Some(self.clone()));
         current::enter(&trunk, || {
             while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.work(&trunk))) {
@@ -449,6 +460,7 @@ impl Worker {
             self.end_fibers(&trunk);
         });
         places::give_seat(trunk.seat);
+        !self.lost_stacks.get()
     }
 
     /// Ends all fibers: none of them has a task.
@@ -484,8 +496,8 @@ impl Worker {
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
     pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
-        let idle = self.idle_fibers.pop_back();
-        match idle.map_or_else(|| self.new_fiber(), Ok) {
+        let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
+        match idle.map_or_else(|| self.new_fiber(runnable.stack_bytes()), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
                 self.resume(key, trunk);
@@ -500,12 +512,15 @@ impl Worker {
         }
     }
 
-    pub(super) fn new_fiber(self: &Rc<Self>) -> Result<u32, mech_fiber::StackError> {
-        let stack = self.shared.stacks.take()?;
+    /// A fiber with a stack of at least `bytes`, and at least the usual one.
+    pub(super) fn new_fiber(self: &Rc<Self>, bytes: usize) -> Result<u32, Arc<mech_fiber::StackError>> {
+        let stack = self.shared.stacks.take(bytes)?;
+        let stack_bytes = stack.bytes();
         let seat = places::take_seat(self.home);
         let worker = self.clone();
         let fiber = Fiber::new(stack, move |word| {
-            let strand = Strand::new(seat, Some(worker));
+            let mut strand = Strand::new(seat, Some(worker));
+            strand.stack_bytes = stack_bytes;
             run_tasks(&strand, word)
         });
         let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, seat);
@@ -550,9 +565,11 @@ impl Worker {
     }
 }
 
-/// What a fiber does: task after task. Returns when the worker exits or has enough idle fibers, with the one who is next.
+/// What a fiber does: task after task; with a larger stack than usual, one. Returns when the worker exits or has enough idle fibers, with the one who
+/// is next.
 fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");
+    let has_usual_stack = strand.stack_bytes <= worker.shared.stacks.usual_bytes();
     worker.fibers.introduce(strand.seat.tag(), strand);
     while word == GO_ON {
         while let Some(burial) = { worker.burials.borrow_mut().pop_front() } {
@@ -564,13 +581,15 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
             stats::add(&worker.slot().counters.executed, 1);
             runnable.run(strand);
             next = worker.next();
+            if let Some(Next::Start(other)) = &next
+                && !(has_usual_stack && worker.is_for_usual_stack(other))
+            {
+                break; // it wants another stack
+            }
         }
-        // Nothing to start: this fiber is idle, and the one that was chosen goes on.
-        let successor = match next {
-            Some(Next::Resume(seat)) => HOP + seat.tag() as usize,
-            _ => STOP,
-        };
-        if worker.idle_fibers.len() >= worker.max_idle_fibers {
+        // Nothing to start here: this fiber is idle, and the one that was chosen goes on.
+        let successor = next.map_or(STOP, |next| worker.successor(next));
+        if !has_usual_stack || worker.idle_fibers.len() >= worker.max_idle_fibers {
             return successor;
         }
         worker.idle_fibers.push(strand.seat.tag());

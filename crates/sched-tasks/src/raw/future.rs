@@ -36,7 +36,7 @@ use mech_sync::Completion;
 use super::{
     pool,
     scope::ScopeRef,
-    task::{self, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, VTable},
+    task::{self, Details, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, VTable},
 };
 use crate::{
     budget::Reading,
@@ -85,6 +85,27 @@ enum Funds {
 
 type Pointer = NonNull<Runnable>;
 
+const fn task_vtable<F, T>(asks_for_stack: bool) -> VTable
+where
+    F: Future<Output = Result<T, TaskError>>,
+{
+    VTable {
+        run: run::<F, T>,
+        fail: fail::<F, T>,
+        refuse: refuse::<F, T>,
+        free: release::<F, T>,
+        id: task::id,
+        stack_bytes: if asks_for_stack { Some(stack_bytes_of::<T>) } else { None },
+    }
+}
+
+/// # Safety
+/// `this` is a live future's.
+unsafe fn stack_bytes_of<T>(this: Pointer) -> usize {
+    // SAFETY: as the caller promised: every task begins with a `Header`.
+    task::asked_stack_bytes(unsafe { this.cast::<Header>().as_ref() }, task::extra_stack_bytes(size_of::<T>()))
+}
+
 /// Makes a task of `scope` that polls `future`. The caller has counted it, and will publish the [`RunnableRef`].
 ///
 /// # Safety
@@ -103,12 +124,9 @@ where
         front: Front::<T> {
             header: Header {
                 runnable: Runnable {
-                    vtable: &VTable {
-                        run: run::<F, T>,
-                        fail: fail::<F, T>,
-                        refuse: refuse::<F, T>,
-                        free: release::<F, T>,
-                        id: task::id,
+                    vtable: match identity.details.as_deref() {
+                        Some(Details { stack_bytes: 1.., .. }) => &const { task_vtable::<F, T>(true) },
+                        _ => &const { task_vtable::<F, T>(size_of::<T>() > task::LARGE_BYTES) },
                     },
                 },
                 completion: Completion::new(),
@@ -252,7 +270,8 @@ unsafe fn refuse<F, T>(this: Pointer, error: TaskError, strand: &Strand) {
 }
 
 /// # Safety
-/// As for [`run`], except that a poll began and its stack was lost: the future is in pieces, and is leaked.
+/// As for [`run`], except that a poll began and its stack was lost: the future is in pieces. It is leaked, and its memory too: others may know its
+/// address, since it was pinned.
 unsafe fn fail<F, T>(this: Pointer, error: TaskError, strand: &Strand) {
     // SAFETY: as in `run`.
     let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
@@ -262,11 +281,8 @@ unsafe fn fail<F, T>(this: Pointer, error: TaskError, strand: &Strand) {
         cell.front.header.scope.delist(place);
     }
     cell.state.store(DONE, Release);
-    // SAFETY: nothing will poll it again; then the task gives up its own reference.
-    unsafe {
-        task::finish(this.cast::<Front<T>>(), Err(error), strand, release::<F, T>);
-        release::<F, T>(this);
-    }
+    // SAFETY: nothing will poll it again. The task keeps its own reference for ever.
+    unsafe { task::finish(this.cast::<Front<T>>(), Err(error), strand, release::<F, T>) };
 }
 
 /// Gives up one reference.

@@ -17,6 +17,7 @@ pub(crate) mod join;
 pub(crate) mod local_queue;
 pub(crate) mod lock;
 pub(crate) mod nameplate;
+pub(crate) mod overflow;
 mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;

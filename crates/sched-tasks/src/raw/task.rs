@@ -50,6 +50,8 @@ pub(super) struct VTable {
     pub(super) free: unsafe fn(NonNull<Runnable>),
     /// On behalf of which task it runs.
     pub(super) id: unsafe fn(NonNull<Runnable>) -> TaskId,
+    /// How many bytes of stack it needs, if that may be more than usual.
+    pub(super) stack_bytes: Option<unsafe fn(NonNull<Runnable>) -> usize>,
 }
 
 /// A pointer to a [`Runnable`] that is to be run once.
@@ -88,6 +90,19 @@ impl RunnableRef {
 }
 
 impl RunnableRef {
+    /// Whether it may ask for more stack than the usual.
+    #[inline]
+    pub(crate) fn asks_for_stack(&self) -> bool {
+        // SAFETY: it was not run, so it is live.
+        unsafe { self.0.as_ref() }.vtable.stack_bytes.is_some()
+    }
+
+    /// How many bytes of stack it asks for. 0: the usual.
+    pub(crate) fn stack_bytes(&self) -> usize {
+        // SAFETY: it was not run, so it is live.
+        unsafe { stack_bytes(self.0) }
+    }
+
     /// On behalf of which task it runs.
     pub(crate) fn id(&self) -> TaskId {
         // SAFETY: it was not run, so it is live.
@@ -116,8 +131,18 @@ pub(crate) struct Header {
 pub(crate) struct Identity {
     pub(crate) id: TaskId,
     pub(crate) site: &'static Location<'static>,
-    /// One word if there is none.
-    pub(crate) name: Option<Arc<Box<str>>>,
+    /// One word if nothing was said.
+    pub(crate) details: Option<Arc<Details>>,
+}
+
+/// What a builder said about a task.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Details {
+    pub(crate) name: Option<Box<str>>,
+    /// How much stack it asks for. 0: the usual.
+    pub(crate) stack_bytes: usize,
+    /// It borrows nothing, so its stack may be left for ever when it overflows.
+    pub(crate) survives_overflow: bool,
 }
 
 /// The start of a task's memory as its handle knows it: without the type of what runs.
@@ -134,6 +159,29 @@ struct Cell<F, T> {
     closure: UnsafeCell<MaybeUninit<F>>,
 }
 
+/// Captures and results above this size get a larger stack than usual: they pass over it, and without optimisation several times.
+pub(super) const LARGE_BYTES: usize = 8 << 10;
+
+/// How much more stack than usual a closure and its result of so many bytes get.
+pub(super) const fn extra_stack_bytes(bytes: usize) -> usize {
+    const COPIES: usize = if cfg!(debug_assertions) { 12 } else { 4 };
+    if bytes > LARGE_BYTES { bytes.saturating_mul(COPIES) } else { 0 }
+}
+
+const fn vtable<F, T>(asks_for_stack: bool) -> VTable
+where
+    F: FnOnce() -> Result<T, TaskError>,
+{
+    VTable {
+        run: run::<F, T>,
+        fail: fail::<F, T>,
+        refuse: refuse::<F, T>,
+        free: free::<F, T>,
+        id,
+        stack_bytes: if asks_for_stack { Some(stack_bytes_of::<F, T>) } else { None },
+    }
+}
+
 /// Makes a task of `scope` that will run `closure`. The caller has counted it, and will publish the [`RunnableRef`].
 ///
 /// # Safety
@@ -145,8 +193,10 @@ where
     F: FnOnce() -> Result<T, TaskError> + Send,
     T: Send,
 {
-    let vtable: &'static VTable =
-        &VTable { run: run::<F, T>, fail: fail::<F, T>, refuse: refuse::<F, T>, free: free::<F, T>, id };
+    let vtable: &'static VTable = match identity.details.as_deref() {
+        Some(Details { stack_bytes: 1.., .. }) => &const { vtable::<F, T>(true) },
+        _ => &const { vtable::<F, T>(size_of::<F>() + size_of::<T>() > LARGE_BYTES) },
+    };
     let cell = pool::take::<Cell<F, T>>();
     // SAFETY: field by field: made on the stack first, a task would be copied in wider pieces than it was written in, and every such read waits for the
     // writes (a third of the cost of a spawn). The result stays uninitialised, as its type allows. `scope`: the task is counted in it, and `finish` takes the
@@ -158,7 +208,7 @@ where
         (&raw mut (*cell).front.header.scope).write(ScopeRef::new(scope));
         (&raw mut (*cell).front.header.identity.id).write(identity.id);
         (&raw mut (*cell).front.header.identity.site).write(identity.site);
-        (&raw mut (*cell).front.header.identity.name).write(identity.name);
+        (&raw mut (*cell).front.header.identity.details).write(identity.details);
         (&raw mut (*cell).closure).write(UnsafeCell::new(MaybeUninit::new(closure)));
     }
     let pointer = cell.cast::<Runnable>();
@@ -189,14 +239,18 @@ where
     F: FnOnce() -> Result<T, TaskError>,
 {
     let cell = this.cast::<Cell<F, T>>();
-    // SAFETY: live until `finish`; the closure is ours alone, since a task is run once.
-    let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
+    // SAFETY: live until `finish`.
+    let header = unsafe { &cell.as_ref().front.header };
+    let unfinished = Unfinished::<F, T> { this, strand, types: PhantomData };
     let outcome = if header.scope.is_cancelled() {
-        Err(drop_unrun(closure, this, header, cancelled(header), strand))
+        // SAFETY: the closure is ours alone, since a task is run once.
+        Err(unsafe { drop_unrun::<F, T>(this, cancelled(header), strand) })
     } else {
         strand.begin(Running::of(this, header), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
+            // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
+            let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };
             let outcome = closure();
             strand.pay_overdraft();
             outcome
@@ -208,28 +262,87 @@ where
             Err(payload) => Err(error_of(payload, header)),
         }
     };
+    std::mem::forget(unfinished);
     // SAFETY: the closure is gone and nothing of the task runs any more.
     unsafe { finish(this.cast::<Front<T>>(), outcome, strand, free::<F, T>) };
+}
+
+/// A task that was taken and is not finished. Should the runtime itself panic in between, the task fails, and its nursery does not wait for ever.
+struct Unfinished<'a, F, T> {
+    this: NonNull<Runnable>,
+    strand: &'a Strand,
+    types: PhantomData<fn() -> (F, T)>,
+}
+
+impl<F, T> Drop for Unfinished<'_, F, T> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: live: it was not finished.
+        let header = unsafe { self.this.cast::<Header>().as_ref() };
+        let message = Arc::from("the runtime panicked while it ran this task");
+        let error = TaskError::new(Reason::Panicked { message, location: panics::take_place() }, Some(label(header)));
+        // SAFETY: nothing of the task runs any more; what is left of its closure is leaked.
+        unsafe { finish(self.this.cast::<Front<T>>(), Err(error), self.strand, free::<F, T>) };
+    }
 }
 
 /// # Safety
 /// As for [`run`].
 unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) {
-    let cell = this.cast::<Cell<F, T>>();
+    let unfinished = Unfinished::<F, T> { this, strand, types: PhantomData };
     // SAFETY: as in `run`.
-    let (header, closure) = unsafe { (&cell.as_ref().front.header, (*cell.as_ref().closure.get()).assume_init_read()) };
-    let error = drop_unrun(closure, this, header, error.of_task(&label(header)), strand);
+    let error = unsafe {
+        let error = error.of_task(&label(this.cast::<Header>().as_ref()));
+        drop_unrun::<F, T>(this, error, strand)
+    };
+    std::mem::forget(unfinished);
     // SAFETY: as in `run`.
     unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
 }
 
-/// Drops what never ran: `error` says why, unless a destructor has something worse to tell.
+/// Drops what never ran, where it is: `error` says why, unless a destructor has something worse to tell.
+///
+/// # Safety
+/// As for [`run`]; the closure is not used again.
 #[cold]
-fn drop_unrun<F>(body: F, this: NonNull<Runnable>, header: &Header, error: TaskError, strand: &Strand) -> TaskError {
-    match strand.aside(Running::of(this, header), header.scope, || drop(body)) {
+unsafe fn drop_unrun<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) -> TaskError {
+    // SAFETY: live, and the closure is ours alone.
+    let (header, closure) = unsafe {
+        let cell = this.cast::<Cell<F, T>>().as_ref();
+        (&cell.front.header, cell.closure.get())
+    };
+    let dropped = strand.aside(Running::of(this, header), header.scope, || {
+        // SAFETY: written by `create`, and not moved out.
+        unsafe { (*closure).assume_init_drop() };
+    });
+    match dropped {
         Ok(()) => error,
         Err(payload) => error_of(payload, header),
     }
+}
+
+/// # Safety
+/// `this` came from [`create`] with the same types, and has not ended.
+unsafe fn stack_bytes_of<F, T>(this: NonNull<Runnable>) -> usize {
+    // SAFETY: as the caller promised.
+    let header = unsafe { this.cast::<Header>().as_ref() };
+    asked_stack_bytes(header, extra_stack_bytes(size_of::<F>() + size_of::<T>()))
+}
+
+/// How much stack a task asks for: what its builder said, or the usual; and so much more.
+pub(super) fn asked_stack_bytes(header: &Header, extra: usize) -> usize {
+    let said = header.identity.details.as_ref().map_or(0, |details| details.stack_bytes);
+    said.max(header.scope.shared().stacks.usual_bytes()).saturating_add(extra)
+}
+
+/// How much stack what `this` points to asks for. 0: the usual.
+///
+/// # Safety
+/// `this` is live.
+#[inline]
+pub(super) unsafe fn stack_bytes(this: NonNull<Runnable>) -> usize {
+    // SAFETY: as the caller promised; the function belongs to its types.
+    unsafe { this.as_ref().vtable.stack_bytes.map_or(0, |stack_bytes| stack_bytes(this)) }
 }
 
 /// # Safety
@@ -266,6 +379,7 @@ pub(super) unsafe fn finish<T>(
     // SAFETY: live: the runner has not left yet.
     let header = unsafe { &front.as_ref().header };
     let scope = header.scope;
+    let _counted = CountsAtEnd(strand, scope); // dropped last: after this the nursery may be gone
     if let Err(error) = &outcome
         && !error.is_cancelled()
     {
@@ -279,28 +393,40 @@ pub(super) unsafe fn finish<T>(
             strand::wake(ticket, 0);
         }
         Finish::Abandoned => {
-            // SAFETY: the handle left, so result and memory are ours.
-            let result = unsafe { (*front.as_ref().result.get()).assume_init_read() };
-            // A destructor of a value nobody wanted may panic; that is the task's failure as well.
-            let dropped = if std::mem::needs_drop::<T>() && result.is_ok() {
-                strand.aside(Running::of(front.cast(), header), scope, || drop(result))
-            } else {
-                drop(result); // nobody's code but ours
-                Ok(())
-            };
-            if let Err(payload) = dropped {
-                scope.child_failed(error_of(payload, header));
+            // SAFETY: the handle left, so result and memory are ours. Dropped where it is: it may be large.
+            let result = unsafe { &mut *front.as_ref().result.get() };
+            // SAFETY: written above.
+            let is_value = unsafe { result.assume_init_ref() }.is_ok();
+            // A destructor of a value or an error nobody wanted may panic; that is the task's failure as well.
+            if !is_value || std::mem::needs_drop::<T>() {
+                let dropped = strand.aside(Running::of(front.cast(), header), scope, || {
+                    // SAFETY: written above, and not used again.
+                    unsafe { result.assume_init_drop() };
+                });
+                if let Err(payload) = dropped {
+                    scope.child_failed(error_of(payload, header));
+                }
             }
             // SAFETY: as above.
             unsafe { free(front.cast()) };
         }
     }
-    strand.count_ended(scope);
+}
+
+/// Counts a task as ended when it goes out of scope, also by unwinding: whatever a destructor or a waker does, the nursery does not wait for ever.
+struct CountsAtEnd<'a>(&'a Strand, ScopeRef);
+
+impl Drop for CountsAtEnd<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.count_ended(self.1);
+    }
 }
 
 pub(super) fn label(header: &Header) -> TaskLabel {
-    let Identity { id, site, name } = &header.identity;
-    TaskLabel { id: *id, name: name.as_deref().map(|name| Arc::from(&**name)), spawned_at: site }
+    let Identity { id, site, details } = &header.identity;
+    let name = details.as_ref().and_then(|details| details.name.as_deref());
+    TaskLabel { id: *id, name: name.map(Arc::from), spawned_at: site }
 }
 
 pub(super) fn cancelled(header: &Header) -> TaskError {
@@ -313,10 +439,15 @@ pub(super) fn error_of(payload: Box<dyn Any + Send>, header: &Header) -> TaskErr
     if payload.is::<Cancellation>() {
         return cancelled(header);
     }
-    match payload.downcast::<TaskError>() {
-        Ok(error) => *error, // a half of a `join` lost its stack
-        Err(payload) => TaskError::new(panics::reason(&*payload), Some(label(header))),
-    }
+    let error = match payload.downcast::<TaskError>() {
+        Ok(error) => *error, // a half of a `join` got no stack
+        Err(payload) => {
+            let reason = panics::reason(&*payload);
+            panics::discard(payload);
+            TaskError::new(reason, Some(label(header)))
+        }
+    };
+    error.and_others(panics::take_others())
 }
 
 /// The task that runs on a strand.
@@ -328,6 +459,18 @@ impl TaskRef {
     pub(crate) fn id(&self) -> TaskId {
         // SAFETY: as in `label`.
         unsafe { self.0.as_ref() }.identity.id
+    }
+
+    /// What a builder said about it.
+    pub(crate) fn details(&self) -> Option<&Details> {
+        // SAFETY: as in `label`.
+        unsafe { self.0.as_ref() }.identity.details.as_deref()
+    }
+
+    /// How much stack it asks for. 0: the usual.
+    pub(super) fn stack_bytes(&self) -> usize {
+        // SAFETY: as in `label`; every task begins with a `Runnable`.
+        unsafe { stack_bytes(self.0.cast()) }
     }
 
     /// Who it is.
@@ -368,6 +511,11 @@ impl Running {
         self.task
     }
 
+    /// Whether it is the task itself, and not the second half of a `join` of its.
+    pub(crate) fn is_whole(self) -> bool {
+        self.runnable == self.task.0.cast()
+    }
+
     /// Ends it with `error`. Only for what began and will never go on, because its stack was lost.
     pub(crate) fn fail(self, error: TaskError, strand: &Strand) {
         // SAFETY: it is live until it ends, and it ends here: its stack is quarantined.
@@ -377,7 +525,7 @@ impl Running {
 
 /// The reader's end of a task: one word, so that handles move cheaply.
 pub(crate) struct Handle<T> {
-    /// Tagged with [`WAITING`].
+    /// Tagged with [`WAITING`] or [`TAKEN`].
     pointer: NonNull<Runnable>,
     result: PhantomData<T>,
 }
@@ -385,8 +533,11 @@ pub(crate) struct Handle<T> {
 /// In a handle's pointer: a poll left its ticket with the task.
 const WAITING: usize = 1;
 
-/// What a handle points to that has given its result away.
-const SPENT: NonNull<Runnable> = NonNull::dangling();
+/// In a handle's pointer: a poll gave the result out. The memory stays, so that the handle goes on to know who the task was.
+const TAKEN: usize = 2;
+
+const TAGS: usize = WAITING | TAKEN;
+const _: () = assert!(align_of::<Header>() > TAGS, "the tags fit below the address of a task");
 
 // SAFETY: a handle gives out the result, which is sent from the thread that ran the task.
 unsafe impl<T: Send> Send for Handle<T> {}
@@ -400,19 +551,24 @@ impl<T> Handle<T> {
     }
 
     #[inline]
+    fn tag(&self) -> usize {
+        self.pointer.addr().get() & TAGS
+    }
+
+    #[inline]
     fn is_waiting(&self) -> bool {
-        self.pointer.addr().get() & WAITING != 0
+        self.tag() == WAITING
     }
 
     #[inline]
     fn runnable(&self) -> NonNull<Runnable> {
-        let pointer = self.pointer.as_ptr().map_addr(|address| address & !WAITING);
-        // SAFETY: a task is aligned to more than the tag, so without the tag it is still not null.
+        let pointer = self.pointer.as_ptr().map_addr(|address| address & !TAGS);
+        // SAFETY: a task is aligned to more than the tags, so without them it is still not null.
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
-    fn set_waiting(&mut self, waiting: bool) {
-        let pointer = self.runnable().as_ptr().map_addr(|address| address | if waiting { WAITING } else { 0 });
+    fn set_tag(&mut self, tag: usize) {
+        let pointer = self.runnable().as_ptr().map_addr(|address| address | tag);
         self.pointer = NonNull::new(pointer).expect("a tag does not make it null");
     }
 
@@ -452,17 +608,32 @@ impl<T> Handle<T> {
     /// Waits for the result. A cancelled caller unwinds, unless the result came first.
     #[inline]
     pub(crate) fn join(mut self) -> Result<T, TaskError> {
-        self.stop_waiting();
+        if self.tag() != 0 {
+            self.untag()?;
+        }
         strand::with(|strand| {
             strand.take_turn_regardless(); // a result that is there is handed over, cancelled or not
             if !self.is_done() {
                 self.wait(strand);
             }
         });
-        // SAFETY: done, with no ticket out; and `self` is forgotten.
+        // SAFETY: done, with no ticket out, and not taken; and `self` is forgotten.
         let result = unsafe { self.take() };
+        // SAFETY: as above.
+        unsafe { self.free() };
         std::mem::forget(self);
         result
+    }
+
+    /// What a poll left is put right, so that the result can be waited for. An error if a poll took it.
+    #[cold]
+    fn untag(&mut self) -> Result<(), TaskError> {
+        if self.tag() == TAKEN {
+            let text = "has given its result away before, to whoever awaited it by reference; keep that one";
+            return Err(TaskError::msg(text).of_task(&self.label()));
+        }
+        self.take_ticket_back();
+        Ok(())
     }
 
     #[inline(never)]
@@ -485,12 +656,12 @@ impl<T> Handle<T> {
 
     /// The result, if it is there; else `cx` is woken when it is. Not to be called again after it was.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, TaskError>> {
-        assert!(self.pointer != SPENT, "a task was polled after it had given its result");
+        assert!(self.tag() != TAKEN, "{} was polled after it had given its result", self.label());
         if !self.is_waiting() && !self.is_done() {
             let wait = FutureWait::begin(cx.waker());
             if self.completion().wait(wait.ticket()) {
                 wait.leave();
-                self.set_waiting(true);
+                self.set_tag(WAITING);
             }
         }
         if self.is_waiting() {
@@ -500,11 +671,11 @@ impl<T> Handle<T> {
                 wait.leave();
                 return Poll::Pending;
             }
-            self.set_waiting(false);
+            self.set_tag(0);
         }
-        // SAFETY: done, and no ticket is out; the handle is spent from here on.
+        // SAFETY: done, and no ticket is out; the tag says from here on that it was taken.
         let result = unsafe { self.take() };
-        self.pointer = SPENT;
+        self.set_tag(TAKEN);
         Poll::Ready(result)
     }
 
@@ -513,30 +684,27 @@ impl<T> Handle<T> {
     }
 
     /// # Safety
-    /// The task is done, no ticket is out, and the handle is not used again.
+    /// The task is done, no ticket is out, and the result was not taken before.
     #[inline]
     unsafe fn take(&self) -> Result<T, TaskError> {
         debug_assert!(self.is_done());
-        // SAFETY: done, so the result was written, and we are its only reader; the runner left when it finished, and we leave now.
-        unsafe {
-            let result = (*self.front().result.get()).assume_init_read();
-            (self.runnable().as_ref().vtable.free)(self.runnable());
-            result
-        }
+        // SAFETY: done, so the result was written, and we are its only reader.
+        unsafe { (*self.front().result.get()).assume_init_read() }
+    }
+
+    /// # Safety
+    /// The task is done, no ticket is out, the result was taken, and the handle is not used again.
+    #[inline]
+    unsafe fn free(&self) {
+        // SAFETY: the runner left when it finished, and we leave now.
+        unsafe { (self.runnable().as_ref().vtable.free)(self.runnable()) }
     }
 
     /// Takes back the ticket an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
-    #[inline]
-    fn stop_waiting(&mut self) {
-        if self.is_waiting() {
-            self.take_ticket_back();
-        }
-    }
-
     #[cold]
     fn take_ticket_back(&mut self) {
         let wait = self.come_back();
-        self.set_waiting(false);
+        self.set_tag(0);
         if !self.completion().retract() {
             wait.until_woken();
         }
@@ -546,13 +714,25 @@ impl<T> Handle<T> {
 impl<T> Drop for Handle<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.pointer == SPENT {
-            return;
+        if self.tag() == TAKEN {
+            // SAFETY: done when it was taken, with no ticket out.
+            return unsafe { self.free() };
         }
-        self.stop_waiting();
+        if self.is_waiting() {
+            self.take_ticket_back();
+        }
         if self.completion().abandon() {
-            // SAFETY: done, and no ticket is out.
-            drop(unsafe { self.take() });
+            struct Frees<'a, T>(&'a Handle<T>); // also if a destructor panics
+            impl<T> Drop for Frees<'_, T> {
+                #[inline]
+                fn drop(&mut self) {
+                    // SAFETY: done, no ticket is out; the result is dropped before, and `Handle::drop` does nothing more.
+                    unsafe { self.0.free() };
+                }
+            }
+            let frees = Frees(self);
+            // SAFETY: done, so it was written, and nobody took it. Dropped where it is: it may be large.
+            panics::contained(|| unsafe { (*frees.0.front().result.get()).assume_init_drop() });
         }
     }
 }

@@ -17,7 +17,7 @@ use std::{
 use sched_tasks::{
     Runtime, TaskError,
     actor::{self, Actor, AskError, Child, Context, DeadLetter, Refusal, Restart, StopReason, Strategy, Supervisor},
-    channel, nursery, oneshot, sleep, yield_now,
+    channel, checkpoint, nursery, oneshot, sleep, yield_now,
 };
 
 use crate::support::{Dice, for_seeds, until, watch};
@@ -437,10 +437,10 @@ fn a_busy_actor_lets_others_run_and_can_be_cancelled() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
-fn a_stack_overflow_of_an_actor_is_a_failure_like_any_other() {
-    let _watchdog = watch("a_stack_overflow_of_an_actor_is_a_failure_like_any_other");
+fn an_actor_that_runs_out_of_stack_at_a_checkpoint_is_a_failure_like_any_other() {
+    let _watchdog = watch("an_actor_that_runs_out_of_stack_at_a_checkpoint_is_a_failure_like_any_other");
     fn sum_to(n: u64) -> u64 {
+        checkpoint();
         if n == 0 { 0 } else { std::hint::black_box(n) + sum_to(n - 1) }
     }
     on_two_workers(|| {

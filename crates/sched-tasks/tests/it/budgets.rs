@@ -14,7 +14,7 @@ use sched_tasks::{
     charge, join, nursery, nursery_with, sleep, yield_now,
 };
 
-use crate::support::{Dice, for_seeds, until, watch};
+use crate::support::{Dice, for_seeds, skipping, until, watch};
 
 /// Which component, and how much of it had been granted.
 fn exhausted(error: &TaskError) -> (Component, u64) {
@@ -467,7 +467,7 @@ fn a_task_that_overflows_forfeits_what_it_had() {
         std::hint::black_box([n; 64]);
         deeper(n + 1) + 1
     }
-    let runtime = Runtime::builder().workers(1).stack_bytes(128 << 10).build().unwrap();
+    let runtime = skipping().workers(1).stack_bytes(128 << 10).build().unwrap();
     let left = runtime
         .run(|| {
             with_budget(Budget::ops(100_000).spawns(10), || {

@@ -29,8 +29,8 @@ fn a_runtime_that_cannot_be_is_refused_with_value_limit_and_way_out() {
         (Runtime::builder().workers(0), &["0 workers", "1 to 256", "`.workers()`"]),
         (Runtime::builder().workers(257), &["257 workers", "1 to 256", "`.workers()`"]),
         (Runtime::builder().stack_bytes(70_000), &["70000 bytes", "4096", "`stack_bytes` = 73728"]),
-        (Runtime::builder().stack_bytes(4096), &["4096 bytes", "minimum of 16384", "raise `stack_bytes`"]),
-        (Runtime::builder().stack_bytes(0), &["0 bytes", "minimum of 16384", "raise `stack_bytes`"]),
+        (Runtime::builder().stack_bytes(4096), &["4096 bytes", "minimum of 65536", "raise `stack_bytes`"]),
+        (Runtime::builder().stack_bytes(0), &["0 bytes", "minimum of 65536", "raise `stack_bytes`"]),
         (
             Runtime::builder().stack_bytes(2 << 30),
             &["2147483648 bytes", "maximum of 1073741824", "lower `stack_bytes`"],

@@ -224,7 +224,7 @@ fn fails_for_some_seeds() {
 fn the_seed_of_the_environment_runs_alone() {
     let _watchdog = watch("the_seed_of_the_environment_runs_alone");
     let run = |seed: Option<u64>| {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let mut command = crate::support::myself();
         command.args(["explore::fails_for_some_seeds", "--exact", "--ignored", "--nocapture"]);
         command.envs(seed.map(|seed| ("BURSAR_SEED", seed.to_string())));
         let output = command.output().unwrap();

@@ -114,7 +114,7 @@ fn a_stack_overflow_fails_its_task_and_every_other_finishes() {
         nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
             for i in 0..100 {
                 if i == 50 {
-                    n.task().name("deep").spawn(|| forever(0));
+                    n.task().name("deep").survives_overflow().spawn(|| forever(0));
                 }
                 n.spawn(|| {
                     yield_now();

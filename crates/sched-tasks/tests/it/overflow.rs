@@ -1,16 +1,28 @@
-//! A task that runs out of stack fails alone, wherever it was.
+//! A task that runs out of stack ends the process with a line that names it. It fails alone where its code looks first, or where it borrows nothing.
 
 use std::{
+    cell::RefCell,
+    collections::BinaryHeap,
     hint::black_box,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    os::unix::process::ExitStatusExt,
+    pin::pin,
+    process::Output,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        mpsc,
+    },
+    task::{Context, Poll, Waker},
+    thread,
     time::Duration,
 };
 
 use sched_tasks::{
-    NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, join, nursery, nursery_with, run, sleep, yield_now,
+    NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, block_on, channel, join, nursery, nursery_with,
+    sleep, yield_now,
 };
 
-use crate::support::{Dice, for_seeds, spin_until, until, watch};
+use crate::support::{Dice, for_seeds, output_alone, skipping, spin_until, text, until, watch};
 
 #[allow(unconditional_recursion)]
 fn forever(n: u64) -> u64 {
@@ -21,21 +33,548 @@ fn is_overflow(error: &TaskError) -> bool {
     matches!(error.reason(), Reason::StackOverflow { .. })
 }
 
-#[test]
-fn an_overflow_names_the_task_the_bytes_and_the_way_out() {
-    let runtime = Runtime::builder().workers(1).stack_bytes(32 << 10).build().unwrap();
-    let error = runtime.nursery(|n| n.task().name("deep").spawn(|| forever(0)).join()).unwrap_err();
-    assert!(matches!(error.reason(), Reason::StackOverflow { stack_bytes: 32768 }), "{error}");
-    let text = error.to_string();
-    for part in ["`deep`", "32768 bytes", ".stack_bytes(65536)", "overflow.rs"] {
-        assert!(text.contains(part), "{part} is not in: {text}");
+/// What a process says that ended by an overflow.
+fn assert_ended(output: &Output, parts: &[&str]) {
+    let told = text(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{told}");
+    let line = told.lines().find(|line| line.starts_with("bursar: ")).unwrap_or_else(|| panic!("no line: {told}"));
+    for part in [&["task ", "spawned at ", "overflow.rs", "overflowed its stack", "`stack_bytes`"], parts].concat() {
+        assert!(line.contains(part), "{part} is not in: {line}");
     }
 }
 
 #[test]
+fn an_overflow_ends_the_process_with_a_line_that_names_the_task() {
+    let Some(output) = output_alone("overflow::an_overflow_ends_the_process_with_a_line_that_names_the_task") else {
+        let runtime = Runtime::builder().workers(1).stack_bytes(128 << 10).build().unwrap();
+        let _ = runtime.nursery(|n| n.task().name("deep").spawn(|| forever(0)).join());
+        return;
+    };
+    assert_ended(&output, &["`deep`", "`stack_bytes` = 131072", "frames that others may borrow from"]);
+}
+
+// ---- what skipping frames would break: each of these once went on, with a double free or a dangling borrow ----
+
+/// Overflows in the middle of something that has borrowed from the parent's frame.
+fn end_in_the_middle(test: &str, program: impl FnOnce() + Send) {
+    let Some(output) = output_alone(&format!("overflow::{test}")) else {
+        Runtime::builder().workers(1).build().unwrap().run(program).unwrap();
+        return;
+    };
+    assert_ended(&output, &[]);
+}
+
+#[test]
+fn an_overflow_while_a_parents_vector_is_sorted_ends_the_process() {
+    end_in_the_middle("an_overflow_while_a_parents_vector_is_sorted_ends_the_process", || {
+        let mut words: Vec<String> = (0..100).map(|i| format!("{}", i * 7919 % 100)).collect();
+        let lent = &mut words;
+        let calls = AtomicU64::new(0);
+        let _ = nursery(|n| {
+            n.spawn(move || {
+                lent.sort_by(|a, b| if calls.fetch_add(1, SeqCst) == 150 { forever(0).cmp(&0) } else { a.cmp(b) });
+            })
+            .join()
+        });
+    });
+}
+
+#[test]
+fn an_overflow_while_a_parents_heap_is_changed_ends_the_process() {
+    struct Deep(Box<u64>);
+    impl PartialEq for Deep {
+        fn eq(&self, other: &Self) -> bool {
+            self.0 == other.0
+        }
+    }
+    impl Eq for Deep {}
+    impl PartialOrd for Deep {
+        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+    impl Ord for Deep {
+        fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+            if *self.0 == 100 { forever(0).cmp(&0) } else { self.0.cmp(&other.0) }
+        }
+    }
+    end_in_the_middle("an_overflow_while_a_parents_heap_is_changed_ends_the_process", || {
+        let mut heap = BinaryHeap::new();
+        let lent = &mut heap;
+        let _ = nursery(|n| n.spawn(move || (0..=100).for_each(|i| lent.push(Deep(Box::new(i))))).join());
+    });
+}
+
+#[test]
+fn an_overflow_while_a_parents_vector_is_thinned_ends_the_process() {
+    end_in_the_middle("an_overflow_while_a_parents_vector_is_thinned_ends_the_process", || {
+        let mut words: Vec<String> = (0..100).map(|i| format!("{i}")).collect();
+        let lent = &mut words;
+        let _ = nursery(|n| {
+            n.spawn(move || lent.retain(|word| if word == "50" { forever(0) > 0 } else { word.len() > 1 })).join()
+        });
+    });
+}
+
+#[test]
+fn an_overflow_beside_a_scoped_thread_ends_the_process() {
+    end_in_the_middle("an_overflow_beside_a_scoped_thread_ends_the_process", || {
+        let mut lent = vec![String::from("lent")];
+        let lent = &mut lent;
+        let _ = nursery(|n| {
+            n.spawn(move || {
+                thread::scope(|s| {
+                    s.spawn(|| {
+                        loop {
+                            lent.push(String::from("for ever"));
+                            lent.clear();
+                        }
+                    });
+                    forever(0)
+                })
+            })
+            .join()
+        });
+    });
+}
+
+#[test]
+fn an_overflow_beside_a_pinned_future_ends_the_process() {
+    end_in_the_middle("an_overflow_beside_a_pinned_future_ends_the_process", || {
+        let (_tx, rx) = async_channel::bounded::<u32>(1);
+        let _ = nursery(|n| {
+            n.spawn(|| {
+                let mut waiting = pin!(rx.recv()); // stands in the channel's list of waiters
+                assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+                forever(0)
+            })
+            .join()
+        });
+    });
+}
+
+#[test]
+fn an_overflow_that_prints_ends_the_process_and_holds_nobody_up() {
+    #[expect(unconditional_recursion, reason = "it is to overflow")]
+    fn tell(depth: u64) -> u64 {
+        println!("{:>40}", format!("{depth}"));
+        tell(depth + 1) + 1
+    }
+    end_in_the_middle("an_overflow_that_prints_ends_the_process_and_holds_nobody_up", || {
+        let _ = nursery(|n| n.spawn(|| tell(0)).join());
+    });
+}
+
+#[test]
+fn an_overflow_in_a_stolen_half_of_a_join_ends_the_process() {
+    end_in_the_middle("an_overflow_in_a_stolen_half_of_a_join_ends_the_process", || {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let stolen = Arc::new(AtomicBool::new(false));
+        let half = move || {
+            let seen = || spin_until(|| stolen.load(SeqCst));
+            let overflow = || {
+                stolen.store(true, SeqCst);
+                forever(0)
+            };
+            join(seen, overflow)
+        };
+        // It borrows nothing itself; but the half borrows from it.
+        let _ = runtime.nursery(|n| n.task().survives_overflow().spawn(half).join());
+    });
+}
+
+#[test]
+fn an_overflow_of_a_destructor_that_unwinds_ends_the_process() {
+    struct Deep;
+    impl Drop for Deep {
+        fn drop(&mut self) {
+            forever(0);
+        }
+    }
+    let Some(output) = output_alone("overflow::an_overflow_of_a_destructor_that_unwinds_ends_the_process") else {
+        let _ = nursery(|n| {
+            n.task()
+                .survives_overflow()
+                .spawn(|| {
+                    let _deep = Deep;
+                    panic!("on purpose")
+                })
+                .join()
+        });
+        return;
+    };
+    assert_ended(&output, &["it was unwinding"]);
+}
+
+// ---- tasks that borrow nothing, and asked to survive ----
+
+#[test]
+fn a_task_that_borrows_nothing_may_survive_its_overflow() {
+    let _watchdog = watch("a_task_that_borrows_nothing_may_survive_its_overflow");
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let stack = if cfg!(debug_assertions) { 512 << 10 } else { 256 << 10 };
+    let error = runtime.nursery(|n| n.task().name("deep").survives_overflow().spawn(|| forever(0)).join()).unwrap_err();
+    assert!(matches!(error.reason(), Reason::StackOverflow { stack_bytes } if *stack_bytes == stack), "{error}");
+    for part in ["`deep`", &format!("{stack} bytes"), &format!(".stack_bytes({})", stack * 2), "overflow.rs"] {
+        assert!(error.to_string().contains(part), "{part} is not in: {error}");
+    }
+    assert_eq!(runtime.run(|| 1).unwrap(), 1);
+}
+
+#[test]
+fn what_a_survivor_was_in_the_middle_of_is_kept_for_ever() {
+    let _watchdog = watch("what_a_survivor_was_in_the_middle_of_is_kept_for_ever");
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let (tx, rx) = async_channel::bounded::<u32>(1);
+    let (alive, beat) = mpsc::channel();
+    let overflowed = runtime.nursery(|n| {
+        n.task()
+            .survives_overflow()
+            .spawn(move || {
+                let mut words: Vec<String> = (0..100).map(|i| format!("{}", i * 7919 % 100)).collect();
+                let mut waiting = pin!(rx.recv());
+                assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+                let local = [7_u64; 64];
+                thread::scope(|s| {
+                    s.spawn(|| while alive.send(local.iter().sum::<u64>()).is_ok() {});
+                    words.sort_by(|a, b| if a == "50" { forever(0).cmp(&0) } else { a.cmp(b) });
+                });
+            })
+            .join()
+    });
+    assert!(is_overflow(&overflowed.unwrap_err()));
+    block_on(tx.send(1)).unwrap(); // wakes a listener that stands on the lost stack
+    drop(tx);
+    let others = (0..100).map(|i| runtime.run(move || i).unwrap()).sum::<u64>();
+    assert_eq!(others, 4950);
+    for _ in 0..1000 {
+        assert_eq!(beat.recv(), Ok(7 * 64), "the thread still reads the lost stack");
+    }
+}
+
+#[test]
+fn thread_locals_that_a_survivor_lent_on_outlive_its_runtime() {
+    let _watchdog = watch("thread_locals_that_a_survivor_lent_on_outlive_its_runtime");
+    struct Shown(Mutex<Vec<u64>>, RefCell<Option<mpsc::Sender<u64>>>);
+    impl Drop for Shown {
+        fn drop(&mut self) {
+            let _ = self.1.take().map(|tell| tell.send(0)); // the thread has ended
+        }
+    }
+    thread_local!(static LENT: Shown = Shown(Mutex::new(vec![1]), RefCell::default()));
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let (tell, told) = mpsc::channel();
+    let overflowed = runtime.nursery(|n| {
+        n.task()
+            .survives_overflow()
+            .spawn(move || {
+                LENT.with(|lent| {
+                    *lent.1.borrow_mut() = Some(tell.clone());
+                    let list = &lent.0;
+                    thread::scope(|s| {
+                        s.spawn(move || while tell.send(list.lock().unwrap()[0]).is_ok() {});
+                        forever(0)
+                    })
+                })
+            })
+            .join()
+    });
+    assert!(is_overflow(&overflowed.unwrap_err()));
+    drop(runtime);
+    for _ in 0..1000 {
+        assert_eq!(told.recv(), Ok(1));
+    }
+}
+
+#[test]
+fn a_future_that_survives_its_overflow_stays_where_it_was_pinned() {
+    let _watchdog = watch("a_future_that_survives_its_overflow_stays_where_it_was_pinned");
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    for _ in 0..20 {
+        let (tx, rx) = async_channel::bounded::<u32>(1);
+        let overflowed = runtime.nursery(|n| {
+            n.task()
+                .survives_overflow()
+                .spawn_async(async move {
+                    let mut waiting = pin!(rx.recv());
+                    std::future::poll_fn(|cx| {
+                        assert!(waiting.as_mut().poll(cx).is_pending());
+                        Poll::Ready(forever(0))
+                    })
+                    .await
+                })
+                .join()
+        });
+        assert!(is_overflow(&overflowed.unwrap_err()));
+        runtime.nursery(|n| Ok((0..50).for_each(|i| drop(n.spawn_async(async move { black_box([i; 40]) }))))).unwrap();
+        block_on(tx.send(1)).unwrap(); // the listener is still in its list
+    }
+}
+
+#[test]
+fn a_survivors_locals_are_kept() {
+    let _watchdog = watch("a_survivors_locals_are_kept");
+    struct Told(mpsc::Sender<&'static str>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            let _ = self.0.send("dropped");
+        }
+    }
+    sched_tasks::fiber_local! {
+        static LENT: RefCell<Option<Told>> = RefCell::new(None);
+    }
+    let (tell, told) = mpsc::channel();
+    let overflowed = nursery(|n| {
+        n.task()
+            .survives_overflow()
+            .spawn(move || {
+                LENT.with(|lent| {
+                    *lent.borrow_mut() = Some(Told(tell));
+                    forever(0)
+                })
+            })
+            .join()
+    });
+    assert!(is_overflow(&overflowed.unwrap_err()));
+    assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty), "neither told nor dropped");
+}
+
+// ---- code that looks first ----
+
+/// Recursion through everything a task may call: it fails at one of these calls, and so only itself.
+#[test]
+fn a_recursion_that_asks_the_runtime_for_something_unwinds_in_good_time() {
+    for_seeds("a_recursion_that_asks_the_runtime_for_something_unwinds_in_good_time", 0..12, |seed| {
+        let dice = Dice::new(seed);
+        let runtime = Runtime::builder().workers(2).stack_bytes(64 << 10).build().unwrap();
+        let (others, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
+        for _ in 0..10 {
+            let kind = dice.roll(7);
+            let pad = dice.roll(64);
+            let outcome = runtime.run(|| {
+                nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
+                    n.spawn(|| shift(pad, &|| descend(kind, 0, &dropped)));
+                    for _ in 0..20 {
+                        n.spawn(|| {
+                            yield_now();
+                            others.fetch_add(1, SeqCst);
+                        });
+                    }
+                    Ok(())
+                })
+            });
+            let error = outcome.unwrap().unwrap_err();
+            assert!(is_overflow(&error), "seed {seed}, kind {kind}, pad {pad}: {error}");
+        }
+        assert_eq!(others.load(SeqCst), 200);
+        assert!(dropped.load(SeqCst) > 100, "frames are unwound, not skipped");
+        assert_eq!((runtime.stats().total().overflows, runtime.stacks().quarantined), (0, 0));
+    });
+}
+
+/// Moves the end of the stack to another instruction.
+fn shift(pad: u64, f: &dyn Fn()) {
+    if pad > 0 {
+        black_box([pad as u8; 40]);
+        shift(black_box(pad - 1), f);
+    } else {
+        f();
+    }
+    black_box(pad);
+}
+
+struct Counts<'a>(&'a AtomicU64);
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[allow(unconditional_recursion)]
+fn descend(kind: u64, depth: u64, dropped: &AtomicU64) {
+    let _counts = Counts(dropped);
+    match kind {
+        0 => yield_now(),
+        1 => drop(nursery(|n| {
+            n.spawn(|| ());
+            Ok(())
+        })),
+        2 => {
+            join(|| black_box(depth), || black_box(depth));
+        }
+        3 => drop(nursery(|n| n.spawn(yield_now).join())),
+        4 => sleep(Duration::from_nanos(1)),
+        5 => {
+            let (tx, rx) = channel(1);
+            tx.send(depth).and_then(|()| rx.recv().map_err(|_| unreachable!())).unwrap();
+        }
+        _ => drop(join(|| descend(kind, depth + 1, dropped), || black_box(depth))),
+    }
+    descend(kind, black_box(depth + 1), dropped);
+    black_box(depth);
+}
+
+#[test]
+fn a_task_that_ran_out_of_room_can_catch_it_and_its_stack_is_whole_again() {
+    let _watchdog = watch("a_task_that_ran_out_of_room_can_catch_it_and_its_stack_is_whole_again");
+    #[expect(unconditional_recursion, reason = "it is to overflow")]
+    fn to_the_end() {
+        black_box([0u8; 32]);
+        yield_now();
+        to_the_end();
+        black_box([0u8; 32]);
+    }
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    for _ in 0..50 {
+        let caught = runtime.run(|| std::panic::catch_unwind(to_the_end).is_err()).unwrap();
+        assert!(caught);
+        // On the same stack: its guard stops it, as before.
+        let error = runtime.nursery(|n| n.task().survives_overflow().spawn(|| forever(0)).join()).unwrap_err();
+        assert!(is_overflow(&error), "{error}");
+    }
+}
+
+// ---- more stack ----
+
+fn depth(n: u64) -> u64 {
+    black_box([n; 8]);
+    if n == 0 { 0 } else { black_box(depth(n - 1)) + 1 }
+}
+
+#[test]
+fn a_task_gets_the_stack_it_asks_for() {
+    let _watchdog = watch("a_task_gets_the_stack_it_asks_for");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    for round in 0..20 {
+        let sum = runtime
+            .nursery(|n| {
+                let tasks: Vec<_> = (0..20)
+                    .map(|i| match i % 4 {
+                        0 => n.task().stack_bytes(64 << 20).spawn(|| depth(50_000)),
+                        1 => n.task().stack_bytes(32 << 20).spawn(|| {
+                            yield_now();
+                            depth(50_000)
+                        }),
+                        2 => n.task().stack_bytes(32 << 20).spawn_async(async { depth(50_000) }),
+                        _ => n.spawn(|| 50_000),
+                    })
+                    .collect();
+                tasks.into_iter().map(|task| task.join()).sum::<Result<u64, _>>()
+            })
+            .unwrap();
+        assert_eq!(sum, 20 * 50_000, "round {round}");
+    }
+}
+
+#[test]
+fn a_stolen_half_of_a_join_has_as_much_stack_as_its_task() {
+    let _watchdog = watch("a_stolen_half_of_a_join_has_as_much_stack_as_its_task");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let stolen = AtomicBool::new(false);
+    let halves = || {
+        join(
+            || spin_until(|| stolen.load(SeqCst)),
+            || {
+                stolen.store(true, SeqCst);
+                depth(50_000)
+            },
+        )
+    };
+    let (_, deep) = runtime.nursery(|n| n.task().stack_bytes(32 << 20).spawn(halves).join()).unwrap();
+    assert_eq!(deep, 50_000);
+}
+
+#[test]
+fn a_stack_that_is_too_large_is_refused_and_its_captures_are_dropped() {
+    let _watchdog = watch("a_stack_that_is_too_large_is_refused_and_its_captures_are_dropped");
+    let (tell, told) = mpsc::channel::<()>();
+    let error = nursery(|n| n.task().stack_bytes(2 << 30).spawn(move || drop(tell)).join()).unwrap_err();
+    assert!(matches!(error.reason(), Reason::OutOfStacks { .. }), "{error}");
+    assert!(error.to_string().contains("1073741824"), "{error}");
+    assert_eq!(told.recv(), Err(mpsc::RecvError));
+}
+
+#[test]
+fn captures_and_results_larger_than_a_stack_are_counted_like_any_other() {
+    let _watchdog = watch("captures_and_results_larger_than_a_stack_are_counted_like_any_other");
+    // Whoever makes them needs the stack for it.
+    thread::Builder::new().stack_size(64 << 20).spawn(large_captures_and_results).unwrap().join().unwrap();
+}
+
+fn large_captures_and_results() {
+    const BYTES: usize = 700 << 10; // more than the usual stack
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let captured = [7_u8; BYTES];
+    let sum = runtime.nursery(|n| n.spawn(move || captured.iter().map(|&byte| u64::from(byte)).sum::<u64>()).join());
+    assert_eq!(sum.unwrap(), 7 * BYTES as u64);
+    let result = runtime.nursery(|n| n.spawn(|| black_box([3_u8; BYTES])).join());
+    assert_eq!(result.unwrap()[BYTES - 1], 3);
+    let result = runtime.nursery(|n| n.spawn_async(async { black_box([3_u8; BYTES]) }).join());
+    assert_eq!(result.unwrap()[BYTES - 1], 3);
+    // Never run, and never read.
+    let captured = [7_u8; BYTES];
+    let cancelled = runtime.nursery(|n| {
+        n.cancel();
+        n.spawn(move || captured[0]);
+        n.spawn(|| black_box([3_u8; BYTES]));
+        Ok(())
+    });
+    assert!(cancelled.unwrap_err().is_cancelled());
+    runtime.nursery(|n| Ok(drop(n.spawn(|| black_box([3_u8; BYTES]))))).unwrap();
+}
+
+#[test]
+fn a_panic_whose_payload_panics_when_it_is_dropped_is_counted_like_any_other() {
+    let _watchdog = watch("a_panic_whose_payload_panics_when_it_is_dropped_is_counted_like_any_other");
+    struct Bomb(u32);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 > 0 {
+                std::panic::panic_any(Bomb(self.0 - 1));
+            }
+        }
+    }
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    for fuse in 1..4 {
+        let outcome = runtime.nursery(|n| n.spawn(move || std::panic::panic_any(Bomb(fuse))).join());
+        assert!(matches!(outcome.unwrap_err().reason(), Reason::Panicked { .. }));
+        let outcome = runtime.nursery(|n| n.spawn_async(async move { std::panic::panic_any(Bomb(fuse)) }).join());
+        assert!(matches!(outcome.unwrap_err().reason(), Reason::Panicked { .. }));
+    }
+    // An error, too, may have a destructor, and nobody may want it.
+    #[derive(Debug)]
+    struct Fails(#[expect(dead_code, reason = "it is dropped")] Mutex<Option<Droppable>>);
+    #[derive(Debug)]
+    struct Droppable;
+    impl Drop for Droppable {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    impl std::fmt::Display for Fails {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("fails")
+        }
+    }
+    impl std::error::Error for Fails {}
+    for _ in 0..100 {
+        let outcome = runtime.nursery(|n| {
+            n.try_spawn(|| -> Result<(), TaskError> { Err(Fails(Mutex::new(Some(Droppable))).into()) });
+            Ok(())
+        });
+        let error = outcome.unwrap_err();
+        std::mem::forget(error);
+    }
+    assert_eq!(runtime.run(|| 1).unwrap(), 1);
+}
+
+// ---- a runtime whose frames are vouched for ----
+
+#[test]
 fn fifty_overflows_in_one_runtime_do_no_harm() {
     let _watchdog = watch("fifty_overflows_in_one_runtime_do_no_harm");
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime = skipping().workers(2).build().unwrap();
     let lost_before = runtime.stacks().quarantined; // by a runtime that had this memory before
     for round in 0..50 {
         let error = runtime.run(|| forever(0)).unwrap_err();
@@ -49,7 +588,7 @@ fn fifty_overflows_in_one_runtime_do_no_harm() {
 #[test]
 fn overflows_that_use_up_all_stacks_are_errors_and_never_a_hang() {
     let _watchdog = watch("overflows_that_use_up_all_stacks_are_errors_and_never_a_hang");
-    let runtime = Runtime::builder().workers(2).max_fibers(3).build().unwrap();
+    let runtime = skipping().workers(2).max_fibers(3).build().unwrap();
     let mut refused = 0;
     for _ in 0..60 {
         match runtime.run(|| forever(0)).unwrap_err() {
@@ -67,7 +606,7 @@ fn overflows_that_use_up_all_stacks_are_errors_and_never_a_hang() {
 #[test]
 fn an_overflow_waits_for_the_children_that_borrow_from_its_stack() {
     let _watchdog = watch("an_overflow_waits_for_the_children_that_borrow_from_its_stack");
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime = skipping().workers(2).build().unwrap();
     let (seen, cancelled) = (AtomicU64::new(0), AtomicU64::new(0));
     for _ in 0..20 {
         let error = runtime
@@ -101,7 +640,7 @@ fn an_overflow_waits_for_the_children_that_borrow_from_its_stack() {
 #[test]
 fn an_overflow_in_either_half_of_a_join_is_the_tasks_failure() {
     let _watchdog = watch("an_overflow_in_either_half_of_a_join_is_the_tasks_failure");
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime = skipping().workers(2).build().unwrap();
     for round in 0..40 {
         let (stolen, ran) = (AtomicBool::new(false), AtomicU64::new(0));
         let count = || ran.fetch_add(1, SeqCst);
@@ -151,7 +690,7 @@ fn an_overflow_beside_a_destructor_that_waits_does_not_abort() {
             until(|| self.1.load(SeqCst)); // unwinding, and stopped
         }
     }
-    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let runtime = skipping().workers(1).build().unwrap();
     let outcome = runtime.run(|| {
         nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
             n.spawn(|| {
@@ -166,69 +705,4 @@ fn an_overflow_beside_a_destructor_that_waits_does_not_abort() {
     });
     let error = outcome.unwrap().unwrap_err();
     assert!(is_overflow(&error) || error.others().iter().any(is_overflow), "{error}");
-}
-
-/// Recursion through everything a task may call: sooner or later the stack ends inside the runtime itself.
-#[test]
-fn an_overflow_inside_the_runtime_loses_nothing_but_its_task() {
-    for_seeds("an_overflow_inside_the_runtime_loses_nothing_but_its_task", 0..12, |seed| {
-        let dice = Dice::new(seed);
-        let runtime = Runtime::builder().workers(2).stack_bytes(32 << 10).build().unwrap();
-        let others = AtomicU64::new(0);
-        for _ in 0..10 {
-            let kind = dice.roll(6);
-            let pad = dice.roll(64);
-            let outcome = runtime.run(|| {
-                nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
-                    n.spawn(|| shift(pad, &|| descend(kind, 0)));
-                    for _ in 0..20 {
-                        n.spawn(|| {
-                            yield_now();
-                            others.fetch_add(1, SeqCst);
-                        });
-                    }
-                    Ok(())
-                })
-            });
-            let error = outcome.unwrap().unwrap_err();
-            assert!(is_overflow(&error), "seed {seed}, kind {kind}, pad {pad}: {error}");
-        }
-        assert_eq!(others.load(SeqCst), 200);
-    });
-}
-
-/// Moves the end of the stack to another instruction.
-fn shift(pad: u64, f: &dyn Fn()) {
-    if pad > 0 {
-        black_box([pad as u8; 40]);
-        shift(black_box(pad - 1), f);
-    } else {
-        f();
-    }
-    black_box(pad);
-}
-
-#[allow(unconditional_recursion)]
-fn descend(kind: u64, depth: u64) {
-    match kind {
-        0 => yield_now(),
-        1 => drop(nursery(|n| {
-            n.spawn(|| ());
-            Ok(())
-        })),
-        2 => {
-            join(|| black_box(depth), || black_box(depth));
-        }
-        3 => drop(nursery(|n| n.spawn(yield_now).join())),
-        4 => sleep(Duration::from_nanos(1)),
-        _ => drop(join(|| descend(kind, depth + 1), || black_box(depth))),
-    }
-    descend(kind, black_box(depth + 1));
-    black_box(depth);
-}
-
-#[test]
-fn the_common_runtime_survives_an_overflow() {
-    assert!(run(|| forever(0)).is_err());
-    assert_eq!(run(|| 1).unwrap(), 1);
 }

@@ -99,11 +99,18 @@ pub(crate) fn output_alone(test: &str) -> Option<Output> {
 }
 
 fn run_alone(test: &str) -> Output {
-    Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env("BURSAR_TEST_ALONE", "1")
-        .output()
-        .unwrap()
+    myself().args([test, "--exact", "--nocapture", "--test-threads=1"]).env("BURSAR_TEST_ALONE", "1").output().unwrap()
+}
+
+/// This program again; through the emulator if it runs in one.
+pub(crate) fn myself() -> Command {
+    let me = std::env::current_exe().unwrap();
+    let runner = std::env::var("BURSAR_TEST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(me) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(me);
+    command
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -146,4 +153,10 @@ pub(crate) fn proc_count(what: &str) -> usize {
 pub(crate) fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// A runtime whose tasks are vouched for: an overflow fails only its task.
+pub(crate) fn skipping() -> sched_tasks::Builder {
+    // SAFETY: the tasks of these tests borrow from frames that are waited for, and do nothing with them when they overflow.
+    unsafe { sched_tasks::Runtime::builder().skip_frames_on_overflow() }
 }

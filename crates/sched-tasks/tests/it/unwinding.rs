@@ -7,6 +7,8 @@ use std::{
 
 use sched_tasks::{Reason, Runtime, block_on, current_task, join, nursery, run, yield_now};
 
+use crate::support::skipping;
+
 /// Stops at a checkpoint while it is dropped: in a cancelled task that would unwind, if nothing did yet.
 struct Waits;
 
@@ -101,7 +103,7 @@ fn a_destructor_that_overflows_fails_its_task_alone() {
             std::hint::black_box(dig(1_000_000));
         }
     }
-    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let runtime = skipping().workers(1).build().unwrap();
     let outcome = runtime.nursery(|n| {
         let (tx, rx) = async_channel::bounded(1);
         n.spawn_async(async move {

@@ -1,4 +1,4 @@
-//! Act 3: one task of a tree overflows its stack. The others are told, clean up and end; the process goes on.
+//! Act 3: one task of a tree runs out of stack, in code that checks it. It unwinds; the others are told, clean up and end; the process goes on.
 
 use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
@@ -6,8 +6,8 @@ use std::{
 };
 
 use bursar::{
-    NurseryOptions, Reason, TaskError, channel, checkpoint, is_cancelled, nursery, nursery_with, shield, sleep,
-    yield_now,
+    NurseryOptions, Reason, TaskError, budgeted, channel, checkpoint, is_cancelled, nursery, nursery_with, shield,
+    sleep, yield_now,
 };
 use console::style;
 use serde::Serialize;
@@ -33,7 +33,7 @@ const ROWS: [(&str, &str); 9] = [
     ("release", "a nursery"),
     ("├─ build", "a nursery inside"),
     ("│  ├─ compile", "computes, with checkpoints"),
-    ("│  └─ link", "recurses without end"),
+    ("│  └─ link", "recurses without end, and checks its stack"),
     ("├─ upload", "flushes under a shield, then fails too"),
     ("├─ watch", "a future, waiting for a message"),
     ("└─ test", "a nursery inside"),
@@ -108,7 +108,7 @@ impl Drop for Held<'_> {
 
 pub(crate) fn act(stage: &Stage<'_>) -> Result<Option<Cancelled>, TaskError> {
     let about = "Siblings are cancelled where they stand, destructors run, and both errors come up.";
-    if !stage.announce(3, "One task of a tree overflows its stack", about) {
+    if !stage.announce(3, "One task of a tree runs out of stack", about) {
         return Ok(None);
     }
     let fates = Fates {
@@ -147,7 +147,7 @@ pub(crate) fn act(stage: &Stage<'_>) -> Result<Option<Cancelled>, TaskError> {
     for other in error.others() {
         stage.show.say(format!("      {} {other}", style("and:").red()));
     }
-    stage.conclude(format!("the whole tree had ended {} after the overflow; the process goes on", short(ended_after)));
+    stage.conclude(format!("the whole tree had ended {} after that; the process goes on", short(ended_after)));
 
     let Some(deadline) = deadline(stage)? else {
         return Ok(None);
@@ -173,7 +173,7 @@ fn first_of(error: &TaskError) -> String {
 fn fate_of(fates: &Fates, row: usize) -> String {
     match fates.get(row) {
         Fate::Runs => format!("{}", style(ROWS[row].1).dim()),
-        Fate::Overflowed => format!("{}", style("overflowed its stack").red().bold()),
+        Fate::Overflowed => format!("{}", style("ran out of stack, and unwound").red().bold()),
         Fate::Failed => format!("{}", style("failed after its flush was done").red()),
         Fate::HandedUp => format!("{}", style("waited for all inside, and hands the error up").red()),
         Fate::Cancelled => format!("{}", style("cancelled; its destructors ran").yellow()),
@@ -246,7 +246,8 @@ fn build(fates: &Fates, patience: Duration) -> Result<(), TaskError> {
     outcome
 }
 
-/// No stack is deep enough for this.
+/// No stack is deep enough for this. Each call checks how much is left.
+#[budgeted]
 fn descend(depth: u64) -> u64 {
     let frame = std::hint::black_box([depth; 32]);
     if std::hint::black_box(depth) == 0 { 0 } else { frame[7] + descend(depth + 1) + frame[9] }

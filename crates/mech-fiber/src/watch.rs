@@ -1,0 +1,140 @@
+//! ThreadSanitizer is told of every switch; without the feature `tsan` nobody is, and nothing here costs anything.
+//!
+//! Room: mechanism. Knows the sanitizer's calls; knows nothing of why a switch happens.
+//!
+//! # Invariant
+//! The sanitizer's current fiber changes in the function that also switches the stack, right before it does.
+//!
+//! # Why it holds
+//! [`Watch::enter`] stands before the only resume, [`Watch::leave`] before every suspend. The sanitizer counts entries and
+//! exits of functions per fiber, so no call may come between the two: `cargo xtask test tsan` optimises, and what
+//! corosensei does there is inlined. A coroutine that returns would count the exits of its last functions for its
+//! resumer; so it suspends for the last time instead, and is reset: [`Watch::end`].
+//!
+//! AddressSanitizer is told by corosensei itself: feature `asan`.
+
+#[cfg(not(feature = "tsan"))]
+pub(crate) use off::Watch;
+#[cfg(feature = "tsan")]
+pub(crate) use on::Watch;
+
+#[cfg(not(feature = "tsan"))]
+mod off {
+    use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+    use crate::slab::Stack;
+
+    /// Nobody watches.
+    pub(crate) struct Watch;
+
+    impl Watch {
+        #[inline(always)]
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn enter(&self) {}
+
+        #[inline(always)]
+        pub(crate) fn leave(&self) {}
+
+        #[inline(always)]
+        pub(crate) fn end(&self, _: &Yielder<usize, usize>, word: usize) -> usize {
+            word
+        }
+
+        #[inline(always)]
+        pub(crate) fn ended(
+            &self,
+            _: &mut Coroutine<usize, usize, usize, Stack>,
+            result: CoroutineResult<usize, usize>,
+        ) -> CoroutineResult<usize, usize> {
+            result
+        }
+
+        #[inline(always)]
+        pub(crate) fn destroy(&self) {}
+    }
+}
+
+#[cfg(feature = "tsan")]
+mod on {
+    use std::cell::Cell;
+    use std::ffi::{c_uint, c_void};
+    use std::process;
+    use std::ptr;
+
+    use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+    use crate::fiber::RARE;
+    use crate::slab::Stack;
+
+    unsafe extern "C" {
+        fn __tsan_get_current_fiber() -> *mut c_void;
+        fn __tsan_create_fiber(flags: c_uint) -> *mut c_void;
+        fn __tsan_destroy_fiber(fiber: *mut c_void);
+        fn __tsan_switch_to_fiber(fiber: *mut c_void, flags: c_uint);
+    }
+
+    /// What the sanitizer knows of one stack.
+    pub(crate) struct Watch {
+        own: Cell<*mut c_void>,
+        resumer: Cell<*mut c_void>,
+        /// What `main` returned.
+        returned: Cell<Option<usize>>,
+    }
+
+    impl Watch {
+        pub(crate) fn new() -> Self {
+            // SAFETY: no memory of ours is involved.
+            let own = unsafe { __tsan_create_fiber(0) };
+            Self { own: Cell::new(own), resumer: Cell::new(ptr::null_mut()), returned: Cell::new(None) }
+        }
+
+        #[inline(always)]
+        pub(crate) fn enter(&self) {
+            // SAFETY: created by `new` and not destroyed: a fiber that is resumed has not ended. The switch follows.
+            unsafe {
+                self.resumer.set(__tsan_get_current_fiber());
+                __tsan_switch_to_fiber(self.own.get(), 0);
+            }
+        }
+
+        #[inline(always)]
+        pub(crate) fn leave(&self) {
+            // SAFETY: set by `enter`; whoever resumed waits for this switch, so it lives.
+            unsafe { __tsan_switch_to_fiber(self.resumer.get(), 0) }
+        }
+
+        /// Leaves for the last time.
+        #[inline(always)]
+        pub(crate) fn end(&self, yielder: &Yielder<usize, usize>, word: usize) -> usize {
+            self.returned.set(Some(word));
+            self.leave();
+            yielder.suspend(RARE);
+            process::abort() // `ended` made the coroutine done
+        }
+
+        /// What the resume would have answered if the coroutine had returned.
+        pub(crate) fn ended(
+            &self,
+            coroutine: &mut Coroutine<usize, usize, usize, Stack>,
+            result: CoroutineResult<usize, usize>,
+        ) -> CoroutineResult<usize, usize> {
+            match self.returned.take() {
+                Some(word) => {
+                    // SAFETY: it waits in `end`, where nothing on its stack has a destructor or lends anything.
+                    unsafe { coroutine.force_reset() };
+                    CoroutineResult::Return(word)
+                }
+                None => result,
+            }
+        }
+
+        pub(crate) fn destroy(&self) {
+            // SAFETY: created by `new`, destroyed here once, by the fiber's `drop`, which does not run on it.
+            unsafe { __tsan_destroy_fiber(self.own.replace(ptr::null_mut())) }
+        }
+    }
+}

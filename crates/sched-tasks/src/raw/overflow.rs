@@ -1,0 +1,79 @@
+//! Who ran out of stack, and whether its frames may be skipped.
+//!
+//! # Invariant
+//! Frames are skipped only on the stack of a task that borrows nothing, or of a runtime whose builder vouched for all its tasks.
+//!
+//! # Why it holds
+//! A task survives an overflow only if `OwnedTaskBuilder` made it, which takes `'static` closures. Its frames then lend to one another, to tasks it
+//! started, to threads, and to values of its thread. The stack is kept for ever with all that was moved onto it; its tasks are waited for (`burial.rs`);
+//! its locals are leaked (`Strand::abandon`); its thread, whose thread-locals a frame may have lent on, never ends (`Worker::main`). A future's
+//! memory is kept, too: it was pinned. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime
+//! share a thread that is not ours to keep, so nothing survives there.
+
+use std::fmt::Write;
+
+use mech_fiber::OnOverflow;
+
+use super::current;
+use crate::{Builder, strand::Strand};
+
+/// Answers for the tasks of this crate, from now on.
+pub(crate) fn install_hook() {
+    // SAFETY:
+    // - `on_overflow` reads what only this thread writes, and it writes to `line` alone.
+    // - It says `Leave` where the invariant above allows it.
+    unsafe { mech_fiber::set_overflow_hook(on_overflow) };
+}
+
+/// Runs in a signal handler.
+fn on_overflow(line: &mut dyn Write) -> OnOverflow {
+    let Some(strand) = current::peek() else { return OnOverflow::EndProcess("it belongs to no task") };
+    let Some(running) = strand.running.get() else {
+        let _ = line.write_str("a fiber of the runtime");
+        return OnOverflow::EndProcess("it ran no task");
+    };
+    let task = running.task();
+    let details = task.details();
+    let name = task.name().task();
+    let _ = write!(line, "task {}", task.id());
+    if let Some(name) = details.and_then(|details| details.name.as_ref()) {
+        let _ = write!(line, " `{name}`");
+    }
+    if let Some((_, site)) = name {
+        let _ = write!(line, " (spawned at {site})");
+    }
+    let seeded = strand.shared().is_some_and(|shared| shared.seeded.is_some());
+    if strand.is_unwinding() {
+        OnOverflow::EndProcess("it was unwinding")
+    } else if strand.shared().is_some_and(|shared| shared.skips_frames) {
+        OnOverflow::Leave
+    } else if details.is_some_and(|details| details.survives_overflow) && running.is_whole() && !seeded {
+        OnOverflow::Leave
+    } else {
+        OnOverflow::EndProcess("frames that others may borrow from cannot be skipped")
+    }
+}
+
+impl Builder {
+    /// A task of this runtime that overflows its stack fails alone, whatever it borrows: its frames are skipped, and its stack is kept for ever.
+    ///
+    /// Safe code can do nearly the same: [`TaskBuilder::survives_overflow`](crate::TaskBuilder::survives_overflow) for a task that borrows nothing, and
+    /// `#[budgeted]` for code that checks its stack.
+    ///
+    /// # Safety
+    /// No task of the runtime overflows its stack while a frame on it borrows from a frame of another stack, from a value of its thread that is
+    /// dropped, or has pinned something that others know of. For example, `slice::sort_by` with a comparison that recurses, on a vector that belongs to
+    /// the parent, leads to a double free.
+    pub unsafe fn skip_frames_on_overflow(mut self) -> Self {
+        self.skips_frames = true;
+        self
+    }
+}
+
+impl Strand {
+    /// Leaks what the task had of its own: the frames that were skipped may have lent it on.
+    pub(crate) fn leak_locals(&self) {
+        std::mem::forget(self.locals.take());
+        self.has_locals.set(false);
+    }
+}

@@ -1,0 +1,398 @@
+//! `cargo xtask test asan`, `tsan`, `aarch64`, `load`: the tests again, under another eye.
+//!
+//! # Invariant
+//! A lane that passed could have failed. What it leaves out it names, with the reason; what it needs and does not find is a failure that says how to get it.
+//!
+//! # Why it holds
+//! The sanitizers are first shown a bug put in on purpose, and must report it. Tests are run by nextest, which fails if it finds none. Tests are left out by
+//! name in the tables below, and every table is printed.
+
+use std::env;
+use std::fs;
+use std::hint;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::steps::{Cargo, cargo, works};
+
+/// Tests that a lane leaves out.
+struct Skip {
+    /// As nextest selects them.
+    tests: &'static str,
+    why: &'static str,
+}
+
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+// ---- AddressSanitizer ----
+
+/// Not its leaks: memory that only a waiting fiber's stack points to would be one, and slabs live for ever on purpose. Not its handler of
+/// faults: ours is what is tested.
+const ASAN_OPTIONS: &str = "detect_leaks=0:handle_segv=0:handle_abort=0:use_sigaltstack=0";
+
+const ASAN_SKIPS: &[Skip] = &[
+    Skip {
+        tests: "package(mech-fiber) & test(/^memory::/) | package(bursar) & binary(memory)",
+        why: "they measure memory, and the sanitizer keeps as much again for each stack",
+    },
+    Skip {
+        tests: "test(an_overflow_inside_the_c_library_leaves_errno_as_it_was) \
+                | test(an_overflow_inside_malloc_leaves_the_allocator_usable)",
+        why: "`malloc` is the sanitizer's own, part of the program and not of the C library",
+    },
+    Skip {
+        tests: "test(a_frame_larger_than_the_guard_does_not_jump_it)",
+        why: "instrumented code marks a large frame before it touches it, far below the stack pointer",
+    },
+    Skip {
+        tests: "test(a_fiber_at_its_end_unwinds_on_half_of_its_guard_and_gives_it_back)",
+        why: "unwinding through instrumented frames needs more than the 8 KiB that a guard lends",
+    },
+];
+
+/// Memory errors, on the fibers' stacks too: corosensei tells the sanitizer of every switch.
+pub(crate) fn asan() -> Result<(), String> {
+    let lane = Lane {
+        folder: "asan",
+        skips: ASAN_SKIPS,
+        setup: |cargo| {
+            cargo.flags("RUSTFLAGS", "-Zsanitizer=address").env("RUSTC_BOOTSTRAP", "1").args(&[
+                "--target",
+                HOST,
+                "--features",
+                "mech-fiber/asan",
+            ])
+        },
+    };
+    only_on_this_host()?;
+    needs_nextest()?;
+    lane.tell();
+    lane.must_report("a_use_after_free_on_a_fiber", "AddressSanitizer: heap-use-after-free", ASAN_OPTIONS)?;
+    // Its own tests compare addresses of locals with the stack: those have to be there.
+    let options = format!("{ASAN_OPTIONS}:detect_stack_use_after_return=0");
+    lane.tests(&["mech-fiber"]).env("ASAN_OPTIONS", &options).run()?;
+    let options = format!("{ASAN_OPTIONS}:detect_stack_use_after_return=1");
+    lane.tests(&["mech-sync", "policy-admission", "sched-tasks", "bursar"]).env("ASAN_OPTIONS", &options).run()
+}
+
+// ---- ThreadSanitizer ----
+
+const TSAN_OPTIONS: &str = "handle_segv=0:handle_abort=0:use_sigaltstack=0:second_deadlock_stack=1";
+
+const TSAN_SKIPS: &[Skip] = &[];
+
+/// Data races, with the library instrumented too and every switch told.
+pub(crate) fn tsan() -> Result<(), String> {
+    let lane = Lane {
+        folder: "tsan",
+        skips: TSAN_SKIPS,
+        setup: |cargo| {
+            let runtime = tsan_runtime().unwrap_or_default();
+            let flags = format!(
+                "-Zsanitizer=thread -Zexternal-clangrt \
+                 -Zpre-link-arg=-Wl,--whole-archive,{},--no-whole-archive -Clink-arg=-lm",
+                runtime.display()
+            );
+            // Optimised: nothing may be called between telling of a switch and switching.
+            with_library_source(cargo).flags("RUSTFLAGS", &flags).env("CARGO_PROFILE_DEV_OPT_LEVEL", "2").args(&[
+                "--target",
+                HOST,
+                "--features",
+                "mech-fiber/tsan",
+            ])
+        },
+    };
+    only_on_this_host()?;
+    needs_nextest()?;
+    needs(&LIBRARY_SOURCE)?;
+    tsan_runtime()?;
+    lane.tell();
+    lane.must_report("a_race_of_two_fibers", "ThreadSanitizer: data race", TSAN_OPTIONS)?;
+    lane.tests(&["mech-fiber", "mech-sync", "policy-admission", "sched-tasks"]).env("TSAN_OPTIONS", TSAN_OPTIONS).run()
+}
+
+/// Debian's compiler comes with the library's source, but without the sanitizers; rustup's is the other way round.
+fn tsan_runtime() -> Result<PathBuf, String> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = output.map_err(|error| format!("cannot start rustc: {error}"))?.stdout;
+    let folder = Path::new(String::from_utf8_lossy(&sysroot).trim()).join("lib/rustlib").join(HOST).join("lib");
+    let files = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    files
+        .filter_map(Result::ok)
+        .map(|file| file.path())
+        .find(|path| path.to_string_lossy().ends_with("_rt.tsan.a"))
+        .ok_or_else(|| format!("{} has no `librustc-*_rt.tsan.a`; use rustup's toolchain", folder.display()))
+}
+
+// ---- another processor ----
+
+const AARCH64_SKIPS: &[Skip] = &[];
+
+/// Switches, guards, overflows and wakes on the other processor we know, emulated. Its weaker memory is not: the emulator keeps this machine's order.
+pub(crate) fn aarch64() -> Result<(), String> {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    const RUNNER: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
+    let lane = Lane {
+        folder: "aarch64",
+        skips: AARCH64_SKIPS,
+        setup: |cargo| {
+            with_library_source(cargo)
+                .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc")
+                .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", RUNNER)
+                // For tests that start themselves again, and for those that compile a library.
+                .env("BURSAR_TEST_RUNNER", RUNNER)
+                .env("BURSAR_TEST_CC", "aarch64-linux-gnu-gcc")
+                .args(&["--target", TARGET])
+        },
+    };
+    needs_nextest()?;
+    needs(&LIBRARY_SOURCE)?;
+    needs(&AARCH64_TOOLS)?;
+    lane.tell();
+    lane.tests(&["mech-fiber", "mech-sync", "sched-tasks"]).run()
+}
+
+// ---- load ----
+
+/// The tests that wait for something to happen, beside as many busy loops as there are CPUs.
+pub(crate) fn load() -> Result<(), String> {
+    const ROUNDS: u32 = 5;
+    const PACKAGES: [&str; 7] =
+        ["mech-fiber", "mech-sync", "policy-admission", "sched-tasks", "sched-flow", "sched-jobs", "bursar"];
+    needs_nextest()?;
+    let tests = |more: &[&str]| {
+        let packages: Vec<String> = PACKAGES.map(str::to_owned).into();
+        Cargo::new(&["nextest", "run", "--profile", "load", "--no-tests", "fail"]).packages(&packages).args(more)
+    };
+    tests(&["--no-run"]).run()?;
+    let busy = Busy::start()?;
+    let mut failed = Vec::new();
+    for round in 1..=ROUNDS {
+        println!("\n-- round {round} of {ROUNDS}, beside {} busy loops", busy.threads);
+        let started = Instant::now();
+        if tests(&["--no-fail-fast", "--status-level", "fail", "--final-status-level", "fail"]).run().is_err() {
+            failed.push(round.to_string());
+        }
+        println!("-- round {round}: {:.0} s", started.elapsed().as_secs_f64());
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("tests failed in rounds {} of {ROUNDS}: see above", failed.join(", "))),
+    }
+}
+
+/// A process that keeps every CPU busy, until it is dropped.
+struct Busy {
+    child: Child,
+    threads: usize,
+}
+
+impl Busy {
+    fn start() -> Result<Self, String> {
+        let me = env::current_exe().map_err(|error| format!("the path of xtask: {error}"))?;
+        let mut command = Command::new(me);
+        command.arg(BUSY).stdin(Stdio::piped());
+        let child = command.spawn().map_err(|error| format!("cannot start busy loops: {error}"))?;
+        Ok(Self { child, threads: cpus() })
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take()); // it ends at the end of its input, also if we are killed
+        let _ = self.child.wait();
+    }
+}
+
+/// The hidden command of the process that keeps the CPUs busy.
+pub(crate) const BUSY: &str = "busy-loops";
+
+/// Busy loops until standard input ends, and for an hour at most.
+pub(crate) fn busy_loops() -> ! {
+    for _ in 0..cpus() {
+        thread::spawn(|| {
+            let turns = AtomicU64::new(0);
+            loop {
+                hint::black_box(turns.fetch_add(1, Ordering::Relaxed));
+            }
+        });
+    }
+    thread::spawn(|| {
+        thread::sleep(Duration::from_secs(3600));
+        process::exit(1);
+    });
+    let _ = io::stdin().read_to_end(&mut Vec::new());
+    process::exit(0)
+}
+
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+// ---- what lanes have in common ----
+
+/// A way to build and run tests.
+struct Lane {
+    /// Of the target folder.
+    folder: &'static str,
+    skips: &'static [Skip],
+    setup: fn(Cargo) -> Cargo,
+}
+
+impl Lane {
+    fn tell(&self) {
+        for Skip { tests, why } in self.skips {
+            println!("left out: {}\n   since {why}", tests.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+
+    /// Everything of these packages that is not left out.
+    fn tests(&self, packages: &[&str]) -> Cargo {
+        let left_out: Vec<_> = self.skips.iter().map(|skip| format!("({})", skip.tests)).collect();
+        let chosen = match left_out.is_empty() {
+            true => "all()".to_owned(),
+            false => format!("not ({})", left_out.join(" | ")),
+        };
+        self.nextest(packages).args(&["--no-fail-fast", "--status-level", "fail", "-E", &chosen])
+    }
+
+    fn nextest(&self, packages: &[&str]) -> Cargo {
+        let packages: Vec<_> = packages.iter().map(|&name| name.to_owned()).collect();
+        let run = ["nextest", "run", "--profile", "lanes", "--no-tests", "fail"];
+        // Not through cargo, which would name itself as the one to build with.
+        (self.setup)(Cargo::with("cargo-nextest".into(), &run)).target(self.folder).packages(&packages)
+    }
+
+    /// A bug put into a test of `mech-fiber` on purpose is reported.
+    fn must_report(&self, planted: &str, report: &str, options: &str) -> Result<(), String> {
+        let name = format!("test({planted})");
+        let output = self
+            .nextest(&["mech-fiber"])
+            .args(&["--run-ignored", "only", "-E", &name])
+            .env("ASAN_OPTIONS", options)
+            .env("TSAN_OPTIONS", options)
+            .output()?;
+        if output.contains(report) {
+            println!("planted: `{planted}` is reported, as it must be");
+            return Ok(());
+        }
+        println!("{output}");
+        Err(format!("the bug planted in `{planted}` was not reported as `{report}`: this lane would find nothing"))
+    }
+}
+
+/// Programs that have to be on the machine, and the packages of Debian that have them.
+struct Tools {
+    what: &'static str,
+    files: &'static [&'static str],
+    packages: &'static [&'static str],
+}
+
+impl Tools {
+    fn install(&self) -> String {
+        format!("apt-get install --no-install-recommends {}", self.packages.join(" "))
+    }
+
+    fn unavailable(&self, missing: &[&str]) -> String {
+        format!(
+            "this lane needs {}, and {} is missing; on Debian, as root: `apt-get update && {}`",
+            self.what,
+            missing.join(" and "),
+            self.install()
+        )
+    }
+}
+
+const LIBRARY_SOURCE: Tools = Tools {
+    what: "a compiler with the source of the standard library, to build that for this lane",
+    files: &["/usr/bin/rustc", "/usr/bin/cargo", "/usr/lib/rustlib/src/rust/library/std/Cargo.toml"],
+    packages: &["rustc-web", "cargo-web", "rust-web-src"],
+};
+
+const AARCH64_TOOLS: Tools = Tools {
+    what: "a linker, a C library and an emulator for aarch64",
+    files: &["/usr/bin/aarch64-linux-gnu-gcc", "/usr/aarch64-linux-gnu/lib/libc.so.6", "/usr/bin/qemu-aarch64"],
+    packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
+};
+
+/// With Debian's compiler, and the library built with the same flags as the program.
+fn with_library_source(cargo: Cargo) -> Cargo {
+    cargo
+        .env("CARGO", "/usr/bin/cargo")
+        .env("RUSTC", "/usr/bin/rustc")
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("LD_LIBRARY_PATH", "") // rustup's, for its own compiler
+        .args(&["-Z", "build-std"])
+}
+
+/// Installs what is missing, if we may.
+fn needs(tools: &Tools) -> Result<(), String> {
+    let missing = || tools.files.iter().filter(|file| !Path::new(file).exists()).copied().collect::<Vec<_>>();
+    if missing().is_empty() {
+        return Ok(());
+    }
+    let install = tools.install();
+    let root = fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
+    if root && Path::new("/usr/bin/apt-get").exists() {
+        println!("{} is missing ({}); installing: {install}", tools.what, missing().join(" "));
+        let apt = |args: &[&str]| {
+            let mut command = Command::new("apt-get");
+            command.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null()).status()
+        };
+        let _ = apt(&["update", "-q"]); // an older list may do
+        let _ = apt(&[&["install", "-q", "-y", "--no-install-recommends"], tools.packages].concat());
+    }
+    match missing()[..] {
+        [] => Ok(()),
+        ref missing => Err(tools.unavailable(missing)),
+    }
+}
+
+fn needs_nextest() -> Result<(), String> {
+    match works(&["nextest", "--version"]) {
+        true => Ok(()),
+        false => Err(format!(
+            "cargo-nextest is missing: a test that crashes must not take the others along; install it: `{} install cargo-nextest --locked`",
+            cargo().to_string_lossy()
+        )),
+    }
+}
+
+fn only_on_this_host() -> Result<(), String> {
+    match cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
+        true => Ok(()),
+        false => Err(format!("this lane is for {HOST}; run it there")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_not_chosen() {
+        const SKIPS: &[Skip] = &[Skip { tests: "test(a) | test(b)", why: "" }, Skip { tests: "test(c)", why: "" }];
+        let lane = Lane { folder: "lane", skips: SKIPS, setup: |cargo| cargo };
+        let shown = lane.tests(&["p"]).shown();
+        assert!(shown.ends_with("-E 'not ((test(a) | test(b)) | (test(c)))'"), "{shown}");
+        let lane = Lane { skips: &[], ..lane };
+        assert!(lane.tests(&["p"]).shown().ends_with("-E 'all()'"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_way_to_get_it() {
+        let error = AARCH64_TOOLS.unavailable(&["/usr/bin/qemu-aarch64"]);
+        for part in ["an emulator", "/usr/bin/qemu-aarch64 is missing", "apt-get install", "qemu-user"] {
+            assert!(error.contains(part), "`{part}` is not in: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_needs_no_package() {
+        assert_eq!(needs(&Tools { what: "", files: &["/"], packages: &[] }), Ok(()));
+    }
+}
