@@ -37,6 +37,7 @@ mod supervisors_budgets;
 mod supervisors_model;
 mod support;
 mod turns;
+mod turns_corners;
 mod unblock;
 mod unwinding;
 mod verdicts;
