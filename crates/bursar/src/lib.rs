@@ -112,6 +112,8 @@
 //! [`spawn`](Nursery::spawn) differs in one point: what it returns, an `Err` as well, is a value for whoever joins. With
 //! [`OnFailure::WaitAll`] a failure lets the siblings finish.
 //!
+//! A panic of the body goes on when all tasks have ended. If a task failed before it, as in `task.join().unwrap()`, the nursery returns that failure, and the panic is attached.
+//!
 //! Cancellation arrives at *checkpoints*: every operation that may block, [`yield_now`] and [`checkpoint`], and the end of a [turn](#limits-and-guarantees). There the task unwinds, so its destructors run. It is not a
 //! panic, and nothing is printed. Tasks that have not started never do. [`Nursery::cancel`] cancels from inside, a [`Canceller`] from anywhere, and
 //! [`Nursery::dismiss`] stops what is left once the body has what it wants. Nothing taken from a channel is lost by it.
@@ -142,14 +144,15 @@
 //! then, and one of them may want it, on the same thread. A task that holds its worker for a second without a checkpoint is named
 //! on standard error, with the line that spawned it: see [`Builder::watchdog`].
 //!
-//! A value per task, as `thread_local!` is one per thread, is declared with [`fiber_local!`].
+//! A value per task, as `thread_local!` is one per thread, is declared with [`fiber_local!`]. It is for one at a time: [`join`] runs one half after the other in a task that has one.
 //!
 //! ## Channels and select
 //!
 //! [`channel`] makes a channel that holds so many values, or none: with capacity 0 sender and receiver meet. [`unbounded`] has no limit. Both
 //! ends can be cloned, sent and used by fibers, futures and threads alike. [`sync::oneshot`] carries one value.
 //!
-//! [`select!`] waits for whichever of several operations can be done first, and chooses fairly if there are several.
+//! [`select!`] waits for whichever of several operations can be done first, and chooses fairly if there are several. A value that was not sent, because another arm was taken,
+//! is there again in that arm, under its name.
 //!
 //! ```
 //! use std::time::Duration;
@@ -230,7 +233,8 @@
 //!
 //! ## Timeouts and deadlines
 //!
-//! A deadline belongs to a nursery and ends everything in it, however deep and however busy: what waits at once, what runs at its next checkpoint. The verdict is [`Reason::DeadlineExceeded`]. Single operations have a `_timeout` variant,
+//! A deadline belongs to a nursery and ends everything in it, however deep and however busy: what waits at once, what runs at its next checkpoint. Of several the earliest counts: none is moved later.
+//! The verdict is [`Reason::DeadlineExceeded`]. Single operations have a `_timeout` variant,
 //! [`select!`] has a `timeout` arm, and a future is given a limit by [`timeout`].
 //!
 //! ```
@@ -430,6 +434,12 @@
 //! - **Nobody starves** of those that are ready and whose neighbours come to an operation: a fiber that was woken goes on after one turn of each that is ready before it, a task that yields goes to the back,
 //!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
+//! - **A destructor that panics hurts its own task**, where the runtime holds what is dropped: captures of a task that never ran, a future, a result that nobody took, values of a
+//!   [`fiber_local!`], what is left in a channel or a mailbox, a half of [`join`]. But one that stands on the stack of a task that is unwinding, cancelled or panicking, ends the
+//!   process if it panics: that is the language's rule, and no library is asked. Who runs other people's code in the same process should know it.
+//! - **`std::thread::panicking` speaks of the task that asks**, also while others of its worker wait in a destructor, in the middle of an unwinding; so no innocent
+//!   `std::sync::Mutex` is poisoned. Where one panic is under way inside another, where foreign code has *resumed* one (`std::panic::resume_unwind`) and yields in a destructor, and where the system gives no
+//!   thread, it speaks of the thread.
 //! - **An idle runtime sleeps.** No thread polls.
 //! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding must pass on what it did not throw.
 //! - **`fork`** takes no workers along: a runtime used in a child process fails with [`RunError::Forked`].

@@ -29,6 +29,7 @@ mod strand;
 mod sync;
 mod time;
 mod turn;
+mod unwinding;
 mod wait;
 
 pub use authority::{Authority, Capability};

@@ -20,8 +20,9 @@ use crate::{
     nursery::{Body, NurseryCore},
     options::NurseryOptions,
     raw::{
+        handle::Handle,
         scope as raw,
-        task::{Details, Handle, Identity},
+        task::{Details, Identity},
     },
     state::NurseryState,
     strand::{self, Strand},

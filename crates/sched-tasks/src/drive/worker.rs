@@ -89,7 +89,7 @@ pub(crate) struct Worker {
     random: Cell<u64>,
     /// What it owes to a nursery; see `dues.rs`.
     pub(super) dues: Dues,
-    /// Fibers that stopped in the middle of an unwinding, in a destructor.
+    /// Fibers that stopped in a destructor, in the middle of an unwinding that the thread goes on to count.
     pub(crate) stopped_unwinding: Rc<Cell<u32>>,
     /// Undertakers of overflowed stacks, see `burial.rs`.
     pub(super) burials: RefCell<VecDeque<Burial>>,

@@ -29,6 +29,7 @@ mod overflow;
 mod pools_model;
 mod seeded;
 mod seeded_budgets;
+mod seeded_deadlocks;
 mod seeded_supervisors;
 mod select;
 mod stress;
