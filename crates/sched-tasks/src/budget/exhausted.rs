@@ -21,7 +21,7 @@ use super::{
     account::{Account, Draw, Told},
 };
 use crate::{
-    drive::worker,
+    drive::give_way,
     error::{Reason, TaskError},
     nursery::NurseryCore,
     raw::scope::ScopeRef,
@@ -64,7 +64,7 @@ impl Strand {
                 Reply::Cancelled => self.unwind(),
                 Reply::NotMe | Reply::Refused => self.fail_exhausted(&shortage),
             }
-            worker::yield_now(self); // this is the tick: those that have not spent theirs go first
+            give_way::yield_now(self); // this is the tick: those that have not spent theirs go first
         }
     }
 
@@ -81,7 +81,7 @@ impl Strand {
         let granted = self.meter.granted()[component];
         self.checkpoint(); // a cancelled one ends as that
         // A task that catches this and goes on comes back at once: others go first, every time.
-        worker::yield_now(self);
+        give_way::yield_now(self);
         let error = TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label());
         self.fail(error)
     }

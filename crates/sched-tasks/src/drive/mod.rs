@@ -4,6 +4,7 @@ mod burial;
 pub(crate) mod chance;
 pub(crate) mod clock;
 mod dues;
+pub(crate) mod give_way;
 pub(crate) mod log;
 pub(crate) mod runtime;
 mod search;

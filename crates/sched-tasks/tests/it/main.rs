@@ -39,6 +39,7 @@ mod supervisors_budgets;
 mod supervisors_model;
 mod support;
 mod turns;
+mod turns_corners;
 mod unblock;
 mod unwinding;
 mod verdicts;
