@@ -65,7 +65,7 @@ pub enum Reason {
         /// What was asked for, and the way out.
         what: Arc<str>,
     },
-    /// Nothing in a seeded run could go on, and no timer was set.
+    /// Nothing in a seeded run could go on, and no timer was set. Everything is cancelled for it; what waits behind a [`shield`](crate::shield) as well, if nothing else ends it.
     Deadlock {
         /// Which tasks wait on a stack of their own; futures are not among them.
         waiting: Arc<[TaskLabel]>,
@@ -153,6 +153,15 @@ impl TaskError {
         }
         let Inner { reason, task, nursery, .. } = &*self.0;
         Self(Arc::new(Inner { reason: reason.clone(), task: task.clone(), nursery: nursery.clone(), others }))
+    }
+
+    /// The same with more that failed, behind what it has.
+    pub(crate) fn and_others(self, more: Vec<TaskError>) -> Self {
+        if more.is_empty() {
+            return self;
+        }
+        let others = self.others().iter().cloned().chain(more).collect();
+        self.with_others(others)
     }
 
     /// What happened.

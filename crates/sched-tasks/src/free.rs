@@ -1,17 +1,22 @@
 //! What any task may ask for, without holding anything.
 
-use std::time::Duration;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use crate::{
     drive::{clock, runtime, worker},
-    error::{RunError, TaskError, TaskLabel},
+    error::{RunError, TaskLabel},
     options::NurseryOptions,
-    raw,
+    panics, raw,
     strand::{self, Strand},
     wait::{self, End},
 };
 
-/// Runs `root` as a task of the common runtime and blocks the caller until it has ended. See [`Runtime::run`](crate::Runtime::run).
+/// Runs `root` as a task and blocks the caller until it has ended. See [`Runtime::run`](crate::Runtime::run).
+///
+/// On a plain thread it runs on the common runtime; in a task on the runtime of the task, inside its nursery and with its means.
 ///
 /// ```
 /// let total = bursar::run(|| 6 * 7)?;
@@ -24,9 +29,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let here = strand::with(Strand::shared).filter(|shared| shared.seeded.is_some());
-    match here {
-        Some(shared) => runtime::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root), // a seeded run is a world of its own
+    match strand::with(Strand::shared) {
+        Some(shared) => runtime::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root),
         None => runtime::global()?.run(root),
     }
 }
@@ -55,7 +59,8 @@ pub fn is_cancelled() -> bool {
     strand::with(|strand| strand.scope.get().is_some_and(|scope| scope.state().is_cancelled()))
 }
 
-/// Runs `body` without interruption: a cancellation waits until it has returned.
+/// Runs `body` without interruption: a cancellation waits until it has returned. Only a deadlock of a [seeded](crate::Builder::seeded) run, which would wait
+/// for ever, unwinds it all the same.
 ///
 /// ```
 /// use bursar::{nursery, shield, yield_now};
@@ -98,7 +103,8 @@ pub fn sleep(time: Duration) {
 /// Runs `first` here and `second` here or on a worker that has nothing else to do; returns when both are done.
 ///
 /// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic goes on here after the other has ended.
-/// In a task with a [limit of its own](crate::NurseryOptions::task_budget), and in the body of a nursery with a budget, one half runs after the other.
+/// In a task with a [limit of its own](crate::NurseryOptions::task_budget), in one that has a value of a [`fiber_local!`](crate::fiber_local), and in the body of a nursery with
+/// a budget, one half runs after the other.
 ///
 /// ```
 /// use bursar::{join, run};
@@ -128,18 +134,21 @@ where
 {
     strand::with(|strand| match &strand.worker {
         Some(worker) => raw::join::join(strand, worker, first, second),
-        None => match run(|| join(first, second)) {
-            Ok(both) => both,
-            Err(RunError::Task(error)) => rethrow(error),
+        None if strand.has_locals.get() => (first(), second()), // a task would not see the thread's
+        None => match run(|| {
+            let both = catch_unwind(AssertUnwindSafe(|| join(first, second)));
+            both.map_err(|payload| (payload, panics::take_place()))
+        }) {
+            Ok(Ok(both)) => both,
+            Ok(Err((payload, place))) => {
+                strand.panicked_at.replace(place);
+                strand.rethrow(payload) // as in a task: what was thrown there goes on here
+            }
+            Err(RunError::Task(error)) if error.is_cancelled() && strand.is_cancelled() => strand.unwind(),
+            Err(RunError::Task(error)) => strand.fail(error),
             Err(error) => panic!("{error}"),
         },
     })
-}
-
-/// A half of a `join` failed on the runtime: on the caller's thread that is a panic again.
-#[cold]
-fn rethrow(error: TaskError) -> ! {
-    strand::current().rethrow(Box::new(error.to_string()))
 }
 
 /// The number of the worker whose fiber this is, from 0 on; it does not change while the fiber lives. None on a plain thread.

@@ -192,10 +192,7 @@ fn spend(ops: u32) {
     strand::with(|strand| {
         strand.ensure_room(); // a recursion of checked functions fails here, by unwinding
         strand.charge_ops(ops.into());
-        if strand.meter.is_turn_over() {
-            give_way(strand); // calls that call themselves are loops, too
-        }
-        strand.checkpoint();
+        strand.checkpoint(); // calls that call themselves are loops, too: they count as operations
     });
 }
 

@@ -28,6 +28,7 @@ mod state;
 mod strand;
 mod sync;
 mod time;
+mod turn;
 mod wait;
 
 pub use authority::{Authority, Capability};

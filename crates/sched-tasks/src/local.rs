@@ -35,6 +35,20 @@ impl Locals {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
+
+    /// Adds the values of others for which it has none; returns the rest.
+    pub(crate) fn add(&mut self, mut others: Locals) -> Locals {
+        let own = self.0.get_or_insert_default();
+        let (twice, new) = others
+            .0
+            .take()
+            .into_iter()
+            .flat_map(|values| *values)
+            .partition(|(key, _)| own.iter().any(|(other, _)| other == key));
+        let (twice, mut new): (Values, Values) = (twice, new);
+        own.append(&mut new);
+        Locals((!twice.is_empty()).then(|| Box::new(twice)))
+    }
 }
 
 #[cold]
@@ -46,7 +60,8 @@ fn drop_all(values: Values) {
 
 /// A value per task, made on first use and dropped when the task ends. Declare it with [`fiber_local!`](crate::fiber_local).
 ///
-/// On a plain thread it is a value per thread. A future takes its values along from worker to worker, so they are `Send`; this does not compile:
+/// On a plain thread it is a value per thread. A value is for one at a time, so [`join`](crate::join) runs one half after the other where there is one. A value that is made first in
+/// a half stays with the task; if both halves make it at the same time, each has its own, and that of the first half stays. A future takes its values along from worker to worker, so they are `Send`; this does not compile:
 ///
 /// ```compile_fail,E0277
 /// use std::{cell::RefCell, rc::Rc};

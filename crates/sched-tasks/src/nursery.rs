@@ -35,9 +35,10 @@ use crate::{
     error::{Reason, TaskError},
     gate::Gate,
     options::{NurseryOptions, OnFailure},
+    panics,
     raw::scope::ScopeRef,
     state::{NurseryEvent, NurseryState},
-    strand::{self, Strand, Woken},
+    strand::{self, Cancellation, Strand, Woken},
 };
 
 /// At most so many failures are kept beside the first; more are counted in none.
@@ -294,6 +295,29 @@ impl NurseryCore {
         }
     }
 
+    /// The body was left by unwinding. What failed first is what the block says: a panic after a child's failure is told beside it, and does not go on.
+    #[cold]
+    pub(crate) fn body_unwound<T>(&self, strand: &Strand, payload: Box<dyn Any + Send>) -> Body<T> {
+        if payload.is::<Cancellation>() {
+            return Body::Cancelled;
+        }
+        let is_task = strand.running.get().is_some();
+        match payload.downcast::<TaskError>() {
+            // On a plain thread there is no task to end with it: the block does.
+            Ok(error) if !is_task => {
+                self.body_failed(&error);
+                Body::Returned(Err(*error))
+            }
+            Ok(error) => Body::Panicked(error),
+            Err(payload) if self.inner.lock().first.is_some() => {
+                let error = panic_error(strand, payload);
+                self.keep_failure(error);
+                Body::Cancelled
+            }
+            Err(payload) => Body::Panicked(payload),
+        }
+    }
+
     /// Notes somebody to be woken by a cancellation. Returns the place to be given back.
     pub(crate) fn enlist(&self, member: Member) -> u32 {
         u32::try_from(self.inner.lock().members.insert(member)).expect("fewer than 2^32 tasks wait at a time")
@@ -346,6 +370,35 @@ impl NurseryCore {
         self.cancel_tree(true);
     }
 
+    /// Wakes all who wait in it and in what is inside it, shields or not: to wait on would be in vain.
+    #[cold]
+    pub(crate) fn break_shields(&self) {
+        self.cancel_one(true);
+        let mut inside = self.kick_all();
+        while let Some(nursery) = inside.pop() {
+            nursery.cancel_one(true);
+            inside.extend(nursery.kick_all());
+        }
+    }
+
+    /// Wakes its owner and who waits in it; returns the nurseries directly inside.
+    fn kick_all(&self) -> Vec<Arc<NurseryCore>> {
+        let (mut seats, mut wakers) = (vec![self.owner], Vec::new());
+        let inside = {
+            let inner = self.inner.lock();
+            for (_, member) in &inner.members {
+                match member {
+                    Member::Seat(seat) => seats.push(seat),
+                    Member::Future(waker) => wakers.push(waker.clone()),
+                }
+            }
+            inner.nested.iter().map(|(_, nursery)| nursery.clone()).collect()
+        };
+        seats.into_iter().filter_map(Seat::kick).for_each(strand::deliver);
+        wakers.into_iter().for_each(Waker::wake);
+        inside
+    }
+
     /// Cancels this nursery and all inside it, and wakes those who wait if they are to be interrupted.
     fn cancel_tree(&self, interrupt: bool) {
         let mut inside = self.cancel_one(interrupt);
@@ -366,24 +419,10 @@ impl NurseryCore {
         if !cancelled && !interrupted {
             return Vec::new();
         }
-        let (mut seats, mut wakers) = (vec![self.owner], Vec::new());
-        let inside = {
-            let inner = self.inner.lock();
-            if interrupted {
-                for (_, member) in &inner.members {
-                    match member {
-                        Member::Seat(seat) => seats.push(seat),
-                        Member::Future(waker) => wakers.push(waker.clone()),
-                    }
-                }
-            }
-            inner.nested.iter().map(|(_, nursery)| nursery.clone()).collect()
-        };
         if interrupted {
-            seats.into_iter().filter_map(Seat::kick).for_each(strand::deliver);
-            wakers.into_iter().for_each(Waker::wake);
+            return self.kick_all();
         }
-        inside
+        self.inner.lock().nested.iter().map(|(_, nursery)| nursery.clone()).collect()
     }
 
     /// Cancels everything in it after this time.
@@ -434,7 +473,7 @@ impl NurseryCore {
 
     /// What the block is worth: failed before cancelled before success.
     pub(crate) fn verdict<T>(&self, strand: &Strand, body: Body<T>) -> Result<T, TaskError> {
-        let (first, others, cancelled_for, dismissed) = {
+        let (first, mut others, cancelled_for, dismissed) = {
             let mut inner = self.inner.lock();
             (inner.first.take(), std::mem::take(&mut inner.others), inner.cancelled_for.take(), inner.dismissed)
         };
@@ -443,11 +482,32 @@ impl NurseryCore {
             TaskError::new(reason, None).of_nursery(self.options.name.as_ref())
         };
         match (body, first) {
-            (Body::Panicked(payload), _) => strand.rethrow(payload),
-            (_, Some(first)) => Err(first.with_others(others)),
+            (Body::Panicked(payload), first) => {
+                strand.failed_before.borrow_mut().extend(first.into_iter().chain(others));
+                strand.rethrow(payload)
+            }
             (Body::Returned(Ok(value)), None) if dismissed || self.state() == NurseryState::Closed => Ok(value),
             (Body::Returned(Err(error)), None) if self.state() == NurseryState::Closed => Err(error),
-            _ => Err(cancelled()),
+            (body, first) => {
+                // Nobody gets the value. If its destructor panics, that is one more failure.
+                let dropped = panics::drop_apart(body).err().map(|payload| panic_error(strand, payload));
+                match (first, dropped) {
+                    (Some(first), dropped) => {
+                        others.extend(dropped);
+                        Err(first.with_others(others))
+                    }
+                    (None, Some(dropped)) => Err(dropped),
+                    (None, None) => Err(cancelled()),
+                }
+            }
         }
     }
+}
+
+/// A panic of the body as an error.
+fn panic_error(strand: &Strand, payload: Box<dyn Any + Send>) -> TaskError {
+    strand.unwinding.set(false); // it was caught
+    let error = TaskError::new(panics::reason(&*payload), strand.label()).and_others(panics::take_others());
+    panics::discard(payload);
+    error
 }

@@ -19,7 +19,7 @@ use std::{
     mem,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -28,6 +28,7 @@ use mech_sync::{SpinLock, Ticket};
 use crate::{
     channel::{RecvError, RecvTimeoutError, SendError, TryRecvError},
     drive::clock,
+    panics,
     places::FutureWait,
     strand::{self, Strand},
     wait::{self, End},
@@ -87,7 +88,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.send(1).unwrap_err().0, 1);
     /// ```
     pub fn send(mut self, value: T) -> Result<(), SendError<T>> {
-        strand::with(Strand::interleave);
+        strand::with(Strand::pass_by);
         let shared = self.shared.take().expect("a sender has its channel until it sends");
         let waiting = {
             let mut state = shared.lock();
@@ -172,6 +173,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), bursar::SendError<i32>>(())
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        strand::with(Strand::take_turn);
         self.take()
     }
 
@@ -254,7 +256,7 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let state = mem::replace(&mut *self.shared.lock(), State::Over);
-        drop(state); // not under the lock: a value that came too late may have a destructor
+        panics::drop_contained(state); // not under the lock: a value that came too late may have a destructor
     }
 }
 
@@ -271,6 +273,8 @@ impl<T> Future for RecvFuture<T> {
     type Output = Result<T, RecvError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
         if self.wait.is_none() {
             let wait = FutureWait::begin(cx.waker());
             if self.receiver.enlist(wait.ticket()) {
@@ -281,6 +285,7 @@ impl<T> Future for RecvFuture<T> {
             return Poll::Pending;
         }
         self.wait = None;
+        strand.turn.count();
         Poll::Ready(self.receiver.take().map_err(|_| RecvError))
     }
 }

@@ -56,9 +56,9 @@ impl NurseryOptions {
         self
     }
 
-    /// Cancels everything in it after this time.
+    /// Cancels everything in it after this time. Said twice, the shorter time counts; see [`Nursery::deadline`](crate::Nursery::deadline).
     pub fn deadline(mut self, after: Duration) -> Self {
-        self.deadline = Some(after);
+        self.deadline = Some(self.deadline.map_or(after, |before| before.min(after)));
         self
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    error::Reason,
+    error::{Reason, TaskError},
     strand::{self, OutOfRoom, Strand},
 };
 
@@ -20,6 +20,7 @@ pub(crate) fn install_hook() {
             let at = info.location().map(|at| Arc::from(at.to_string()));
             strand::with(|strand| {
                 *strand.panicked_at.borrow_mut() = at;
+                strand.failed_before.take();
                 strand.unwinding.set(true);
             });
             if !strand::with(Strand::is_quiet) {
@@ -54,4 +55,53 @@ pub(crate) fn reason(payload: &(dyn Any + Send)) -> Reason {
 /// Where the last panic of this strand happened, told once.
 pub(crate) fn take_place() -> Option<Arc<str>> {
     strand::with(|strand| strand.panicked_at.take())
+}
+
+/// What failed in the nurseries that the last panic of this strand came through, told once.
+pub(crate) fn take_others() -> Vec<TaskError> {
+    strand::with(|strand| strand.failed_before.take())
+}
+
+/// Drops what the runtime holds for somebody. While its owner unwinds, a destructor that panics would end the process, as the language has it for what
+/// stands on the stack; what we hold we can drop apart. The panic hook has told of it.
+#[inline]
+pub(crate) fn drop_contained<T>(value: T) {
+    if std::mem::needs_drop::<T>() {
+        contained(|| drop(value));
+    }
+}
+
+/// The same, for whatever else may run a destructor.
+#[inline]
+pub(crate) fn contained(body: impl FnOnce()) {
+    if std::thread::panicking() {
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(discard);
+    } else {
+        body();
+    }
+}
+
+/// Drops every value, whatever the destructors of others do. The first panic goes on afterwards, unless one is on its way.
+pub(crate) fn drop_each<T>(values: impl Iterator<Item = T>) {
+    if !std::mem::needs_drop::<T>() {
+        return values.for_each(drop);
+    }
+    let mut first = None;
+    for value in values {
+        match (drop_apart(value), &first) {
+            (Ok(()), _) => {}
+            (Err(payload), None) => first = Some(payload),
+            (Err(payload), Some(_)) => discard(payload),
+        }
+    }
+    match first {
+        Some(payload) if !std::thread::panicking() => strand::current().rethrow(payload),
+        Some(payload) => discard(payload),
+        None => {}
+    }
+}
+
+/// Drops `value`, whatever its destructor does.
+pub(crate) fn drop_apart<T>(value: T) -> std::thread::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| drop(value)))
 }

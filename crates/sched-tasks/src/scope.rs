@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, Location, catch_unwind},
     pin::Pin,
     sync::{Arc, Weak},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -24,7 +24,7 @@ use crate::{
         task::{Details, Handle, Identity},
     },
     state::NurseryState,
-    strand::{self, Cancellation, Strand},
+    strand::{self, Strand},
 };
 
 /// Opens a nursery, runs `body` in it, and waits for every task the body spawned.
@@ -103,9 +103,14 @@ where
 {
     strand::with(|strand| {
         strand.ensure_room();
+        strand.take_turn();
         strand.pay_overdraft(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
             shared.check_process()?;
+            let seeded = strand.shared().and_then(|own| own.seeded.as_ref());
+            if let Some(seeded) = seeded.filter(|_| shared.seeded.is_none()) {
+                return Err(seeded.refuse_foreign());
+            }
         }
         let core = NurseryCore::open(strand, shared, options);
         if let Some(driver) = &strand.driver {
@@ -124,8 +129,9 @@ where
                 }
                 Err(payload) => {
                     strand.unwinding.set(false);
+                    let body = core.body_unwound(strand, payload);
                     core.cancel();
-                    if payload.is::<Cancellation>() { Body::Cancelled } else { Body::Panicked(payload) }
+                    body
                 }
             };
             strand.interleave();
@@ -274,6 +280,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     fn admit(&self) -> (TaskId, Option<TaskError>) {
         strand::with(|strand| {
             strand.ensure_room();
+            strand.take_turn();
             strand.interleave();
             (strand.next_task_id(), self.core.admit(strand).err())
         })
@@ -312,6 +319,8 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     }
 
     /// Cancels everything in the nursery, nested nurseries included, after this time.
+    ///
+    /// Of several deadlines the earliest counts: a later one takes nothing back, neither here nor in a nursery inside.
     pub fn deadline(&self, after: Duration) {
         self.core.set_deadline(after);
     }
@@ -591,7 +600,13 @@ impl<T> Future for Task<'_, T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.handle.poll(cx)
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
+        let polled = self.handle.poll(cx);
+        if polled.is_ready() {
+            strand.turn.count();
+        }
+        polled
     }
 }
 

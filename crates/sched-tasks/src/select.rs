@@ -33,6 +33,8 @@ mod sealed {
 
     /// What a select asks of a case.
     pub trait Steps {
+        /// Whether it is to be completed yet.
+        fn is_open(&self) -> bool;
         /// Completes the case if that can be done at once.
         fn attempt(&mut self) -> bool;
         /// Puts the ticket into the channel's line. True if the select should not wait but try again.
@@ -135,6 +137,10 @@ impl<T> Case for RecvCase<'_, T> {}
 impl<T> Case for SendCase<'_, T> {}
 
 impl<T> sealed::Steps for RecvCase<'_, T> {
+    fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
     fn attempt(&mut self) -> bool {
         self.outcome = match self.receiver.core().try_recv() {
             Ok(value) => Some(Ok(value)),
@@ -159,6 +165,10 @@ impl<T> sealed::Steps for RecvCase<'_, T> {
 }
 
 impl<T> sealed::Steps for SendCase<'_, T> {
+    fn is_open(&self) -> bool {
+        self.slot.is_some()
+    }
+
     fn attempt(&mut self) -> bool {
         let value = self.slot.take().expect("a case that is not done has its value");
         self.outcome = match self.sender.core().try_send(value) {
@@ -219,8 +229,15 @@ impl<'a> Select<'a> {
         Self { cases: Vec::new() }
     }
 
-    /// Adds a case. It must not have been completed before.
+    /// Adds a case.
+    ///
+    /// # Panics
+    /// If another select completed it: what it brought is to be [taken](RecvCase::take) first, and a value that was sent is gone.
     pub fn with(mut self, case: &'a mut impl Case) -> Self {
+        assert!(
+            case.is_open(),
+            "a case was completed by an earlier select; take its outcome, and make a new case to send again"
+        );
         self.cases.push((self.cases.len(), case));
         assert!(self.cases.len() < usize::from(TIMEOUT), "a select has fewer than {TIMEOUT} cases");
         self
@@ -334,7 +351,24 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 /// | `default => body` | nothing can be done now |
 ///
 /// The pattern and its `=` may be left out. If several arms can be taken, one is chosen at random. At most one `timeout` or one `default`, at the end. `break`, `return` and `?` work in
-/// the bodies. A value to be sent is lost if another arm is taken; use [`SendCase`] to keep it.
+/// the bodies.
+///
+/// A value is moved into the select before it waits. If another arm is taken, it is there again in that arm, under its name: of a variable its own, of any other expression the one it
+/// is given by `send(sender, name = expression)`. What has no name is dropped.
+///
+/// ```
+/// use bursar::{channel, select};
+///
+/// let (tx, _rx) = channel::<String>(1);
+/// tx.send("first".into())?;
+/// let text = String::from("second");
+/// let kept = select! {
+///     send(tx, text) => None,
+///     default => Some(text), // full: it was not sent, and is ours again
+/// };
+/// assert_eq!(kept.as_deref(), Some("second"));
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
 ///
 /// ```
 /// use std::time::Duration;
@@ -370,12 +404,18 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 /// ```
 #[macro_export]
 macro_rules! select {
-    // ---- an arm: its operation ----
+    // ---- an arm: its operation, and the name under which a value comes back that was not sent ----
     (@arms $cases:tt recv($receiver:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, _, $crate::Receiver::case(&$receiver)) $($rest)*)
+        $crate::select!(@body $cases (case, (), _, $crate::Receiver::case(&$receiver)) $($rest)*)
+    };
+    (@arms $cases:tt send($sender:expr, $name:ident) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, ($name), _, $crate::Sender::case(&$sender, $name)) $($rest)*)
+    };
+    (@arms $cases:tt send($sender:expr, $name:ident = $value:expr) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, ($name), _, $crate::Sender::case(&$sender, $value)) $($rest)*)
     };
     (@arms $cases:tt send($sender:expr, $value:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, _, $crate::Sender::case(&$sender, $value)) $($rest)*)
+        $crate::select!(@body $cases (case, (), _, $crate::Sender::case(&$sender, $value)) $($rest)*)
     };
     (@arms $cases:tt timeout($time:expr) => $body:expr $(,)?) => {
         $crate::select!(@done $cases (wait_timeout, $time) $body)
@@ -384,35 +424,72 @@ macro_rules! select {
         $crate::select!(@done $cases (poll) $body)
     };
     (@arms $cases:tt $pattern:pat = recv($receiver:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, $pattern, $crate::Receiver::case(&$receiver)) $($rest)*)
+        $crate::select!(@body $cases (case, (), $pattern, $crate::Receiver::case(&$receiver)) $($rest)*)
+    };
+    (@arms $cases:tt $pattern:pat = send($sender:expr, $name:ident) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, ($name), $pattern, $crate::Sender::case(&$sender, $name)) $($rest)*)
+    };
+    (@arms $cases:tt $pattern:pat = send($sender:expr, $name:ident = $value:expr) => $($rest:tt)*) => {
+        $crate::select!(@body $cases (case, ($name), $pattern, $crate::Sender::case(&$sender, $value)) $($rest)*)
     };
     (@arms $cases:tt $pattern:pat = send($sender:expr, $value:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, $pattern, $crate::Sender::case(&$sender, $value)) $($rest)*)
+        $crate::select!(@body $cases (case, (), $pattern, $crate::Sender::case(&$sender, $value)) $($rest)*)
     };
     (@arms $cases:tt) => {
         $crate::select!(@done $cases (wait) ::std::unreachable!("a select without a way out completes a case"))
     };
     // ---- and its body ----
-    (@body [$($cases:tt)*] ($case:ident, $pattern:pat, $make:expr) $body:block $(,)? $($rest:tt)*) => {
-        $crate::select!(@arms [$($cases)* ($case, $pattern, $make, $body)] $($rest)*)
+    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:block $(,)? $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)] $($rest)*)
     };
-    (@body [$($cases:tt)*] ($case:ident, $pattern:pat, $make:expr) $body:expr, $($rest:tt)*) => {
-        $crate::select!(@arms [$($cases)* ($case, $pattern, $make, $body)] $($rest)*)
+    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:expr, $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)] $($rest)*)
     };
-    (@body [$($cases:tt)*] ($case:ident, $pattern:pat, $make:expr) $body:expr) => {
-        $crate::select!(@arms [$($cases)* ($case, $pattern, $make, $body)])
+    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:expr) => {
+        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)])
     };
     // ---- all arms are known ----
-    (@done [$(($case:ident, $pattern:pat, $make:expr, $body:expr))+] ($wait:ident $(, $time:expr)?) $otherwise:expr) => {{
+    (@done [$(($case:ident, $name:tt, $pattern:pat, $make:expr, $body:expr))+] ($wait:ident $(, $time:expr)?) $otherwise:expr) => {{
         $(let mut $case = $make;)+
         let _ = $crate::Select::new()$(.with(&mut $case))+.$wait($($time)?);
-        $(if $case.is_done() {
-            let $pattern = $case.take();
-            $body
-        } else)+ {
-            $otherwise
-        }
+        $crate::select!(@taken [] [$(($case, $name, $pattern, $body))+] $otherwise)
     }};
+    // ---- which was taken; `others` are all but that one ----
+    (@taken [$($others:tt)*] [] $otherwise:expr) => {
+        $crate::select!(@back [$($others)*] $otherwise)
+    };
+    (@taken [$($others:tt)*] [
+        ($case:ident, $name:tt, $pattern:pat, $body:expr)
+        $(($case_after:ident, $name_after:tt, $pattern_after:pat, $body_after:expr))*
+    ] $otherwise:expr) => {
+        if $case.is_done() {
+            // What comes back first: a name of the pattern hides it.
+            $crate::select!(@back [$($others)* $(($case_after $name_after))*] {
+                let $pattern = $case.take();
+                $body
+            })
+        } else {
+            $crate::select!(@taken [$($others)* ($case $name)] [
+                $(($case_after, $name_after, $pattern_after, $body_after))*
+            ] $otherwise)
+        }
+    };
+    // ---- their values come back ----
+    (@back [] $body:expr) => {
+        $body
+    };
+    (@back [($case:ident ()) $($others:tt)*] $body:expr) => {
+        $crate::select!(@back [$($others)*] $body)
+    };
+    (@back [($case:ident ($name:ident)) $($others:tt)*] $body:expr) => {
+        match $case.into_value() {
+            ::std::option::Option::Some($name) => {
+                let _ = &$name; // not every arm needs it
+                $crate::select!(@back [$($others)*] $body)
+            }
+            _ => ::std::unreachable!("what was not sent is there"),
+        }
+    };
     (@$($unknown:tt)*) => {
         ::std::compile_error!(
             "an arm of `select!` is `pattern = recv(receiver) => body`, `pattern = send(sender, value) => body`, \

@@ -25,7 +25,7 @@ use crate::{
         shared::{Shared, TaskIds},
         worker::Worker,
     },
-    error::TaskLabel,
+    error::{TaskError, TaskLabel},
     local::Locals,
     nursery::Member,
     places,
@@ -35,6 +35,7 @@ use crate::{
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
+    turn::Turn,
 };
 
 /// One thread of control.
@@ -59,8 +60,12 @@ pub(crate) struct Strand {
     pub(crate) unwinding: Cell<bool>,
     /// Where the last panic happened.
     pub(crate) panicked_at: RefCell<Option<Arc<str>>>,
+    /// What failed in the nurseries that it came through.
+    pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
     pub(crate) has_locals: Cell<bool>,
+    /// How many operations it may do before others run.
+    pub(crate) turn: Turn,
     /// Whether it pays to let others run before it waits; see `wait::linger`.
     pub(crate) linger_credit: Cell<i8>,
     /// Open nurseries and joins of this stack, innermost first; see `raw::scope`.
@@ -111,8 +116,10 @@ impl Strand {
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             panicked_at: RefCell::default(),
+            failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            turn: Turn::new(),
             linger_credit: Cell::new(1),
             open: Cell::new(None),
             meter: Meter::unmetered(),
@@ -204,6 +211,7 @@ impl Strand {
         }
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
+        self.turn.begin();
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
@@ -226,6 +234,7 @@ impl Strand {
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
         stopped.set(stopped.get() - u32::from(unwinding));
+        self.turn.begin();
     }
 
     #[cold]
@@ -288,6 +297,7 @@ impl Strand {
         self.scope.set(Some(scope));
         self.base.set(Some(scope));
         self.running.set(Some(running));
+        self.turn.begin();
     }
 
     /// Puts the meter aside: the task goes on later, perhaps elsewhere. Nothing that was drawn for its nursery stays with this worker.
@@ -363,6 +373,14 @@ impl Strand {
         }
     }
 
+    /// Gives the task that runs here the values that its other half made, but for those it has by now.
+    #[cold]
+    pub(crate) fn add_locals(&self, locals: Locals) {
+        self.has_locals.set(true);
+        let unwanted = self.locals.borrow_mut().add(locals);
+        drop(unwanted); // the borrow is over: destructors may use others
+    }
+
     /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.occupy(running, scope);
@@ -376,7 +394,16 @@ impl Strand {
     /// Whether the running task has been told to stop and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.scope.get().is_some_and(|scope| scope.is_cancelled()) && self.shields.get() == 0 && !self.is_unwinding()
+        self.scope.get().is_some_and(|scope| scope.is_cancelled())
+            && (self.shields.get() == 0 || self.breaks_shields())
+            && !self.is_unwinding()
+    }
+
+    /// Whether a seeded run came to a deadlock behind a shield, and ends in spite of it.
+    #[cold]
+    fn breaks_shields(&self) -> bool {
+        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
+        seeded.is_some_and(|seeded| seeded.breaks_shields())
     }
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
@@ -391,10 +418,11 @@ impl Strand {
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
-    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. In a seeded run, others may go first.
+    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. Others go first if its turn is over; in a seeded run, by chance.
     #[inline]
     pub(crate) fn checkpoint(&self) {
         self.come_by();
+        self.take_turn();
         if self.needs_attention() {
             self.attend();
         }
@@ -430,6 +458,21 @@ impl Strand {
         }
     }
 
+    /// The same at an operation that never waits: it is counted.
+    #[inline]
+    pub(crate) fn pass_by(&self) {
+        self.turn.count();
+        self.interleave();
+    }
+
+    /// At the entry of an operation of a channel that does not wait for others.
+    #[inline]
+    pub(crate) fn begin_try(&self) {
+        self.take_turn();
+        self.charge_channel_op();
+        self.interleave();
+    }
+
     #[cold]
     fn interleave_now(&self) {
         self.ensure_room();
@@ -463,9 +506,21 @@ impl Strand {
         self.rethrow(Box::new(Cancellation))
     }
 
+    /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
+    #[cold]
+    pub(crate) fn fail(&self, error: TaskError) -> ! {
+        self.failed_before.take(); // of a panic that was caught
+        self.rethrow(Box::new(error))
+    }
+
     /// Unwinds with what was caught before.
     #[cold]
     pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
+        if self.scope.get().is_none()
+            && let Some(error) = payload.downcast_ref::<TaskError>()
+        {
+            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
+        }
         if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
             self.guard_lent.set(mech_fiber::lend_guard());
         }
@@ -534,7 +589,8 @@ impl Strand {
 
     /// Puts a future that was woken while it ran at the back of the line.
     pub(crate) fn requeue(&self, runnable: RunnableRef) {
-        self.worker.as_ref().expect("futures are polled by workers").requeue(runnable);
+        let worker = self.worker.as_ref().expect("futures are polled by workers");
+        if self.turn.take_refused() { worker.requeue_turn(runnable) } else { worker.requeue(runnable) }
     }
 
     /// Whether panics here are not to be printed.
@@ -594,7 +650,7 @@ pub(crate) fn retire_thread(strand: &Strand) {
 pub(crate) fn deliver(delivery: Delivery) {
     with(|strand| match &strand.worker {
         Some(worker) if delivery.is_for(worker.home) => worker.enqueue(delivery.seat()),
-        _ => delivery.send(),
+        _ => strand.turn.while_fixed(|| delivery.send()), // that may run a foreign waker, in the middle of our operation
     });
 }
 

@@ -6,7 +6,7 @@ use std::{
     future::{Future, IntoFuture, poll_fn},
     io,
     pin::{Pin, pin},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -16,6 +16,7 @@ use crate::{
         unblock::here,
     },
     places::FutureWait,
+    strand,
 };
 
 /// A future that is ready after `time`, counted from now.
@@ -58,7 +59,20 @@ impl Drop for Set {
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
+        let polled = self.get_mut().poll_due(cx);
+        if polled.is_ready() {
+            strand.turn.count();
+        }
+        polled
+    }
+}
+
+impl Sleep {
+    /// As `poll`, whoever's turn it is: a time limit comes also to those who use up their turns.
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let at = self.at;
         let is_over = match &self.set {
             Some(set) => set.wait.poll(cx.waker()),
@@ -104,7 +118,7 @@ pub fn timeout<F: IntoFuture>(after: Duration, future: F) -> impl Future<Output 
         let mut future = pin!(future);
         poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => Pin::new(&mut sleep).poll(cx).map(|()| Err(Elapsed { after })),
+            Poll::Pending => sleep.poll_due(cx).map(|()| Err(Elapsed { after })),
         })
         .await
     }

@@ -17,7 +17,7 @@ use crate::{channel::Sender, error::TaskError, oneshot};
 
 /// A supervisor that was started. Cheap to clone.
 ///
-/// Dropping it stops nothing, but a supervisor to which nobody holds a handle ends when its last child has.
+/// Dropping it stops nothing, but a supervisor to which nobody holds a handle, or for which somebody [waits](Self::wait), ends when its last child has.
 ///
 /// ```
 /// use bursar::{actor::{self, Child, ChildState, Strategy, Supervisor}, nursery};
@@ -157,9 +157,24 @@ impl<'a> SupervisorHandle<'a> {
         self.wait()
     }
 
-    /// Waits until the supervisor has ended. Never returns for one that nobody stops and that does not give up.
+    /// Waits until the supervisor has ended: it is stopped, gives up, or its last child has ended. While somebody waits, it ends then as if nobody held a handle, and who
+    /// would [start](Self::start_child) another child hears that it is over. Never returns while a child runs that nobody stops.
+    ///
+    /// A supervisor below another ends when that one wants it to.
+    ///
+    /// ```
+    /// use bursar::{actor::{Child, Restart, Strategy, Supervisor}, nursery};
+    ///
+    /// nursery(|n| {
+    ///     let sup = Supervisor::new(Strategy::OneForOne)
+    ///         .child(Child::task("greeter", || { println!("hello"); Ok(()) }).restart(Restart::Transient))
+    ///         .start(n)?;
+    ///     sup.wait() // until it has greeted
+    /// })?;
+    /// # Ok::<(), bursar::TaskError>(())
+    /// ```
     pub fn wait(&self) -> Result<(), TaskError> {
-        self.shared.wait()
+        self.shared.wait(|| _ = self.inbox.put(Input::Nudge)) // if it is closed, it is over already
     }
 
     fn ask(&self, request: impl FnOnce(Reply) -> Request<'a>) -> Result<(), SupervisorError> {

@@ -42,7 +42,7 @@ use crate::{
 
 /// Who a supervisor answers to.
 pub(super) enum Above<'i, 'a> {
-    /// The nursery it was started in. It ends when there is neither a child nor a handle.
+    /// The nursery it was started in. It ends when there is no child, and no handle or somebody who waits for its end.
     Nursery(Weak<Inbox<'a>>),
     /// Another supervisor, which says when it is to end.
     Supervisor(Incarnation<'i>),
@@ -148,7 +148,8 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         let nothing_to_start = self.to_start.is_empty() && self.starting.is_none();
         match &self.above {
             Above::Nursery(handles) => {
-                if handles.strong_count() == 0 && self.runs.is_empty() && nothing_to_start {
+                let nobody_asks = handles.strong_count() == 0 || self.shared.is_awaited();
+                if nobody_asks && self.runs.is_empty() && nothing_to_start {
                     self.finish(Ok(()), StopMode::ForGood);
                 }
             }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::TaskError,
-    free::{checkpoint, yield_now},
+    free::checkpoint,
     scope::Nursery,
 };
 
@@ -225,9 +225,6 @@ where
     address
 }
 
-/// After so many messages others may run, even if more wait.
-const TURN: u32 = 128;
-
 /// One incarnation. `ready` is called when it has started.
 pub(super) fn live<A: Actor>(
     actor: &mut A,
@@ -238,7 +235,6 @@ pub(super) fn live<A: Actor>(
     actor.started(ctx)?;
     ready();
     let mailbox = ctx.mailbox.clone();
-    let mut turn = 0;
     let reason = loop {
         if ctx.stops {
             break StopReason::Itself;
@@ -252,10 +248,6 @@ pub(super) fn live<A: Actor>(
         };
         if let Err(error) = mailbox.handled(|| actor.handle(message, ctx)) {
             break StopReason::Failed(error);
-        }
-        turn += 1;
-        if turn % TURN == 0 {
-            yield_now();
         }
     };
     actor.stopped(&reason, ctx);

@@ -27,6 +27,7 @@ use crate::{
     channel::{Receiver, Sender, TryRecvError, channel},
     error::TaskError,
     free::shield,
+    panics,
     select::Select,
 };
 
@@ -129,9 +130,12 @@ impl<M: Send + 'static> Mailbox<M> {
     }
 
     fn tell(&self, letter: DeadLetter<M>) {
-        let Some(hook) = &self.hook else { return };
-        // Whoever tells is a supervisor: a hook that panics must not take it along.
-        let _ = catch_unwind(AssertUnwindSafe(|| shield(|| hook(letter))));
+        // Whoever tells is a supervisor: a hook that panics, or a message that does when it is dropped, must not take it along.
+        let told = match &self.hook {
+            Some(hook) => catch_unwind(AssertUnwindSafe(|| shield(|| hook(letter)))),
+            None => panics::drop_apart(letter),
+        };
+        told.unwrap_or_else(panics::discard);
     }
 }
 

@@ -11,7 +11,10 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex as StdMutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
@@ -63,6 +66,8 @@ pub(super) struct Shared<'a> {
     kids: StdMutex<Kids<'a>>,
     outcome: Mutex<Option<Result<(), TaskError>>>,
     over: Condvar,
+    /// How many wait until it is over.
+    awaited: AtomicU64,
     serials: AtomicU64,
 }
 
@@ -74,6 +79,7 @@ impl<'a> Shared<'a> {
             kids: StdMutex::new(kids),
             outcome: Mutex::new(None),
             over: Condvar::new(),
+            awaited: AtomicU64::new(0),
             serials: AtomicU64::new(0),
         }
     }
@@ -117,7 +123,22 @@ impl<'a> Shared<'a> {
         });
     }
 
-    pub(super) fn wait(&self) -> Result<(), TaskError> {
+    /// Whether somebody waits until it is over.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.load(Acquire) > 0
+    }
+
+    /// Waits until it is over; `tell` makes it look that somebody does.
+    pub(super) fn wait(&self, tell: impl FnOnce()) -> Result<(), TaskError> {
+        struct Waits<'a>(&'a AtomicU64);
+        impl Drop for Waits<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Release);
+            }
+        }
+        self.awaited.fetch_add(1, Release);
+        let _waits = Waits(&self.awaited); // also if the caller is cancelled
+        tell();
         let mut outcome = self.outcome.lock();
         self.over.wait_while(&mut outcome, |outcome| outcome.is_none());
         outcome.clone().unwrap_or(Ok(()))

@@ -83,7 +83,7 @@ impl Strand {
         // A task that catches this and goes on comes back at once: others go first, every time.
         worker::yield_now(self);
         let error = TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label());
-        self.rethrow(Box::new(error))
+        self.fail(error)
     }
 
     /// Asks for more.

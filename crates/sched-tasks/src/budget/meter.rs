@@ -29,12 +29,7 @@ pub(crate) struct Meter {
     recharged: Cell<bool>,
     /// Of which account's children the numbers show the first share, untouched, though no task has them: if the next task is such a child, it can begin with them as they are.
     primed_for: Cell<u64>,
-    /// Calls until others are to have a turn.
-    calls_left: Cell<u32>,
 }
-
-/// So many calls of budgeted functions make a turn.
-const TURN_CALLS: u32 = 1024;
 
 /// A meter that was put aside: while its task owns an open nursery, or a future waits.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +76,6 @@ impl Meter {
             metered: Cell::new(false),
             recharged: Cell::new(false),
             primed_for: Cell::new(0),
-            calls_left: Cell::new(TURN_CALLS),
         }
     }
 
@@ -243,14 +237,6 @@ impl Meter {
             self.channel_ops.set(channel_ops - 1);
         }
         enough
-    }
-
-    /// Counts a call; true if the task has had its turn.
-    #[inline(always)]
-    pub(crate) fn is_turn_over(&self) -> bool {
-        let left = self.calls_left.get() - 1;
-        self.calls_left.set(if left == 0 { TURN_CALLS } else { left });
-        left == 0
     }
 
     /// Any cost.

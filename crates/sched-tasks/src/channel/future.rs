@@ -10,17 +10,14 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use super::{
     core::Core,
     error::{RecvError, SendError, TryRecvError, TrySendError},
 };
-use crate::{
-    places::FutureWait,
-    strand::{self, Strand},
-};
+use crate::{places::FutureWait, strand};
 
 /// A value on its way into a channel; made by [`Sender::send_async`](super::Sender::send_async).
 #[must_use = "a future does nothing until it is awaited"]
@@ -32,7 +29,7 @@ pub struct SendFuture<'a, T> {
     paid: bool,
 }
 
-/// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async).
+/// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async). Polled again, it is for the next value.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct RecvFuture<'a, T> {
     core: &'a Core<T>,
@@ -62,9 +59,27 @@ impl<T> Future for SendFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // A rendezvous holds the value of one that waits.
+        assert!(
+            this.slot.is_some() || this.wait.is_some(),
+            "`send_async` was polled after its value was sent or given back"
+        );
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
         if !std::mem::replace(&mut this.paid, true) {
-            strand::with(Strand::charge_channel_op);
+            strand.charge_channel_op();
         }
+        let polled = this.proceed(cx);
+        if polled.is_ready() {
+            strand.turn.count();
+        }
+        polled
+    }
+}
+
+impl<T> SendFuture<'_, T> {
+    fn proceed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError<T>>> {
+        let this = self;
         loop {
             if let Some(wait) = &this.wait {
                 if !wait.poll(cx.waker()) {
@@ -107,9 +122,23 @@ impl<T> Future for RecvFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
         if !std::mem::replace(&mut this.paid, true) {
-            strand::with(Strand::charge_channel_op);
+            strand.charge_channel_op();
         }
+        let polled = this.proceed(cx);
+        if polled.is_ready() {
+            this.paid = false; // polled again, it is for the next value, which costs anew
+            strand.turn.count();
+        }
+        polled
+    }
+}
+
+impl<T> RecvFuture<'_, T> {
+    fn proceed(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
+        let this = self;
         loop {
             if let Some(wait) = &this.wait {
                 if !wait.poll(cx.waker()) {

@@ -38,6 +38,7 @@ use crate::{
     authority,
     drive::clock,
     error::TaskError,
+    panics,
     strand::{self, Strand},
 };
 
@@ -74,7 +75,7 @@ use crate::{
 /// Not as such; but a task whose nursery may not open another channel, or not one so large, ends here with [`Reason::NotAllowed`](crate::Reason::NotAllowed). See
 /// [`try_channel`].
 pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    try_channel(capacity).unwrap_or_else(|error| strand::current().rethrow(Box::new(error)))
+    try_channel(capacity).unwrap_or_else(|error| strand::current().fail(error))
 }
 
 /// A channel as by [`channel`], if the capabilities of the caller's nursery allow it.
@@ -95,7 +96,7 @@ pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>),
 /// # Ok::<(), bursar::SendError<i32>>(())
 /// ```
 pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
-    try_unbounded().unwrap_or_else(|error| strand::current().rethrow(Box::new(error)))
+    try_unbounded().unwrap_or_else(|error| strand::current().fail(error))
 }
 
 /// A channel as by [`unbounded`], if the capabilities of the caller's nursery allow it.
@@ -160,8 +161,7 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        strand::with(Strand::charge_channel_op);
-        strand::with(Strand::interleave);
+        strand::with(Strand::begin_try);
         self.core().try_send(value)
     }
 
@@ -245,8 +245,7 @@ impl<T> Receiver<T> {
     /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        strand::with(Strand::charge_channel_op);
-        strand::with(Strand::interleave);
+        strand::with(Strand::begin_try);
         self.core().try_recv()
     }
 
@@ -326,7 +325,7 @@ macro_rules! both_ends {
             /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn close(&self) -> bool {
-                strand::with(Strand::interleave);
+                strand::with(Strand::pass_by);
                 self.core().close()
             }
 
@@ -404,9 +403,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
             self.close();
-            while let Ok(unwanted) = self.core().try_recv() {
-                drop(unwanted);
-            }
+            panics::drop_each(std::iter::from_fn(|| self.core().try_recv().ok()));
         }
     }
 }

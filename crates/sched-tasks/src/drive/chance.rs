@@ -28,7 +28,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    const ALL: [Decision; 4] = [Decision::Step, Decision::Preempt, Decision::Victim, Decision::Select];
+    pub(crate) const ALL: [Decision; 4] = [Decision::Step, Decision::Preempt, Decision::Victim, Decision::Select];
 
     pub(crate) fn letter(self) -> char {
         match self {

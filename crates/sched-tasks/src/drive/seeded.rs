@@ -75,6 +75,10 @@ pub(crate) struct Seeded {
     tasks: AtomicU64,
     /// Panics are not printed: somebody tries many seeds.
     pub(crate) quiet: AtomicBool,
+    /// The run ends in spite of shields.
+    breaks_shields: AtomicBool,
+    /// What somebody wanted to do that no run with a seed can.
+    refused: Mutex<Option<Reason>>,
 }
 
 /// A run under way.
@@ -106,6 +110,8 @@ impl Seeded {
             last: Mutex::default(),
             tasks: AtomicU64::new(0),
             quiet: AtomicBool::new(false),
+            breaks_shields: AtomicBool::new(false),
+            refused: Mutex::new(None),
         }
     }
 
@@ -148,6 +154,23 @@ impl Seeded {
 
     pub(super) fn note(&self, worker: Option<u32>, what: What, task: Option<TaskId>) {
         lock(&self.run).recorder.note(Event::new(worker, what, task));
+    }
+
+    /// Whether the run came to a deadlock behind a shield.
+    pub(crate) fn breaks_shields(&self) -> bool {
+        self.breaks_shields.load(Relaxed)
+    }
+
+    /// Somebody is about to wait for a runtime whose threads no seed decides: the run fails.
+    #[cold]
+    pub(crate) fn refuse_foreign(&self) -> TaskError {
+        let seed = lock(&self.options).plan.seed();
+        let error = TaskError::msg(format!(
+            "a run with a seed (this one: {seed}) cannot wait for another runtime, whose threads no seed decides; use `run` and \
+             `nursery`, which stay in the run, or call the other runtime outside of it"
+        ));
+        lock(&self.refused).get_or_insert_with(|| error.reason().clone());
+        error
     }
 
     /// A number for a task: the first of a run is 1.
@@ -243,6 +266,8 @@ impl Driver {
         *lock(&seeded.run) = Run::new(&options);
         *lock(&seeded.last) = Last::default();
         seeded.tasks.store(0, Relaxed);
+        seeded.breaks_shields.store(false, Relaxed);
+        lock(&seeded.refused).take();
         shared.clock.rewind();
         workers.iter().for_each(|worker| worker.begin_run());
         let stopped_unwinding = workers[0].stopped_unwinding.clone();
@@ -283,7 +308,7 @@ impl Driver {
         };
         *lock(&self.seeded.last) = Last { trace, diverged };
         self.seeded.set_crew(Some(Crew::rest(self.workers)));
-        self.gave_up.into_inner()
+        self.gave_up.into_inner().or_else(|| lock(&self.seeded.refused).take())
     }
 
     /// Notes the nursery of the body: all others are inside it.
@@ -354,10 +379,14 @@ impl Driver {
         at.is_some()
     }
 
-    /// Ends the run if it takes too long, or is not the one that was to be replayed.
+    /// Ends the run if it takes too long, is not the one that was to be replayed, or did what it must not.
     fn look_after(&self) {
         if self.gave_up.borrow().is_some() {
             return;
+        }
+        let refused = lock(&self.seeded.refused).take();
+        if let Some(reason) = refused {
+            return self.give_up(reason);
         }
         let steps = lock(&self.seeded.run).steps;
         if steps >= self.steps_max {
@@ -382,12 +411,21 @@ impl Driver {
     fn deadlocked(&self) {
         let waiting = self.waiting();
         let reason = Reason::Deadlock { waiting: waiting.into(), seed: self.seed() };
-        if self.gave_up.borrow().is_some() {
-            // Everything was cancelled, and somebody who does not heed it waits for ever. To leave would take from it what it borrows.
-            eprintln!("bursar: {reason}. It does not heed its cancellation, so the process cannot go on");
-            std::process::abort();
+        if self.gave_up.borrow().is_none() {
+            return self.give_up(reason);
         }
-        self.give_up(reason);
+        // Everything was cancelled, and somebody waits behind a shield: for ever, so the shield protects nothing any more.
+        let root = self.root.borrow().as_ref().and_then(Weak::upgrade);
+        match root {
+            Some(root) if !self.seeded.breaks_shields.swap(true, Relaxed) => root.break_shields(),
+            _ => {
+                // In a destructor, while its task unwinds: that cannot unwind again. To leave would take from it what it borrows.
+                eprintln!(
+                    "bursar: {reason}. It waits in a destructor that runs while its task unwinds, so the process cannot go on"
+                );
+                std::process::abort();
+            }
+        }
     }
 
     /// Tells everything to stop.

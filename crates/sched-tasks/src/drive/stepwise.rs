@@ -162,7 +162,7 @@ impl Worker {
     pub(crate) fn pause(&self, strand: &Strand) -> bool {
         let Some(own) = &self.stepwise else { return false };
         own.paused.set(Some(strand.seat));
-        strand.suspend(self, STOP);
+        strand.turn.while_kept(|| strand.suspend(self, STOP)); // nothing else of this worker runs meanwhile
         true
     }
 

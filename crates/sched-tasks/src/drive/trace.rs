@@ -6,7 +6,13 @@
 //! # Why it holds
 //! The hash is FNV-1a over [`Event::bytes`], numbers of fixed width in a fixed order. No address, no name, no real time is in it.
 
-use std::{collections::VecDeque, error::Error, fmt, str::FromStr, time::Duration};
+use std::{
+    collections::VecDeque,
+    error::Error,
+    fmt::{self, Write as _},
+    str::FromStr,
+    time::Duration,
+};
 
 use vocab::TaskId;
 
@@ -131,7 +137,7 @@ impl fmt::Display for Event {
 /// What happened in a seeded run: [`Runtime::trace`](crate::Runtime::trace) has that of the last one, and
 /// [`Builder::replay`](crate::Builder::replay) repeats it.
 ///
-/// Printed, it is a list for people. [`encode`](Self::encode) and [`str::parse`] are for files.
+/// Printed, it is a list that people can read, and [`str::parse`] reads it again. [`encode`](Self::encode) says the same with numbers for the events: for files.
 ///
 /// ```
 /// use bursar::{Runtime, Trace};
@@ -195,23 +201,38 @@ impl Trace {
         &self.decisions
     }
 
-    /// All of it as text, to be read again with [`str::parse`].
+    /// All of it as text, to be read again with [`str::parse`]. Shorter than what is displayed.
     pub fn encode(&self) -> String {
-        let mut text = format!(
-            "bursar-trace 1\nseed {}\nworkers {}\npreempt {}\nsteps {}\nhash {:016x}\ndropped {}\ndecisions",
-            self.seed, self.workers, self.one_in, self.steps, self.hash, self.dropped
-        );
-        for (at, Drawn { why, among, chosen }) in self.decisions.iter().enumerate() {
-            text.push(if at % 16 == 0 { '\n' } else { ' ' });
-            text.push_str(&format!("{}{among}:{chosen}", why.letter()));
-        }
-        text.push_str("\nevents\n");
-        for event in &self.events {
+        let mut text = String::new();
+        self.write(&mut text, |event, text| {
             let (code, more) = event.what.code();
             let worker = event.worker.map_or(-1, i64::from);
-            text.push_str(&format!("{worker} {code} {} {more}\n", event.task.0));
-        }
+            writeln!(text, "{worker} {code} {} {more}", event.task.0)
+        })
+        .expect("a string takes any text");
         text
+    }
+
+    /// Writes all of it, and a line for each event.
+    fn write<W: fmt::Write>(&self, to: &mut W, line: impl Fn(&Event, &mut W) -> fmt::Result) -> fmt::Result {
+        write!(
+            to,
+            "bursar-trace 1\nseed {}\nworkers {}\npreempt {}\nsteps {}\nhash {:016x}\ndropped {}\ndecisions",
+            self.seed, self.workers, self.one_in, self.steps, self.hash, self.dropped
+        )?;
+        for (at, Drawn { why, among, chosen }) in self.decisions.iter().enumerate() {
+            write!(to, "{}{}{among}:{chosen}", if at % 16 == 0 { '\n' } else { ' ' }, why.letter())?;
+        }
+        to.write_str("\nevents\n")?;
+        self.events.iter().try_for_each(|event| line(event, to))
+    }
+
+    /// In short, for somebody who looks at one run: what it was, and its events.
+    pub(crate) fn story(&self) -> String {
+        let Self { seed, workers, steps, hash, .. } = self;
+        let decisions = self.decisions.len();
+        let events = self.last_events(usize::MAX);
+        format!("seed {seed}, {workers} workers, {steps} steps, {decisions} decisions, hash {hash:016x}\n{events}")
     }
 
     /// The last `count` events, a line each.
@@ -231,16 +252,7 @@ impl Trace {
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "seed {}, {} workers, {} steps, {} decisions, hash {:016x}",
-            self.seed,
-            self.workers,
-            self.steps,
-            self.decisions.len(),
-            self.hash
-        )?;
-        f.write_str(&self.last_events(usize::MAX))
+        self.write(f, |event, f| writeln!(f, "{event}"))
     }
 }
 
@@ -261,7 +273,7 @@ impl fmt::Display for ParseTraceError {
         let Self { line, expected, found } = self;
         write!(
             f,
-            "line {line} of the trace: {expected} expected, found {found:?}; only `Trace::encode` writes what can be read"
+            "line {line} of the trace: {expected} expected, found {found:?}; what can be read is what `Trace` displays, or `Trace::encode` writes"
         )
     }
 }
@@ -299,7 +311,56 @@ fn parse_drawn(word: &str) -> Option<Drawn> {
     (chosen < among).then(|| Drawn::new(why, among, chosen))
 }
 
+/// An event, in words or in numbers.
 fn parse_event(line: &str) -> Option<Event> {
+    parse_words(line).or_else(|| parse_numbers(line))
+}
+
+/// As [`Event`] is displayed.
+fn parse_words(line: &str) -> Option<Event> {
+    let (who, did) = line.split_once(": ")?;
+    let worker = match who {
+        "clock" => None,
+        _ => Some(who.strip_prefix("worker ")?.parse().ok()?),
+    };
+    let id = |text: &str| Some(TaskId(text.strip_prefix('#')?.parse().ok()?));
+    if let Some(at) = did.strip_prefix("an alarm at ") {
+        return Some(Event { worker, what: What::Alarmed { at: parse_time(at)? }, task: TaskId(0) });
+    }
+    if let Some(stolen) = did.strip_prefix("steals ") {
+        let (task, victim) = stolen.split_once(" from worker ")?;
+        return Some(Event { worker, what: What::Stole { victim: victim.parse().ok()? }, task: id(task)? });
+    }
+    let before =
+        [("starts ", What::Started), ("goes on with ", What::Resumed), ("is interrupted in ", What::Preempted)];
+    let behind = [
+        (" yields", What::Yielded),
+        (" waits", What::Waited),
+        (" ends", What::Ended),
+        (" overflows its stack", What::Overflowed),
+    ];
+    let named = before.into_iter().find_map(|(verb, what)| Some((what, did.strip_prefix(verb)?)));
+    let (what, task) =
+        named.or_else(|| behind.into_iter().find_map(|(verb, what)| Some((what, did.strip_suffix(verb)?))))?;
+    Some(Event { worker, what, task: id(task)? })
+}
+
+/// As a [`Duration`] is displayed: exactly, in the largest unit of which there is one.
+fn parse_time(text: &str) -> Option<Duration> {
+    let units = [("ns", 1), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let (number, nanos_each) = units.into_iter().find_map(|(unit, nanos)| Some((text.strip_suffix(unit)?, nanos)))?;
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let mut nanos = whole.parse::<u64>().ok()?.checked_mul(nanos_each)?;
+    let mut each = nanos_each;
+    for digit in part.chars() {
+        each /= 10;
+        nanos = nanos.checked_add(u64::from(digit.to_digit(10)?).checked_mul(each)?)?;
+    }
+    (part.len() <= nanos_each.ilog10() as usize).then_some(Duration::from_nanos(nanos))
+}
+
+/// As [`Trace::encode`] writes it.
+fn parse_numbers(line: &str) -> Option<Event> {
     let mut words = line.split(' ');
     let worker: i64 = words.next()?.parse().ok()?;
     let code = words.next()?.parse().ok()?;
@@ -379,6 +440,8 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn sample() -> Trace {
@@ -402,6 +465,67 @@ mod tests {
         assert_eq!((trace.dropped(), trace.events().len()), (1, 3));
         let empty = Trace::default();
         assert_eq!(empty.encode().parse(), Ok(empty));
+    }
+
+    #[test]
+    fn a_trace_that_was_displayed_is_read_as_it_was() {
+        let trace = sample();
+        let shown = trace.to_string();
+        assert_eq!(shown.parse(), Ok(trace.clone()), "{shown}");
+        assert!(
+            shown.contains("worker 1: steals #7 from worker 0") && shown.contains("clock: an alarm at 5ms"),
+            "{shown}"
+        );
+        assert_eq!(Trace::default().to_string().parse(), Ok(Trace::default()));
+    }
+
+    fn any_event() -> impl Strategy<Value = Event> {
+        // The clock has no task, and only it has alarms.
+        let time = prop_oneof![0..2_000u64, 0..2_000_000_000u64, any::<u64>()];
+        let alarm = time.prop_map(|nanos| Event::new(None, What::Alarmed { at: Duration::from_nanos(nanos) }, None));
+        let what = (1..9u8, any::<u32>()).prop_map(|(code, more)| {
+            What::of_code(code, if code == 1 { u64::from(more) } else { 0 })
+                .expect("codes 1 to 8 are events of workers")
+        });
+        let done = (0..256u32, what, any::<u64>());
+        prop_oneof![alarm, done.prop_map(|(worker, what, task)| Event::new(Some(worker), what, Some(TaskId(task))))]
+    }
+
+    fn any_trace() -> impl Strategy<Value = Trace> {
+        let why = prop::sample::select(Decision::ALL.to_vec());
+        let drawn = (why, 1..1_000u32, any::<prop::sample::Index>())
+            .prop_map(|(why, among, chosen)| Drawn::new(why, among, chosen.index(among as usize) as u32));
+        let numbers = (any::<u64>(), 1..256usize, any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>());
+        let lists = (prop::collection::vec(any_event(), 0..40), prop::collection::vec(drawn, 0..40));
+        (numbers, lists).prop_map(|((seed, workers, one_in, steps, hash, dropped), (events, decisions))| Trace {
+            seed,
+            workers,
+            one_in,
+            steps,
+            hash,
+            dropped,
+            events,
+            decisions,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_trace_displays_or_encodes_it_reads(trace in any_trace()) {
+            prop_assert_eq!(trace.to_string().parse(), Ok(trace.clone()), "{}", trace);
+            prop_assert_eq!(trace.encode().parse(), Ok(trace.clone()), "{}", trace.encode());
+        }
+
+        #[test]
+        fn a_text_that_is_no_trace_is_refused_and_not_more(text in "[a-z0-9#:. µ\n]{0,80}", at in any::<prop::sample::Index>()) {
+            let shown = sample().to_string();
+            let mut at = at.index(shown.len());
+            while !shown.is_char_boundary(at) {
+                at -= 1;
+            }
+            let _ = format!("{}{text}{}", &shown[..at], &shown[at..]).parse::<Trace>();
+            let _ = parse_time(&text);
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -145,7 +145,10 @@ impl Pool {
 /// Every closure that is to run on another thread begins here, files among them: the one place to charge the task for it.
 #[inline]
 fn charge() {
-    strand::with(Strand::charge_syscall);
+    strand::with(|strand| {
+        strand.charge_syscall();
+        strand.turn.count();
+    });
 }
 
 /// Runs a closure that blocks its thread, such as file I/O or a call into C, on a thread of its own, while only the caller's task waits.
@@ -201,7 +204,7 @@ where
     T: Send + 'static,
 {
     charge();
-    let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None }));
+    let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None, given: false }));
     let there = meeting.clone();
     let shared = here();
     let job = move || {
@@ -232,6 +235,8 @@ pub(crate) fn here() -> &'static Shared {
 struct Meeting<T> {
     outcome: Option<std::thread::Result<T>>,
     waker: Option<Waker>,
+    /// The outcome was there, and somebody has it.
+    given: bool,
 }
 
 /// A closure that runs on a thread of its own; made by [`unblock_async`].
@@ -242,10 +247,21 @@ impl<T> Future for Unblock<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
         let fresh = cx.waker().clone();
         let mut meeting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match meeting.outcome.take() {
-            Some(Ok(value)) => Poll::Ready(value),
+        let outcome = meeting.outcome.take();
+        if outcome.is_none() && meeting.given {
+            drop(meeting);
+            panic!("`unblock_async` was polled after it had given its result");
+        }
+        meeting.given = outcome.is_some();
+        match outcome {
+            Some(Ok(value)) => {
+                strand.turn.count();
+                Poll::Ready(value)
+            }
             Some(Err(payload)) => {
                 drop(meeting);
                 strand::current().rethrow(payload)

@@ -182,7 +182,12 @@ impl Worker {
     /// A seat of one of our fibers was woken on this very thread.
     #[inline]
     pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.ready.push(Ready { mark: self.deque.passed_mark(), what: ReadyWhat::Fiber(seat) });
+        self.enqueue_ready(ReadyWhat::Fiber(seat));
+    }
+
+    #[inline]
+    fn enqueue_ready(&self, what: ReadyWhat) {
+        self.ready.push(Ready { mark: self.deque.passed_mark(), what });
         self.watch.count_ready(self.ready.len());
     }
 
@@ -200,6 +205,16 @@ impl Worker {
         } else {
             self.yielded.push(runnable.into_item());
             self.enqueue_behind_all(ReadyWhat::Future);
+        }
+    }
+
+    /// The same for one whose turn was over: as a fiber, it waits for those that are ready only. Another worker gets it if that one has nothing and this one has more.
+    pub(crate) fn requeue_turn(&self, runnable: RunnableRef) {
+        if self.has_other_work() && self.shared.idle.any_sleeper() {
+            self.shared.inject(&self.shared.injected, runnable);
+        } else {
+            self.yielded.push(runnable.into_item());
+            self.enqueue_ready(ReadyWhat::Future);
         }
     }
 
@@ -325,7 +340,7 @@ impl Worker {
     /// Whether any idle fiber's stack will do.
     #[inline]
     fn is_for_usual_stack(&self, runnable: &RunnableRef) -> bool {
-        runnable.stack_bytes() <= self.shared.stacks.usual_bytes()
+        !runnable.asks_for_stack() || runnable.stack_bytes() <= self.shared.stacks.usual_bytes()
     }
 
     /// Takes a fair share of the shared queue.
@@ -379,6 +394,23 @@ impl Worker {
         self.enqueue_behind_all(ReadyWhat::Fiber(seat));
         let successor = self.choose_successor();
         (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
+    }
+
+    /// Whoever is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
+    fn other_turn(&self, strand: &Strand) -> Option<usize> {
+        let tick = self.tick.get().wrapping_add(1);
+        let is_alone = self.ready.is_empty() && !self.home.has_arrivals() && self.shared.urgent.is_empty();
+        if is_alone && self.stepwise.is_none() && !tick.is_multiple_of(decide::PATIENCE) {
+            self.tick.set(tick);
+            return None;
+        }
+        strand.ensure_room();
+        self.enqueue(strand.seat);
+        if self.stepwise.is_some() {
+            return Some(self.yield_step());
+        }
+        let successor = self.choose_successor();
+        (!self.is_key_of(successor, strand.seat)).then_some(successor)
     }
 
     /// Whether a successor is the very fiber that sits on `seat`.
@@ -438,10 +470,8 @@ impl Worker {
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
     pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
-        let bytes = runnable.stack_bytes();
-        let is_usual = bytes <= self.shared.stacks.usual_bytes();
-        let idle = if is_usual { self.idle_fibers.pop_back() } else { None };
-        match idle.map_or_else(|| self.new_fiber(bytes), Ok) {
+        let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
+        match idle.map_or_else(|| self.new_fiber(runnable.stack_bytes()), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
                 self.resume(key, trunk);
@@ -549,6 +579,7 @@ pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
     let successor = worker.other_ready_fiber(strand.seat);
     if let Some(successor) = successor {
         strand.suspend_to_yield(worker, successor);
+        strand.turn.begin();
     }
     successor.is_some()
 }
@@ -560,7 +591,22 @@ pub(crate) fn yield_now(strand: &Strand) {
         return strand.yield_thread();
     };
     strand.ensure_room();
+    strand.turn.begin(); // also if there is nobody
     if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
         strand.suspend_to_yield(worker, successor);
+    }
+}
+
+/// Lets those run first that are ready, since the turn of `strand` is over; see `turn.rs`.
+pub(crate) fn give_turn(strand: &Strand) {
+    match (&strand.worker, &strand.driver) {
+        // Between tasks it is no fiber, or one that nobody waits for.
+        (Some(worker), _) if strand.running.get().is_some() => {
+            if let Some(successor) = worker.other_turn(strand) {
+                strand.suspend(worker, successor);
+            }
+        }
+        (None, Some(driver)) => driver.others_first(strand),
+        _ => {} // a plain thread has its turns from the system
     }
 }

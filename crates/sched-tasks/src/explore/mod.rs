@@ -302,7 +302,7 @@ impl<R: Outcome, P: Fn() -> R + Sync> Session<'_, P> {
     fn alone(&self, seed: u64) -> Result<Explored, Box<Finding>> {
         let failure = self.attempt(Plan::Seed(seed), self.explore.steps_max);
         let trace = self.runtime.trace();
-        eprintln!("{SEED_VARIABLE}={seed}: {trace}");
+        eprintln!("{SEED_VARIABLE}={seed}: {}", trace.story());
         match failure {
             None => Ok(Explored { seeds: 1, distinct: 1, steps: trace.steps() }),
             Some(failure) => {

@@ -38,7 +38,6 @@ mod listener;
 mod stream;
 
 use std::{
-    cell::Cell,
     future::Future,
     io,
     net::{SocketAddr, ToSocketAddrs},
@@ -57,9 +56,6 @@ use crate::{
     time::{Elapsed, timeout},
     unblock,
 };
-
-/// After so many operations that did not wait, others have a turn.
-const TURN: u32 = 64;
 
 /// Every operation on a socket begins here: the one place to charge the task for it.
 #[inline]
@@ -97,14 +93,10 @@ where
     }
 }
 
-/// A checkpoint, and now and then a chance for others: a peer that is always ready must not keep the worker for itself.
+/// A checkpoint, and now and then a chance for others: a peer that is always ready must not keep the worker for itself. It counts as two operations: it calls the system.
 fn take_turns() {
-    thread_local! {
-        static OPERATIONS: Cell<u32> = const { Cell::new(0) };
-    }
-    let operations = OPERATIONS.get().wrapping_add(1);
-    OPERATIONS.set(operations);
-    if operations.is_multiple_of(TURN) { free::yield_now() } else { free::checkpoint() }
+    strand::with(|strand| strand.turn.count());
+    free::checkpoint();
 }
 
 /// Refuses a seeded run: what comes from outside comes at its own time, and no seed could bring it again.

@@ -185,9 +185,10 @@ where
     strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
     // SAFETY: the future stays in this cell until it is dropped.
     let future = unsafe { Pin::new_unchecked(&mut *rest.future) };
+    strand.turn.take_refused();
     let polled = catch_unwind(AssertUnwindSafe(|| {
         // Not `start_funded`: one that only waits for others costs nothing, and must not fail for want of what it does not need.
-        let polled = future.poll(&mut Context::from_waker(&waker));
+        let polled = strand.turn.while_fixed(|| future.poll(&mut Context::from_waker(&waker)));
         if polled.is_ready() {
             strand.pay_overdraft();
         }

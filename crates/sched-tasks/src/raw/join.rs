@@ -25,6 +25,8 @@ use super::{
 use crate::{
     drive::worker::Worker,
     error::TaskError,
+    local::Locals,
+    panics,
     strand::{self, Strand, Woken},
 };
 
@@ -37,6 +39,8 @@ struct Half<F, T> {
     shields: u32,
     closure: UnsafeCell<Option<F>>,
     result: UnsafeCell<Option<Result<T, Thrown>>>,
+    /// Values of the task that the half made: the task keeps them.
+    locals: UnsafeCell<Locals>,
 }
 
 /// A panic or a cancellation, and where it happened: to be thrown again on another strand.
@@ -55,8 +59,9 @@ where
     RB: Send,
 {
     strand.ensure_room();
-    if !strand.may_spend_as_two() {
-        return (first(), second());
+    strand.take_turn();
+    if !strand.may_spend_as_two() || strand.has_locals.get() {
+        return (first(), second()); // the values of a task are for one at a time
     }
     let half = Half {
         runnable: Runnable {
@@ -75,6 +80,7 @@ where
         shields: strand.shields.get(),
         closure: UnsafeCell::new(Some(second)),
         result: UnsafeCell::new(None),
+        locals: UnsafeCell::new(Locals::default()),
     };
     let pointer = NonNull::from(&half).cast::<Runnable>();
     // SAFETY: `half` stays where it is until it was run or taken back, by the invariant; it is given out once.
@@ -92,16 +98,33 @@ where
     });
     // Here nobody else holds a pointer to `half`.
     let second = half.result.into_inner();
+    let locals = half.locals.into_inner();
+    if !locals.is_empty() {
+        strand.add_locals(locals);
+    }
     match (first, second, half.closure.into_inner()) {
         (Ok(first), None, Some(closure)) => (first, closure()),
         (Ok(first), Some(Ok(second)), None) => (first, second),
-        (Ok(_), Some(Err(Thrown { payload, place })), None) => {
+        (Ok(first), Some(Err(Thrown { payload, place })), None) => {
+            leave_behind(strand, first);
             strand.panicked_at.replace(place);
             strand.rethrow(payload)
         }
-        (Err(panic), ..) => strand.rethrow(panic),
+        (Err(panic), second, closure) => {
+            let place = strand.panicked_at.take();
+            leave_behind(strand, (second.map(|second| second.ok()), closure));
+            strand.panicked_at.replace(place);
+            strand.rethrow(panic)
+        }
         _ => unreachable!("the second half was run or taken back"),
     }
+}
+
+/// Drops what nobody gets because a half panicked. Before that panic goes on: during it, a destructor that panics would end the process.
+#[cold]
+fn leave_behind<T>(strand: &Strand, unwanted: T) {
+    strand.unwinding.set(false); // it was caught
+    panics::drop_apart(unwanted).unwrap_or_else(panics::discard);
 }
 
 /// Waits for the second half, whatever else happens: its frame is ours.
@@ -132,6 +155,10 @@ where
         value
     }));
     let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
+    if strand.has_locals.replace(false) {
+        // SAFETY: as above. The values are `Send`, and nobody uses one of them: `FiberLocal::with` counts a reference only while it runs, and what ran has ended.
+        unsafe { *half.locals.get() = strand.locals.take() };
+    }
     strand.end();
     if half.scope.account().is_some()
         && let Some(worker) = &strand.worker
@@ -167,7 +194,8 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, _strand: &Strand
     // SAFETY: as in `run`.
     unsafe { *half.result.get() = Some(Err(Thrown { payload: Box::new(error), place: None })) };
     // SAFETY: as in `run`.
-    drop(unsafe { (*half.closure.get()).take() });
+    let unrun = unsafe { (*half.closure.get()).take() };
+    panics::drop_apart(unrun).unwrap_or_else(panics::discard); // whatever it does, `join` waits for us
     tell(&half.completion);
 }
 

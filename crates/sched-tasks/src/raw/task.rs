@@ -90,8 +90,14 @@ impl RunnableRef {
 }
 
 impl RunnableRef {
-    /// How many bytes of stack it asks for. 0: the usual.
+    /// Whether it may ask for more stack than the usual.
     #[inline]
+    pub(crate) fn asks_for_stack(&self) -> bool {
+        // SAFETY: it was not run, so it is live.
+        unsafe { self.0.as_ref() }.vtable.stack_bytes.is_some()
+    }
+
+    /// How many bytes of stack it asks for. 0: the usual.
     pub(crate) fn stack_bytes(&self) -> usize {
         // SAFETY: it was not run, so it is live.
         unsafe { stack_bytes(self.0) }
@@ -433,14 +439,15 @@ pub(super) fn error_of(payload: Box<dyn Any + Send>, header: &Header) -> TaskErr
     if payload.is::<Cancellation>() {
         return cancelled(header);
     }
-    match payload.downcast::<TaskError>() {
+    let error = match payload.downcast::<TaskError>() {
         Ok(error) => *error, // a half of a `join` got no stack
         Err(payload) => {
             let reason = panics::reason(&*payload);
             panics::discard(payload);
             TaskError::new(reason, Some(label(header)))
         }
-    }
+    };
+    error.and_others(panics::take_others())
 }
 
 /// The task that runs on a strand.
@@ -518,7 +525,7 @@ impl Running {
 
 /// The reader's end of a task: one word, so that handles move cheaply.
 pub(crate) struct Handle<T> {
-    /// Tagged with [`WAITING`].
+    /// Tagged with [`WAITING`] or [`TAKEN`].
     pointer: NonNull<Runnable>,
     result: PhantomData<T>,
 }
@@ -526,8 +533,11 @@ pub(crate) struct Handle<T> {
 /// In a handle's pointer: a poll left its ticket with the task.
 const WAITING: usize = 1;
 
-/// What a handle points to that has given its result away.
-const SPENT: NonNull<Runnable> = NonNull::dangling();
+/// In a handle's pointer: a poll gave the result out. The memory stays, so that the handle goes on to know who the task was.
+const TAKEN: usize = 2;
+
+const TAGS: usize = WAITING | TAKEN;
+const _: () = assert!(align_of::<Header>() > TAGS, "the tags fit below the address of a task");
 
 // SAFETY: a handle gives out the result, which is sent from the thread that ran the task.
 unsafe impl<T: Send> Send for Handle<T> {}
@@ -541,19 +551,24 @@ impl<T> Handle<T> {
     }
 
     #[inline]
+    fn tag(&self) -> usize {
+        self.pointer.addr().get() & TAGS
+    }
+
+    #[inline]
     fn is_waiting(&self) -> bool {
-        self.pointer.addr().get() & WAITING != 0
+        self.tag() == WAITING
     }
 
     #[inline]
     fn runnable(&self) -> NonNull<Runnable> {
-        let pointer = self.pointer.as_ptr().map_addr(|address| address & !WAITING);
-        // SAFETY: a task is aligned to more than the tag, so without the tag it is still not null.
+        let pointer = self.pointer.as_ptr().map_addr(|address| address & !TAGS);
+        // SAFETY: a task is aligned to more than the tags, so without them it is still not null.
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
-    fn set_waiting(&mut self, waiting: bool) {
-        let pointer = self.runnable().as_ptr().map_addr(|address| address | if waiting { WAITING } else { 0 });
+    fn set_tag(&mut self, tag: usize) {
+        let pointer = self.runnable().as_ptr().map_addr(|address| address | tag);
         self.pointer = NonNull::new(pointer).expect("a tag does not make it null");
     }
 
@@ -593,14 +608,32 @@ impl<T> Handle<T> {
     /// Waits for the result. A cancelled caller unwinds, unless the result came first.
     #[inline]
     pub(crate) fn join(mut self) -> Result<T, TaskError> {
-        self.stop_waiting();
-        if !self.is_done() {
-            strand::with(|strand| self.wait(strand));
+        if self.tag() != 0 {
+            self.untag()?;
         }
-        // SAFETY: done, with no ticket out; and `self` is forgotten.
+        strand::with(|strand| {
+            strand.take_turn_regardless(); // a result that is there is handed over, cancelled or not
+            if !self.is_done() {
+                self.wait(strand);
+            }
+        });
+        // SAFETY: done, with no ticket out, and not taken; and `self` is forgotten.
         let result = unsafe { self.take() };
+        // SAFETY: as above.
+        unsafe { self.free() };
         std::mem::forget(self);
         result
+    }
+
+    /// What a poll left is put right, so that the result can be waited for. An error if a poll took it.
+    #[cold]
+    fn untag(&mut self) -> Result<(), TaskError> {
+        if self.tag() == TAKEN {
+            let text = "has given its result away before, to whoever awaited it by reference; keep that one";
+            return Err(TaskError::msg(text).of_task(&self.label()));
+        }
+        self.take_ticket_back();
+        Ok(())
     }
 
     #[inline(never)]
@@ -623,12 +656,12 @@ impl<T> Handle<T> {
 
     /// The result, if it is there; else `cx` is woken when it is. Not to be called again after it was.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, TaskError>> {
-        assert!(self.pointer != SPENT, "a task was polled after it had given its result");
+        assert!(self.tag() != TAKEN, "{} was polled after it had given its result", self.label());
         if !self.is_waiting() && !self.is_done() {
             let wait = FutureWait::begin(cx.waker());
             if self.completion().wait(wait.ticket()) {
                 wait.leave();
-                self.set_waiting(true);
+                self.set_tag(WAITING);
             }
         }
         if self.is_waiting() {
@@ -638,11 +671,11 @@ impl<T> Handle<T> {
                 wait.leave();
                 return Poll::Pending;
             }
-            self.set_waiting(false);
+            self.set_tag(0);
         }
-        // SAFETY: done, and no ticket is out; the handle is spent from here on.
+        // SAFETY: done, and no ticket is out; the tag says from here on that it was taken.
         let result = unsafe { self.take() };
-        self.pointer = SPENT;
+        self.set_tag(TAKEN);
         Poll::Ready(result)
     }
 
@@ -651,30 +684,27 @@ impl<T> Handle<T> {
     }
 
     /// # Safety
-    /// The task is done, no ticket is out, and the handle is not used again.
+    /// The task is done, no ticket is out, and the result was not taken before.
     #[inline]
     unsafe fn take(&self) -> Result<T, TaskError> {
         debug_assert!(self.is_done());
-        // SAFETY: done, so the result was written, and we are its only reader; the runner left when it finished, and we leave now.
-        unsafe {
-            let result = (*self.front().result.get()).assume_init_read();
-            (self.runnable().as_ref().vtable.free)(self.runnable());
-            result
-        }
+        // SAFETY: done, so the result was written, and we are its only reader.
+        unsafe { (*self.front().result.get()).assume_init_read() }
+    }
+
+    /// # Safety
+    /// The task is done, no ticket is out, the result was taken, and the handle is not used again.
+    #[inline]
+    unsafe fn free(&self) {
+        // SAFETY: the runner left when it finished, and we leave now.
+        unsafe { (self.runnable().as_ref().vtable.free)(self.runnable()) }
     }
 
     /// Takes back the ticket an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
-    #[inline]
-    fn stop_waiting(&mut self) {
-        if self.is_waiting() {
-            self.take_ticket_back();
-        }
-    }
-
     #[cold]
     fn take_ticket_back(&mut self) {
         let wait = self.come_back();
-        self.set_waiting(false);
+        self.set_tag(0);
         if !self.completion().retract() {
             wait.until_woken();
         }
@@ -684,13 +714,25 @@ impl<T> Handle<T> {
 impl<T> Drop for Handle<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.pointer == SPENT {
-            return;
+        if self.tag() == TAKEN {
+            // SAFETY: done when it was taken, with no ticket out.
+            return unsafe { self.free() };
         }
-        self.stop_waiting();
+        if self.is_waiting() {
+            self.take_ticket_back();
+        }
         if self.completion().abandon() {
-            // SAFETY: done, and no ticket is out.
-            drop(unsafe { self.take() });
+            struct Frees<'a, T>(&'a Handle<T>); // also if a destructor panics
+            impl<T> Drop for Frees<'_, T> {
+                #[inline]
+                fn drop(&mut self) {
+                    // SAFETY: done, no ticket is out; the result is dropped before, and `Handle::drop` does nothing more.
+                    unsafe { self.0.free() };
+                }
+            }
+            let frees = Frees(self);
+            // SAFETY: done, so it was written, and nobody took it. Dropped where it is: it may be large.
+            panics::contained(|| unsafe { (*frees.0.front().result.get()).assume_init_drop() });
         }
     }
 }

@@ -132,7 +132,7 @@ impl Condvar {
     /// assert!(!bursar::sync::Condvar::new().notify_one()); // nobody waits, and nothing is kept for later
     /// ```
     pub fn notify_one(&self) -> bool {
-        strand::with(Strand::interleave);
+        strand::with(Strand::pass_by);
         self.line.wake_one()
     }
 
@@ -142,7 +142,7 @@ impl Condvar {
     /// assert_eq!(bursar::sync::Condvar::new().notify_all(), 0);
     /// ```
     pub fn notify_all(&self) -> usize {
-        strand::with(Strand::interleave);
+        strand::with(Strand::pass_by);
         self.line.wake_all()
     }
 }

@@ -85,6 +85,7 @@ impl Lock {
     #[inline]
     pub(crate) fn acquire(&self, deadline: Option<Instant>) -> bool {
         strand::with(|strand| {
+            strand.take_turn();
             if strand.needs_attention() {
                 return self.acquire_attentively(strand, deadline);
             }

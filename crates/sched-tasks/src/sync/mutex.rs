@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::lock::Lock;
-use crate::strand::{self, Strand};
+use crate::strand;
 
 /// Data that one task or thread at a time may use.
 ///
@@ -83,7 +83,10 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        strand::with(Strand::interleave);
+        strand::with(|strand| {
+            strand.take_turn();
+            strand.interleave();
+        });
         self.0.try_lock()
     }
 

@@ -11,7 +11,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -125,6 +125,11 @@ impl Semaphore {
     /// assert!(one.is_some() && semaphore.try_acquire(1).is_none());
     /// ```
     pub fn try_acquire(&self, permits: usize) -> Option<Permit<'_>> {
+        strand::with(Strand::take_turn);
+        self.take(permits)
+    }
+
+    fn take(&self, permits: usize) -> Option<Permit<'_>> {
         let taken = self.state.lock().take(permits);
         taken.then(|| Permit { semaphore: self, permits }) // not `then_some`: a permit that is dropped gives back
     }
@@ -174,7 +179,7 @@ impl Semaphore {
             state.free = state.free.checked_add(permits).expect("a semaphore has at most usize::MAX permits");
         }
         self.grant();
-        strand::with(Strand::interleave);
+        strand::with(Strand::pass_by);
     }
 
     /// Serves those in line for whom there is enough.
@@ -203,7 +208,7 @@ impl Semaphore {
     fn until(&self, permits: usize, deadline: Option<Instant>) -> Option<Permit<'_>> {
         strand::with(|strand| {
             strand.checkpoint();
-            let permit = self.try_acquire(permits);
+            let permit = self.take(permits);
             if permit.is_some() {
                 return permit;
             }
@@ -249,8 +254,11 @@ impl<'a> Future for AcquireFuture<'a> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<'a>> {
         let AcquireFuture { semaphore, permits, .. } = *self;
+        let strand = strand::current();
+        ready!(strand.poll_turn(cx));
         if self.wait.is_none() {
-            if let Some(permit) = semaphore.try_acquire(permits) {
+            if let Some(permit) = semaphore.take(permits) {
+                strand.turn.count();
                 return Poll::Ready(permit);
             }
             let wait = FutureWait::begin(cx.waker());
@@ -261,6 +269,7 @@ impl<'a> Future for AcquireFuture<'a> {
             return Poll::Pending;
         }
         self.wait = None;
+        strand.turn.count();
         Poll::Ready(Permit { semaphore, permits })
     }
 }

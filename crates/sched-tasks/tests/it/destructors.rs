@@ -18,7 +18,7 @@ use sched_tasks::{
 use crate::support::{spin_until, until, watch};
 
 /// Runs a closure when it is dropped.
-struct OnDrop<F: FnMut()>(F);
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {

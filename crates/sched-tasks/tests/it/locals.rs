@@ -1,15 +1,18 @@
 //! Values that belong to a task.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::pending,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::SeqCst},
     },
+    time::{Duration, Instant},
 };
 
-use sched_tasks::{Runtime, block_on, nursery};
+use sched_tasks::{Runtime, block_on, current_worker, join, nursery};
+
+use crate::support::watch;
 
 struct Bomb;
 
@@ -22,6 +25,7 @@ impl Drop for Bomb {
 sched_tasks::fiber_local! {
     static NUMBER: Cell<u32> = Cell::new(0);
     static BOMB: Bomb = Bomb;
+    static OWNED: RefCell<Option<Counts>> = RefCell::new(None);
 }
 
 #[test]
@@ -44,6 +48,15 @@ impl Drop for Notes {
     fn drop(&mut self) {
         self.0.store(NUMBER.get(), SeqCst);
         NUMBER.set(99);
+    }
+}
+
+/// Counts how many were dropped.
+struct Counts(Arc<AtomicU32>);
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
     }
 }
 
@@ -124,4 +137,69 @@ fn values_are_dropped_in_the_order_they_were_made() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     runtime.run(|| [&A, &B, &A, &C, &D].map(|local| local.with(|_| ()))).unwrap();
     assert_eq!(*SAID.lock().unwrap(), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn both_halves_of_a_join_see_the_values_of_their_task() {
+    let _watchdog = watch("both_halves_of_a_join_see_the_values_of_their_task");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let seen = runtime.run(|| {
+        NUMBER.set(7);
+        // On two workers the second half is there to be taken while the first waits for it, if it is offered at all.
+        let (second_began, patience) = (AtomicU32::new(0), Duration::from_millis(200));
+        join(
+            || {
+                let begun = Instant::now();
+                while second_began.load(SeqCst) == 0 && begun.elapsed() < patience {
+                    std::thread::yield_now();
+                }
+                NUMBER.get()
+            },
+            || {
+                second_began.store(1, SeqCst);
+                let (left, right) = join(|| NUMBER.get(), || NUMBER.with(|number| number.replace(8)));
+                (left, right, NUMBER.get())
+            },
+        )
+    });
+    assert_eq!(seen.unwrap(), (7, (7, 7, 8)));
+}
+
+#[test]
+fn a_value_that_a_half_made_stays_with_the_task() {
+    let _watchdog = watch("a_value_that_a_half_made_stays_with_the_task");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let (dropped, stolen) = (Arc::new(AtomicU32::new(0)), AtomicU32::new(0));
+    let workers = runtime.run(|| {
+        let there = join(
+            || {
+                while stolen.load(SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
+            },
+            || {
+                stolen.store(1, SeqCst);
+                NUMBER.set(5);
+                OWNED.with(|owned| owned.replace(Some(Counts(dropped.clone()))));
+                current_worker()
+            },
+        );
+        assert_eq!((NUMBER.get(), dropped.load(SeqCst)), (5, 0));
+        (current_worker(), there.1)
+    });
+    let (here, there) = workers.unwrap();
+    assert_ne!(here, there, "the half was to be stolen");
+    assert_eq!(dropped.load(SeqCst), 1, "it was dropped with the task, once");
+}
+
+#[test]
+fn both_halves_of_a_join_on_a_thread_see_the_values_of_the_thread() {
+    let _watchdog = watch("both_halves_of_a_join_on_a_thread_see_the_values_of_the_thread");
+    std::thread::spawn(|| {
+        NUMBER.set(7);
+        assert_eq!(join(|| NUMBER.get(), || NUMBER.with(|number| number.replace(8))), (7, 7));
+        assert_eq!(NUMBER.get(), 8);
+    })
+    .join()
+    .unwrap();
 }

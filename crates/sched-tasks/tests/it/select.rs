@@ -12,6 +12,8 @@ use std::{
 
 use sched_tasks::{RecvError, Runtime, Select, SendError, TryRecvError, channel, nursery, run, select, yield_now};
 
+use crate::support::watch;
+
 const MOMENT: Duration = Duration::from_millis(2);
 const AGES: Duration = Duration::from_secs(60);
 
@@ -285,5 +287,102 @@ fn cancelled_selects_lose_nothing() {
         out.sort_unstable();
         sent.sort_unstable();
         assert_eq!(out, sent, "round {round}");
+    }
+}
+
+#[test]
+fn a_value_that_was_not_sent_comes_back_to_the_arm_that_was_taken() {
+    let _watchdog = watch("a_value_that_was_not_sent_comes_back_to_the_arm_that_was_taken");
+    for capacity in [0, 1] {
+        let (tx, rx) = channel::<String>(capacity);
+        (0..capacity).for_each(|_| tx.send("full".into()).unwrap());
+        let (other, values) = channel::<u32>(1);
+        let text = || String::from("mine");
+
+        let value = text();
+        let back = select! {
+            send(tx, value) => None,
+            default => Some(value),
+        };
+        assert_eq!(back, Some(text()));
+
+        let value = text();
+        let back = select! {
+            send(tx, value) => None,
+            timeout(Duration::from_millis(1)) => Some(value),
+        };
+        assert_eq!(back, Some(text()));
+
+        other.send(7).unwrap();
+        let (value, second) = (text(), String::from("mine, too"));
+        let back = select! {
+            sent = send(tx, value) => panic!("{sent:?} {second}"),
+            got = recv(values) => (got, value, second),
+            sent = send(tx, second) => panic!("{sent:?} {value}"),
+        };
+        assert_eq!(back, (Ok(7), text(), String::from("mine, too")));
+
+        // An expression has a name if it is given one; a name of the pattern goes before it.
+        let mut queue = vec![text()];
+        other.send(8).unwrap();
+        let back = select! {
+            send(tx, next = queue.pop().unwrap()) => panic!("sent"),
+            got = recv(values) => {
+                queue.push(next);
+                got
+            }
+        };
+        assert_eq!((back, &queue[..]), (Ok(8), &[text()][..]));
+        other.send(9).unwrap();
+        let value = text();
+        let back = select! {
+            send(tx, value) => panic!("sent"),
+            value = recv(values) => value,
+        };
+        assert_eq!(back, Ok(9));
+
+        // What is handed over does not come back; what is given back by a closed channel is in the error.
+        drop(rx);
+        let (value, unsent) = (text(), String::from("unsent"));
+        let outcome = select! {
+            sent = send(tx, value) => sent.map_err(|SendError(value)| (value, unsent)),
+            timeout(Duration::from_secs(60)) => panic!("{value} {unsent}"),
+        };
+        assert_eq!(outcome.unwrap_err(), (text(), String::from("unsent")));
+    }
+}
+
+#[test]
+fn no_value_is_lost_by_a_select_that_is_asked_again_and_again() {
+    let _watchdog = watch("no_value_is_lost_by_a_select_that_is_asked_again_and_again");
+    const VALUES: u64 = 1_000;
+    const EMPTY: Option<u64> = None; // what is written like a variable and is none
+    for capacity in [0, 1, 4] {
+        let (tx, rx) = channel::<Box<u64>>(capacity);
+        let (noise, noises) = channel::<()>(1);
+        let (ends, end) = channel::<Option<u64>>(1);
+        let received = nursery(|n| {
+            n.spawn(move || while noise.send(()).is_ok() {});
+            n.try_spawn(move || {
+                for i in 0..VALUES {
+                    let mut value = Box::new(i);
+                    loop {
+                        value = select! {
+                            sent = send(tx, value) => break sent?,
+                            recv(noises) => value,
+                            default => {
+                                yield_now();
+                                value
+                            }
+                        };
+                    }
+                }
+                select! { send(ends, EMPTY) => Ok(()) }
+            });
+            let received: Vec<u64> = rx.iter().map(|value| *value).collect();
+            assert_eq!(end.recv(), Ok(None));
+            Ok(received)
+        });
+        assert!(received.unwrap().into_iter().eq(0..VALUES));
     }
 }

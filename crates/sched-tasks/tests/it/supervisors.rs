@@ -549,3 +549,45 @@ fn a_child_that_is_stopped_before_it_ran_is_cancelled_when_it_does() {
     });
     outcome.unwrap().unwrap();
 }
+
+#[test]
+fn whoever_waits_for_a_supervisor_goes_on_when_its_last_child_has_ended() {
+    let _watchdog = watch("whoever_waits_for_a_supervisor_goes_on_when_its_last_child_has_ended");
+    let ran = AtomicU64::new(0);
+    let count = || {
+        yield_now();
+        ran.fetch_add(1, SeqCst);
+        Ok(())
+    };
+    let (go, wait) = sched_tasks::channel::<()>(1);
+    let slow = || Ok(wait.recv()?);
+    on_two_workers(|| {
+        nursery(|n| {
+            let sup = Supervisor::new(Strategy::OneForOne)
+                .child(Child::task("first", count).restart(Restart::Temporary))
+                .child(Child::task("second", count).restart(Restart::Transient))
+                .child(Child::task("slow", slow).restart(Restart::Temporary))
+                .start(n)?;
+            let kept = sup.clone(); // a handle that is held, and not waited with
+            let waits = sup.clone();
+            let waiting = n.spawn(move || waits.wait());
+            until(|| ran.load(SeqCst) == 2);
+            assert!(!waiting.is_done(), "one of them still runs");
+            go.send(())?;
+            waiting.join()??;
+            assert!(matches!(kept.start_child(Child::task("late", idle)), Err(SupervisorError::Over { .. })));
+            // One that has no children is over at once; and one that is waited for no more goes on.
+            Supervisor::new(Strategy::OneForOne).start(n)?.wait()?;
+            let idles = Supervisor::new(Strategy::OneForOne).child(Child::task("idle", idle)).start(n)?;
+            let outcome = nursery(|n| {
+                n.deadline(Duration::from_millis(5));
+                idles.wait()
+            });
+            assert!(outcome.is_err());
+            idles.stop_child("idle")?;
+            idles.start_child(Child::task("another", idle))?;
+            idles.stop()
+        })
+    })
+    .unwrap();
+}

@@ -14,7 +14,9 @@ use std::{
     thread,
 };
 
-use sched_tasks::{NurseryOptions, OnFailure, Runtime, block_on, nursery, nursery_with, yield_now};
+use sched_tasks::{NurseryOptions, OnFailure, Runtime, block_on, channel, nursery, nursery_with, yield_now};
+
+use crate::support::{until, watch};
 
 /// Pending `left` times, and wakes itself by `wake` each time.
 struct Again<W> {
@@ -354,4 +356,29 @@ fn a_thread_that_ends_still_wakes() {
     });
     spawn_and_wait(Again { left: 1, wake: |waker: &Waker| tx.send(waker.clone()).unwrap() });
     ending.join().unwrap();
+}
+
+#[test]
+fn a_waker_that_panics_keeps_no_nursery_waiting() {
+    let _watchdog = watch("a_waker_that_panics_keeps_no_nursery_waiting");
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker, on purpose");
+        }
+    }
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    for _ in 0..10 {
+        let (tx, rx) = channel::<u32>(1);
+        let outcome = runtime.nursery(|n| {
+            let mut fiber = n.spawn(move || rx.recv());
+            let waker = Waker::from(Arc::new(Panics));
+            assert!(Pin::new(&mut fiber).poll(&mut Context::from_waker(&waker)).is_pending());
+            tx.send(7)?;
+            until(|| fiber.is_done());
+            Ok(())
+        });
+        outcome.unwrap();
+        assert_eq!(runtime.run(|| 1).unwrap(), 1);
+    }
 }

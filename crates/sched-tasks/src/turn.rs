@@ -1,0 +1,146 @@
+//! Turns: how many operations a task may do before others run, whether it had to wait or not. What tokio calls its cooperative budget.
+//!
+//! # Invariants
+//! 1. Between two turns of its worker a fiber does at most [`TURN`] operations, and a future at most [`TURN`] in a poll, plus [`REST`] for each part of it that goes
+//!    on after it was refused.
+//! 2. At the end of a turn a task that was cancelled unwinds, whether others wait or not.
+//! 3. An operation gives its turn away on entry, while it has taken nothing: what unwinds there has not happened.
+//!
+//! # Why they hold
+//! 1. Every operation that may succeed at once spends one of `turn.left`. It is full again after every stop of the fiber, at the beginning of a task and of a poll. When it
+//!    is spent a fiber goes behind the fibers that are ready, those among them that other threads woke; a future is refused, having woken itself, and goes behind them as well.
+//! 2. The look at the cancellation follows the turn, also if nobody took it.
+//! 3. By the order of calls in each operation.
+//!
+//! A fiber that gives its turn away does not go behind tasks that have not started, as one that yields does: each of them would need a stack. They come in by the worker's
+//! regular look at what it puts off; see `decide.rs`.
+//!
+//! In two places nothing can be stopped: inside the poll of a future, and inside a waker, which any operation may call in the middle. There operations are counted, and the next
+//! one elsewhere pays. What never waits by its nature and is often done under somebody's lock, as to notify, to give back a permit, to answer once, is only counted everywhere.
+//!
+//! # Rejected
+//! To look at the clock: dearer than the operations. To refuse a future until it is polled anew: an executor inside the future that polls it again at once would do so for ever.
+
+use std::{
+    cell::Cell,
+    task::{Context, Poll},
+};
+
+use crate::{drive::worker, strand::Strand};
+
+/// So many operations make a turn; tokio's number.
+pub(crate) const TURN: u32 = 128;
+
+/// So many a future may do when it has been refused, until it is polled anew.
+const REST: u32 = 8;
+
+/// What is left of a strand's turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    left: Cell<u32>,
+    /// Nothing may stop here that need not wait: in a poll, or in a waker.
+    fixed: Cell<bool>,
+    /// A future was refused in this poll.
+    refused: Cell<bool>,
+}
+
+impl Turn {
+    pub(crate) const fn new() -> Self {
+        Self { left: Cell::new(TURN), fixed: Cell::new(false), refused: Cell::new(false) }
+    }
+
+    /// A new turn begins: others ran, or could have.
+    #[inline(always)]
+    pub(crate) fn begin(&self) {
+        self.left.set(TURN);
+    }
+
+    /// Runs `f`, which is no turn for others: what was left is left.
+    pub(crate) fn while_kept<R>(&self, f: impl FnOnce() -> R) -> R {
+        let left = self.left.get();
+        let result = f();
+        self.left.set(left);
+        result
+    }
+
+    /// Whether it is over, and nobody has been let in yet.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// Counts an operation that goes on in any case.
+    #[inline(always)]
+    pub(crate) fn count(&self) {
+        self.left.set(self.left.get().saturating_sub(1));
+    }
+
+    /// Whether a future was refused since the last time this was asked.
+    pub(crate) fn take_refused(&self) -> bool {
+        self.refused.take()
+    }
+
+    /// Runs `f`, in which no operation stops that need not wait.
+    #[inline]
+    pub(crate) fn while_fixed<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Cell<bool>, bool);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _back = Back(&self.fixed, self.fixed.replace(true));
+        f()
+    }
+}
+
+impl Strand {
+    /// Spends one operation. At the end of the turn others run first, and a cancelled task unwinds.
+    #[inline(always)]
+    pub(crate) fn take_turn(&self) {
+        let (left, is_over) = self.turn.left.get().overflowing_sub(1);
+        self.turn.left.set(left);
+        if is_over {
+            self.end_turn(true);
+        }
+    }
+
+    /// The same for what a cancelled task may still do, without end: it does not unwind.
+    #[inline(always)]
+    pub(crate) fn take_turn_regardless(&self) {
+        let (left, is_over) = self.turn.left.get().overflowing_sub(1);
+        self.turn.left.set(left);
+        if is_over {
+            self.end_turn(false);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_turn(&self, heeds_cancellation: bool) {
+        if self.turn.fixed.get() {
+            return self.turn.left.set(0); // whoever can stop next does
+        }
+        self.turn.begin();
+        self.come_by();
+        worker::give_turn(self);
+        if heeds_cancellation && self.is_cancelled() {
+            self.unwind();
+        }
+    }
+
+    /// At the entry of a future's operation: not ready if the turn is over. Its task has been woken then, and tries again after the others. An operation that succeeds is
+    /// [counted](Turn::count), one that waits is not: else who waits for many things at once would never get to the last.
+    #[inline]
+    pub(crate) fn poll_turn(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.turn.is_over() { self.refuse(cx) } else { Poll::Ready(()) }
+    }
+
+    #[cold]
+    fn refuse(&self, cx: &Context<'_>) -> Poll<()> {
+        self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nobody else begins it
+        self.turn.refused.set(true);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

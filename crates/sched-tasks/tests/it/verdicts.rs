@@ -1,0 +1,228 @@
+//! What a block says about its end is the same on a thread and in a task, and nothing that failed is forgotten.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use sched_tasks::{
+    Budget, CapChannel, CapError, Ledger, NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, channel,
+    charge, current_worker, join, now, nursery, nursery_with, run, sleep, unbounded, yield_now,
+};
+
+use crate::support::{output_alone, text, until, watch};
+
+/// Runs `body` on a plain thread, and in a task.
+fn on_both(body: impl Fn() -> Result<(), TaskError> + Send + Sync) -> [Result<(), TaskError>; 2] {
+    let in_task = run(&body).unwrap_or_else(|error| match error {
+        RunError::Task(error) => Err(error),
+        error => panic!("{error}"),
+    });
+    [body(), in_task]
+}
+
+#[test]
+fn join_in_a_cancelled_body_ends_the_body_on_a_thread_as_in_a_task() {
+    let _watchdog = watch("join_in_a_cancelled_body_ends_the_body_on_a_thread_as_in_a_task");
+    for outcome in on_both(|| {
+        nursery(|n| {
+            n.cancel();
+            join(yield_now, yield_now);
+            yield_now();
+            Ok(())
+        })
+    }) {
+        assert!(outcome.unwrap_err().is_cancelled());
+    }
+}
+
+#[test]
+fn a_half_that_is_out_of_budget_is_an_error_of_the_body_on_a_thread() {
+    let _watchdog = watch("a_half_that_is_out_of_budget_is_an_error_of_the_body_on_a_thread");
+    let outcome = nursery_with(NurseryOptions::new().budget(Budget::ops(100).spawns(10)), |_| {
+        join(|| charge(1_000), || ());
+        Ok(())
+    });
+    let error = outcome.unwrap_err();
+    assert!(matches!(error.reason(), Reason::BudgetExhausted { .. }), "{error}");
+}
+
+#[test]
+fn a_panic_of_a_half_is_the_same_panic_on_a_thread_as_in_a_task() {
+    let _watchdog = watch("a_panic_of_a_half_is_the_same_panic_on_a_thread_as_in_a_task");
+    let caught = || {
+        let payload = catch_unwind(|| join(|| (), || std::panic::panic_any(42u8))).unwrap_err();
+        payload.downcast_ref::<u8>().copied()
+    };
+    assert_eq!((caught(), run(caught).unwrap()), (Some(42), Some(42)));
+}
+
+#[test]
+fn a_refused_channel_is_an_error_of_the_body_that_wanted_it() {
+    let _watchdog = watch("a_refused_channel_is_an_error_of_the_body_that_wanted_it");
+    for outcome in on_both(|| {
+        let none = Ledger::new().grant(CapChannel::new().max_channels(0));
+        nursery_with(NurseryOptions::new().name("tenant").capability(&none), |_| {
+            let (_tx, _rx) = channel::<u8>(1);
+            Ok(())
+        })?;
+        nursery_with(NurseryOptions::new().name("tenant").capability(&none), |_| {
+            let (_tx, _rx) = unbounded::<u8>();
+            Ok(())
+        })
+    }) {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error.reason(), Reason::NotAllowed(CapError::ChannelLimitExceeded { .. })), "{error}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_by_a_refused_channel_says_so() {
+    let _watchdog = watch("a_program_that_ends_by_a_refused_channel_says_so");
+    match output_alone("verdicts::a_program_that_ends_by_a_refused_channel_says_so") {
+        None => {
+            let none = Ledger::new().grant(CapChannel::new().max_channels(0));
+            nursery_with(NurseryOptions::new().name("tenant").capability(&none), |_| {
+                let (_tx, _rx) = channel::<u8>(1);
+                Ok(())
+            })
+            .unwrap();
+        }
+        Some(output) => {
+            let said = text(&output.stderr) + &text(&output.stdout);
+            assert!(!output.status.success());
+            assert!(said.contains("nursery `tenant`") || said.contains("0 channels"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_is_out_of_budget_fails_its_nursery_on_a_thread_as_in_a_task() {
+    let _watchdog = watch("a_body_that_is_out_of_budget_fails_its_nursery_on_a_thread_as_in_a_task");
+    let [thread, task] = on_both(|| {
+        nursery_with(NurseryOptions::new().budget(Budget::ops(100)), |_| {
+            (0..1_000).for_each(|_| charge(1));
+            Ok(())
+        })
+    });
+    assert_eq!(thread.is_ok(), task.is_ok(), "{thread:?} {task:?}");
+}
+
+#[test]
+fn an_error_of_a_child_is_kept_when_the_body_panics_after_it() {
+    let _watchdog = watch("an_error_of_a_child_is_kept_when_the_body_panics_after_it");
+    for policy in [OnFailure::CancelSiblings, OnFailure::WaitAll] {
+        for outcome in on_both(|| {
+            nursery_with(NurseryOptions::new().on_failure(policy), |n| {
+                let child: Result<(), _> = n.try_spawn(|| Err(TaskError::msg("the disk is full"))).join();
+                child.unwrap();
+                Ok(())
+            })
+        }) {
+            let error = outcome.unwrap_err();
+            assert!(error.to_string().contains("the disk is full"), "{error}");
+            let [panic] = error.others() else { panic!("{error}") };
+            assert!(panic.is_panic() && panic.to_string().contains("unwrap"), "{panic}");
+        }
+    }
+}
+
+#[test]
+fn errors_of_children_are_kept_when_the_body_panicked_before_them() {
+    let _watchdog = watch("errors_of_children_are_kept_when_the_body_panicked_before_them");
+    let panicked = AtomicBool::new(false);
+    let outcome: Result<(), RunError> = run(|| {
+        nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll).grace(Duration::from_secs(3600)), |n| {
+            n.try_spawn(|| {
+                until(|| panicked.load(SeqCst));
+                Err::<(), _>(TaskError::msg("the disk is full"))
+            });
+            struct Tells<'a>(&'a AtomicBool);
+            impl Drop for Tells<'_> {
+                fn drop(&mut self) {
+                    self.0.store(true, SeqCst);
+                }
+            }
+            let _tells = Tells(&panicked);
+            panic!("first");
+            #[allow(unreachable_code)]
+            Ok(())
+        })
+        .unwrap()
+    });
+    let Err(RunError::Task(error)) = outcome else { panic!("{outcome:?}") };
+    assert!(error.is_panic() && error.to_string().contains("first"), "{error}");
+    assert!(error.others().iter().any(|other| other.to_string().contains("the disk is full")), "{error}");
+    // It is said once: the next panic has nothing to do with it.
+    let next = run(|| -> () { panic!("second") }).unwrap_err();
+    assert!(!next.to_string().contains("disk"), "{next}");
+}
+
+#[test]
+fn a_deadline_is_only_ever_moved_forward() {
+    let _watchdog = watch("a_deadline_is_only_ever_moved_forward");
+    let runtime = Runtime::builder().workers(2).seeded(7).build().unwrap();
+    let time = |options: NurseryOptions, then: &[u64]| {
+        runtime
+            .run(|| {
+                let begun = now();
+                let outcome = nursery_with(options, |n| {
+                    then.iter().for_each(|&seconds| n.deadline(Duration::from_secs(seconds)));
+                    n.spawn(|| sleep(Duration::from_secs(3600))).join()
+                });
+                let error = outcome.unwrap_err();
+                let Reason::DeadlineExceeded { after } = error.reason() else { panic!("{error}") };
+                ((now() - begun).as_secs(), after.as_secs())
+            })
+            .unwrap()
+    };
+    let within = |seconds| NurseryOptions::new().deadline(Duration::from_secs(seconds));
+    assert_eq!(time(NurseryOptions::new(), &[5, 50]), (5, 5));
+    assert_eq!(time(NurseryOptions::new(), &[50, 5]), (5, 5));
+    assert_eq!(time(within(5), &[50]), (5, 5));
+    assert_eq!(time(within(5).deadline(Duration::from_secs(50)), &[]), (5, 5));
+    assert_eq!(time(within(50).deadline(Duration::from_secs(5)), &[100, 7]), (5, 5));
+}
+
+#[test]
+fn a_deadline_inside_another_does_not_outlast_it() {
+    let _watchdog = watch("a_deadline_inside_another_does_not_outlast_it");
+    let runtime = Runtime::builder().workers(2).seeded(7).build().unwrap();
+    let took = runtime.run(|| {
+        let begun: Instant = now();
+        let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_secs(5)), |_| {
+            nursery_with(NurseryOptions::new().deadline(Duration::from_secs(50)), |n| {
+                n.spawn(|| sleep(Duration::from_secs(3600))).join()
+            })
+        });
+        assert!(matches!(outcome.unwrap_err().reason(), Reason::DeadlineExceeded { .. }));
+        (now() - begun).as_secs()
+    });
+    assert_eq!(took.unwrap(), 5);
+}
+
+#[test]
+fn run_inside_a_task_stays_in_the_runtime_of_the_task() {
+    let _watchdog = watch("run_inside_a_task_stays_in_the_runtime_of_the_task");
+    let runtime = Runtime::builder().workers(1).name("inner").build().unwrap();
+    let thread = || std::thread::current().name().map(str::to_owned);
+    let names = runtime.run(|| (thread(), run(thread).unwrap(), run(current_worker).unwrap())).unwrap();
+    assert_eq!(names, (Some("inner-0".into()), Some("inner-0".into()), Some(0)));
+    // And it is inside the nursery of the task: what cancels the one cancels the other.
+    let begun = AtomicBool::new(false);
+    let outcome = runtime.nursery(|n| {
+        n.spawn(|| {
+            run(|| {
+                begun.store(true, SeqCst);
+                sleep(Duration::from_secs(3600));
+            })
+        });
+        until(|| begun.load(SeqCst));
+        n.cancel();
+        Ok(())
+    });
+    assert!(outcome.unwrap_err().is_cancelled());
+    let caught = catch_unwind(AssertUnwindSafe(|| runtime.run(|| run(|| 1).unwrap()).unwrap()));
+    assert_eq!(caught.unwrap(), 1);
+}
