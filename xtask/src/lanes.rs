@@ -1,4 +1,4 @@
-//! `cargo xtask test asan`, `tsan`, `aarch64`, `load`: the tests again, under another eye.
+//! `cargo xtask test asan`, `tsan`, `depths`, `aarch64`, `load`: the tests again, under another eye.
 //!
 //! # Invariant
 //! A lane that passed could have failed. What it leaves out it names, with the reason; what it needs and does not find is a failure that says how to get it.
@@ -133,6 +133,17 @@ fn tsan_runtime() -> Result<PathBuf, String> {
         .map(|file| file.path())
         .find(|path| path.to_string_lossy().ends_with("_rt.tsan.a"))
         .ok_or_else(|| format!("{} has no `librustc-*_rt.tsan.a`; use rustup's toolchain", folder.display()))
+}
+
+// ---- little stack ----
+
+/// Every public operation at every depth of a stack: it works or its task unwinds, and the runtime works afterwards.
+pub(crate) fn depths() -> Result<(), String> {
+    for profile in ["dev", "release"] {
+        let test = ["test", "--profile", profile, "-p", "sched-tasks", "--test", "depths"];
+        Cargo::new(&test).env("DEPTHS_STEP", "64").run_tests()?;
+    }
+    Ok(())
 }
 
 // ---- another processor ----

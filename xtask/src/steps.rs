@@ -68,6 +68,11 @@ pub(crate) const LONG: &[Step] = &[
         run: lanes::aarch64,
     },
     Step {
+        name: "depths",
+        about: "every public operation with ever less stack left, in steps of 64 bytes, unoptimised and optimised",
+        run: lanes::depths,
+    },
+    Step {
         name: "load",
         about: "the tests that depend on time, five times, beside a busy loop for each CPU",
         run: lanes::load,

@@ -316,9 +316,17 @@ pub fn has_room(bytes: usize) -> bool {
     stack_pointer() >= low + bytes
 }
 
+/// The address below which less than `bytes` of the running fiber's stack are left; 0 outside fibers. To be compared with
+/// [`stack_pointer`], where [`has_room`] is asked so often that its look for the fiber counts.
+pub fn stack_limit(bytes: usize) -> usize {
+    let header = header::current();
+    // SAFETY: not null, so initialised and mapped.
+    if header.is_null() { 0 } else { unsafe { (*header).guard_high }.saturating_add(bytes) }
+}
+
 /// Where the caller's stack ends now. Not the address of a local: under AddressSanitizer those live elsewhere.
 #[inline(always)]
-fn stack_pointer() -> usize {
+pub fn stack_pointer() -> usize {
     let pointer: usize;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: copies a register.

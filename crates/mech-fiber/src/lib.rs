@@ -52,7 +52,10 @@ use overflow as thread;
 
 pub use control::keep_control_words_exactly;
 pub use error::StackError;
-pub use fiber::{Fiber, Step, has_room, in_fiber, lend_guard, remaining_bytes, stack_bytes, suspend, take_guard_back};
+pub use fiber::{
+    Fiber, Step, has_room, in_fiber, lend_guard, remaining_bytes, stack_bytes, stack_limit, stack_pointer, suspend,
+    take_guard_back,
+};
 pub use memory::GuardKind;
 pub use overflow::{OnOverflow, OverflowHook, set_overflow_hook};
 pub use slab::{Slab, SlabOptions, SlabStats, Stack};

@@ -321,7 +321,7 @@ impl Stack {
     }
 
     /// Usable bytes, bookkeeping included.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.slab.stack_bytes
     }
 

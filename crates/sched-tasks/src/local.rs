@@ -84,6 +84,7 @@ impl<T: Send + 'static> FiberLocal<T> {
 
     /// Uses this task's value.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        strand::with(strand::Strand::ensure_room);
         let key = std::ptr::from_ref(&self.key).addr();
         let found = strand::with(|strand| strand.locals.borrow().get(key));
         let value = found.unwrap_or_else(|| {

@@ -48,6 +48,7 @@ use crate::{
 /// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub fn channel<T: Send>() -> (Sender<T>, Receiver<T>) {
+    strand::with(Strand::ensure_room);
     let shared = Arc::new(SpinLock::new(State::Empty));
     (Sender { shared: Some(shared.clone()) }, Receiver { shared })
 }

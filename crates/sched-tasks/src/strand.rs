@@ -76,6 +76,8 @@ pub(crate) struct Strand {
     pub(crate) answering: Cell<bool>,
     /// How large its stack is; 0 for a plain thread.
     pub(crate) stack_bytes: usize,
+    /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
+    stack_limit: usize,
     /// The task unwinds, or unwound, on half of its stack's guard.
     guard_lent: Cell<bool>,
 }
@@ -85,7 +87,7 @@ const MAX_LOCALS_ROUNDS: u32 = 5;
 
 /// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
 /// door, where it holds nothing: inside it would end the process.
-pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
+const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
 /// What it takes to unwind. With less, the guard lends half of itself.
 const UNWIND_ROOM_BYTES: usize = 8 << 10;
@@ -103,6 +105,7 @@ pub(crate) enum Woken {
 }
 
 impl Strand {
+    /// A strand for the stack that the caller runs on.
     pub(crate) fn new(seat: &'static Seat, worker: Option<Rc<Worker>>) -> Self {
         Self {
             seat,
@@ -124,7 +127,8 @@ impl Strand {
             open: Cell::new(None),
             meter: Meter::unmetered(),
             answering: Cell::new(false),
-            stack_bytes: 0,
+            stack_bytes: mech_fiber::stack_bytes().unwrap_or(0),
+            stack_limit: mech_fiber::stack_limit(ROOM_BYTES),
             guard_lent: Cell::new(false),
         }
     }
@@ -133,7 +137,14 @@ impl Strand {
     /// runs while the task unwinds goes on: room for that was kept.
     #[inline(always)]
     pub(crate) fn ensure_room(&self) {
-        if !mech_fiber::has_room(ROOM_BYTES) {
+        if mech_fiber::stack_pointer() < self.stack_limit {
+            self.out_of_room();
+        }
+    }
+
+    /// The same for what needs far more than most operations.
+    pub(crate) fn ensure_much_room(&self) {
+        if !mech_fiber::has_room(4 * ROOM_BYTES) {
             self.out_of_room();
         }
     }

@@ -95,9 +95,10 @@ impl Turn {
 }
 
 impl Strand {
-    /// Spends one operation. At the end of the turn others run first, and a cancelled task unwinds.
+    /// Spends one operation. At the end of the turn others run first, and a cancelled task unwinds; so does one with too little stack for an operation.
     #[inline(always)]
     pub(crate) fn take_turn(&self) {
+        self.ensure_room();
         let (left, is_over) = self.turn.left.get().overflowing_sub(1);
         self.turn.left.set(left);
         if is_over {
@@ -108,6 +109,7 @@ impl Strand {
     /// The same for what a cancelled task may still do, without end: it does not unwind.
     #[inline(always)]
     pub(crate) fn take_turn_regardless(&self) {
+        self.ensure_room();
         let (left, is_over) = self.turn.left.get().overflowing_sub(1);
         self.turn.left.set(left);
         if is_over {
@@ -133,6 +135,7 @@ impl Strand {
     /// [counted](Turn::count), one that waits is not: else who waits for many things at once would never get to the last.
     #[inline]
     pub(crate) fn poll_turn(&self, cx: &Context<'_>) -> Poll<()> {
+        self.ensure_room();
         if self.turn.is_over() { self.refuse(cx) } else { Poll::Ready(()) }
     }
 

@@ -12,11 +12,7 @@ use super::{
     address::Address,
     mailbox::{CAPACITY, Mailbox, Signal, StopMode},
 };
-use crate::{
-    error::TaskError,
-    free::checkpoint,
-    scope::Nursery,
-};
+use crate::{error::TaskError, free::checkpoint, scope::Nursery};
 
 /// Something with a mailbox, that handles one message at a time.
 ///

@@ -101,6 +101,7 @@ pub(crate) type Handler = Arc<dyn Fn(&Exhausted) -> Answer + Send + Sync>;
 #[inline]
 pub fn charge(ops: u64) {
     strand::with(|strand| {
+        strand.ensure_room();
         strand.charge_ops(ops);
         strand.checkpoint();
     });
@@ -125,6 +126,7 @@ pub fn charge(ops: u64) {
 /// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub fn recharge(amount: Budget) -> Result<Budget, TaskError> {
+    strand::with(Strand::ensure_room);
     strand::with(|strand| strand.recharge_by_capability(amount))
         .map_err(|error| TaskError::new(Reason::NotAllowed(error), strand::current().label()))
 }
@@ -132,6 +134,7 @@ pub fn recharge(amount: Budget) -> Result<Budget, TaskError> {
 /// What the running task may still spend. Unlimited if it has no budget.
 pub fn budget_left() -> Budget {
     strand::with(|strand| {
+        strand.ensure_room();
         if !strand.meter.is_metered() {
             return Budget::UNLIMITED;
         }

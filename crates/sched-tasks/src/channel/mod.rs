@@ -80,7 +80,10 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 
 /// A channel as by [`channel`], if the capabilities of the caller's nursery allow it.
 pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>), TaskError> {
-    let permit = strand::with(|strand| authority::permit_channel(strand, capacity as u64))?;
+    let permit = strand::with(|strand| {
+        strand.ensure_room();
+        authority::permit_channel(strand, capacity as u64)
+    })?;
     Ok(ends(Core::bounded(capacity), permit))
 }
 
@@ -101,7 +104,10 @@ pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
 
 /// A channel as by [`unbounded`], if the capabilities of the caller's nursery allow it.
 pub fn try_unbounded<T: Send>() -> Result<(Sender<T>, Receiver<T>), TaskError> {
-    let permit = strand::with(|strand| authority::permit_channel(strand, u64::MAX))?;
+    let permit = strand::with(|strand| {
+        strand.ensure_room();
+        authority::permit_channel(strand, u64::MAX)
+    })?;
     Ok(ends(Core::unbounded(), permit))
 }
 

@@ -40,7 +40,7 @@ use crate::{
     panics, places,
     raw::{crew::Crew, overflow, task::Runnable},
     scope::{self, Nursery},
-    strand,
+    strand::{self, Strand},
 };
 
 /// Workers with their stacks, queues and timers.
@@ -341,6 +341,13 @@ impl Builder {
 
     /// Starts the workers.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        strand::with(Strand::ensure_much_room);
+        self.start()
+    }
+
+    /// Apart, for its frame is large.
+    #[inline(never)]
+    fn start(self) -> Result<Runtime, BuildError> {
         let workers = self.workers.unwrap_or_else(|| match self.is_seeded {
             true => SEEDED_WORKERS,
             false => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS),
@@ -581,6 +588,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    strand::with(Strand::ensure_room);
     shared.check_process()?;
     let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
     let outcome = seeded::run(shared, body);

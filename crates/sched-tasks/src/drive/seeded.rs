@@ -221,6 +221,7 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
     if strand::with(|strand| strand.is_of(shared)) {
         return body(); // it is driven already
     }
+    strand::with(Strand::ensure_much_room); // it plays the workers on top of this stack
     let _turn = seeded.take_turn()?;
     if let Err(error) = mech_fiber::prepare_thread() {
         eprintln!("bursar: this thread cannot tell who overflows its stack: {error}");

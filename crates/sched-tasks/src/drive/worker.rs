@@ -489,12 +489,10 @@ impl Worker {
     /// A fiber with a stack of at least `bytes`, and at least the usual one.
     pub(super) fn new_fiber(self: &Rc<Self>, bytes: usize) -> Result<u32, Arc<mech_fiber::StackError>> {
         let stack = self.shared.stacks.take(bytes)?;
-        let stack_bytes = stack.bytes();
         let seat = places::take_seat(self.home);
         let worker = self.clone();
         let fiber = Fiber::new(stack, move |word| {
-            let mut strand = Strand::new(seat, Some(worker));
-            strand.stack_bytes = stack_bytes;
+            let strand = Strand::new(seat, Some(worker));
             run_tasks(&strand, word)
         });
         let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, seat);

@@ -14,8 +14,9 @@ use std::{
 };
 
 use sched_tasks::{
-    Condvar, Fuel, Mutex, NurseryOptions, OnFailure, Priority, Reason, Runtime, Semaphore, TaskError, actor, block_on, channel, charge,
-    checkpoint, join, nursery, nursery_with, oneshot, sleep, sleep_async, timeout, unblock, unbounded, yield_now,
+    Condvar, Fuel, Mutex, NurseryOptions, OnFailure, Priority, Reason, Runtime, Semaphore, TaskError, actor, block_on,
+    channel, charge, checkpoint, join, nursery, nursery_with, oneshot, sleep, sleep_async, timeout, unblock, unbounded,
+    yield_now,
 };
 
 use crate::support::{spin_until, until, watch};
@@ -780,10 +781,12 @@ fn a_part_of_a_future_that_is_always_ready_does_not_hide_the_other() {
             drop(semaphore.acquire_async(1).await);
         }
     };
-    let outcome = one_worker().run(|| nursery(|n| {
-        n.spawn_async(async { futures::join!(busy, async { rounds.go_on() }) });
-        Ok(())
-    }));
+    let outcome = one_worker().run(|| {
+        nursery(|n| {
+            n.spawn_async(async { futures::join!(busy, async { rounds.go_on() }) });
+            Ok(())
+        })
+    });
     outcome.unwrap().unwrap();
     rounds.check("the other part", SOON);
 }
@@ -794,9 +797,10 @@ fn who_waits_for_more_than_a_turn_of_things_at_once_hears_of_each() {
     let outcome = one_worker().run(|| {
         nursery(|n| {
             let (senders, receivers): (Vec<_>, Vec<_>) = (0..1000).map(|_| channel(1)).unzip();
-            let all = n.spawn_async(async move {
-                futures::future::join_all(receivers.iter().map(|rx| rx.recv_async())).await
-            });
+            let all =
+                n.spawn_async(
+                    async move { futures::future::join_all(receivers.iter().map(|rx| rx.recv_async())).await },
+                );
             for (i, tx) in senders.iter().enumerate().rev() {
                 tx.send(i)?;
             }

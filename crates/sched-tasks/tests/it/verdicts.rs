@@ -8,7 +8,7 @@ use std::{
 
 use sched_tasks::{
     Budget, CapChannel, CapError, Ledger, NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, channel,
-    charge, current_worker, join, now, nursery, nursery_with, run, sleep, unbounded, yield_now,
+    charge, current_worker, join, now, nursery, nursery_with, run, shield, sleep, unbounded, yield_now,
 };
 
 use crate::support::{output_alone, text, until, watch};
@@ -115,8 +115,8 @@ fn an_error_of_a_child_is_kept_when_the_body_panics_after_it() {
     for policy in [OnFailure::CancelSiblings, OnFailure::WaitAll] {
         for outcome in on_both(|| {
             nursery_with(NurseryOptions::new().on_failure(policy), |n| {
-                let child: Result<(), _> = n.try_spawn(|| Err(TaskError::msg("the disk is full"))).join();
-                child.unwrap();
+                let child = n.try_spawn(|| Err::<(), _>(TaskError::msg("the disk is full")));
+                shield(|| child.join()).unwrap(); // else the failure may cancel the body before it is told
                 Ok(())
             })
         }) {
