@@ -190,7 +190,6 @@ fn spend(ops: u32) {
     #[cfg(test)]
     tests::spent(ops);
     strand::with(|strand| {
-        strand.ensure_room(); // a recursion of checked functions fails here, by unwinding
         strand.charge_ops(ops.into());
         strand.checkpoint(); // calls that call themselves are loops, too: they count as operations
     });

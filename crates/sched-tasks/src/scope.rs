@@ -102,7 +102,6 @@ where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
     strand::with(|strand| {
-        strand.ensure_room();
         strand.take_turn();
         strand.pay_overdraft(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
@@ -279,7 +278,6 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     #[inline]
     fn admit(&self) -> (TaskId, Option<TaskError>) {
         strand::with(|strand| {
-            strand.ensure_room();
             strand.take_turn();
             strand.interleave();
             (strand.next_task_id(), self.core.admit(strand).err())

@@ -101,7 +101,6 @@ pub(crate) type Handler = Arc<dyn Fn(&Exhausted) -> Answer + Send + Sync>;
 #[inline]
 pub fn charge(ops: u64) {
     strand::with(|strand| {
-        strand.ensure_room();
         strand.charge_ops(ops);
         strand.checkpoint();
     });

@@ -38,9 +38,8 @@ struct Half<F, T> {
     scope: ScopeRef,
     shields: u32,
     closure: UnsafeCell<Option<F>>,
-    result: UnsafeCell<Option<Result<T, Thrown>>>,
-    /// Values of the task that the half made: the task keeps them.
-    locals: UnsafeCell<Locals>,
+    /// And the values of the task that the half made: the task keeps them.
+    result: UnsafeCell<Option<(Result<T, Thrown>, Locals)>>,
 }
 
 /// A panic or a cancellation, and where it happened: to be thrown again on another strand.
@@ -58,7 +57,6 @@ where
     RA: Send,
     RB: Send,
 {
-    strand.ensure_room();
     strand.take_turn();
     if !strand.may_spend_as_two() || strand.has_locals.get() {
         return (first(), second()); // the values of a task are for one at a time
@@ -80,7 +78,6 @@ where
         shields: strand.shields.get(),
         closure: UnsafeCell::new(Some(second)),
         result: UnsafeCell::new(None),
-        locals: UnsafeCell::new(Locals::default()),
     };
     let pointer = NonNull::from(&half).cast::<Runnable>();
     // SAFETY: `half` stays where it is until it was run or taken back, by the invariant; it is given out once.
@@ -97,11 +94,12 @@ where
         first
     });
     // Here nobody else holds a pointer to `half`.
-    let second = half.result.into_inner();
-    let locals = half.locals.into_inner();
-    if !locals.is_empty() {
-        strand.add_locals(locals);
-    }
+    let second = half.result.into_inner().map(|(second, locals)| {
+        if !locals.is_empty() {
+            strand.add_locals(locals);
+        }
+        second
+    });
     match (first, second, half.closure.into_inner()) {
         (Ok(first), None, Some(closure)) => (first, closure()),
         (Ok(first), Some(Ok(second)), None) => (first, second),
@@ -155,10 +153,8 @@ where
         value
     }));
     let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
-    if strand.has_locals.replace(false) {
-        // SAFETY: as above. The values are `Send`, and nobody uses one of them: `FiberLocal::with` counts a reference only while it runs, and what ran has ended.
-        unsafe { *half.locals.get() = strand.locals.take() };
-    }
+    // Sent to another thread: the values are `Send`, and nobody uses one of them. `FiberLocal::with` counts a reference only while it runs, and what ran has ended.
+    let locals = if strand.has_locals.replace(false) { strand.locals.take() } else { Locals::default() };
     strand.end();
     if half.scope.account().is_some()
         && let Some(worker) = &strand.worker
@@ -166,7 +162,7 @@ where
         worker.report(); // nobody counts a half: when it is done its nursery may end
     }
     // SAFETY: as above.
-    unsafe { *half.result.get() = Some(outcome) };
+    unsafe { *half.result.get() = Some((outcome, locals)) };
     tell(&half.completion);
 }
 
@@ -192,7 +188,7 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, _strand: &Strand
     // SAFETY: as in `run`.
     let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
     // SAFETY: as in `run`.
-    unsafe { *half.result.get() = Some(Err(Thrown { payload: Box::new(error), place: None })) };
+    unsafe { *half.result.get() = Some((Err(Thrown { payload: Box::new(error), place: None }), Locals::default())) };
     // SAFETY: as in `run`.
     let unrun = unsafe { (*half.closure.get()).take() };
     panics::drop_apart(unrun).unwrap_or_else(panics::discard); // whatever it does, `join` waits for us
