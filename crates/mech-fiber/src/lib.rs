@@ -13,6 +13,7 @@
 //! | `overflow.rs` | a stack that ran out ends the process, or is left for ever |
 //! | `foreign.rs` | the C library finishes what it began, first |
 //! | `chain.rs` | faults that are not ours reach their handler |
+//! | `aside.rs` | a panic is counted where its stack runs |
 //! | `thread.rs` | the two spare stacks a thread needs for that |
 //! | `watch.rs` | ThreadSanitizer hears of every switch, on request |
 //!
@@ -23,8 +24,10 @@
 //! # What a switch keeps, and what it does not
 //! Kept per side: the stack, the callee-saved registers, the control words of SSE and x87 (or
 //! FPCR). *Not* kept: `errno`, the signal mask, thread-locals, `std::thread::panicking`. They
-//! belong to the thread; read `errno` before anything that may suspend.
+//! belong to the thread; read `errno` before anything that may suspend, and take panics aside
+//! ([`PanicsAside`]) before a fiber is left that unwinds.
 
+mod aside;
 mod control;
 mod error;
 mod fiber;
@@ -50,6 +53,7 @@ mod overflow;
 #[cfg(not(target_os = "linux"))]
 use overflow as thread;
 
+pub use aside::PanicsAside;
 pub use control::keep_control_words_exactly;
 pub use error::StackError;
 pub use fiber::{

@@ -21,6 +21,7 @@ use policy_admission::{
 use crate::{
     drive::shared::Shared,
     error::{Reason, TaskError},
+    nursery::NurseryCore,
     strand::Strand,
 };
 
@@ -228,6 +229,21 @@ impl Shared {
     /// Whether everything must be given by name.
     pub(crate) fn is_explicit(&self) -> bool {
         self.profile.is_some_and(|profile| profile.capabilities() == Capabilities::Explicit)
+    }
+}
+
+impl Strand {
+    /// Whether what runs here opened `scope`, or acts for the one who did.
+    pub(crate) fn owns(&self, scope: &NurseryCore) -> bool {
+        scope.is_owned_by(self.seat) || self.acts_for.get().is_some_and(|seat| scope.is_owned_by(seat))
+    }
+
+    /// What the caller may do, if that is limited.
+    pub(crate) fn credentials(&self) -> Option<Arc<Credentials>> {
+        match self.scope.get() {
+            Some(scope) => scope.credentials().cloned(),
+            None => self.inherited.borrow().clone(),
+        }
     }
 }
 

@@ -28,9 +28,11 @@ mod select;
 mod state;
 mod strand;
 mod sync;
+mod task_builder;
 mod task_state;
 mod time;
 mod turn;
+mod unwinding;
 mod wait;
 
 pub use authority::{Authority, Capability};
@@ -66,10 +68,11 @@ pub use policy_admission::{
     CapSpawn, CapUse, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 pub use raw::alloc::BudgetedAlloc;
-pub use scope::{Canceller, Nursery, OwnedTaskBuilder, Task, TaskBuilder, nursery, nursery_with};
+pub use scope::{Canceller, Nursery, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
+pub use task_builder::{OwnedTaskBuilder, TaskBuilder};
 pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};

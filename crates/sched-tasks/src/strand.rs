@@ -5,7 +5,6 @@
 //! seat is kicked. No other thread ever runs it.
 
 use std::{
-    any::Any,
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
@@ -28,7 +27,7 @@ use crate::{
     },
     error::{TaskError, TaskLabel},
     local::Locals,
-    nursery::{Member, NurseryCore},
+    nursery::Member,
     places,
     raw::{
         current,
@@ -49,7 +48,7 @@ pub(crate) struct Strand {
     /// The innermost nursery around what runs here: the one whose cancellation it heeds.
     pub(crate) scope: Cell<Option<ScopeRef>>,
     /// The nursery the task belongs to, and whether this seat is among its members, to be kicked when it is cancelled.
-    base: Cell<Option<ScopeRef>>,
+    pub(crate) base: Cell<Option<ScopeRef>>,
     enlisted: Cell<Option<u32>>,
     /// What runs here.
     pub(crate) running: Cell<Option<Running>>,
@@ -86,7 +85,7 @@ pub(crate) struct Strand {
     /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
     stack_limit: usize,
     /// The task unwinds, or unwound, on half of its stack's guard.
-    guard_lent: Cell<bool>,
+    pub(crate) guard_lent: Cell<bool>,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
@@ -97,7 +96,7 @@ const MAX_LOCALS_ROUNDS: u32 = 5;
 const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
 /// What it takes to unwind. With less, the guard lends half of itself.
-const UNWIND_ROOM_BYTES: usize = 8 << 10;
+pub(crate) const UNWIND_ROOM_BYTES: usize = 8 << 10;
 
 /// How many rounds of a loop go by without a check, where no profile says otherwise.
 pub(crate) const DEFAULT_YIELD_INTERVAL: u32 = 1024;
@@ -143,19 +142,6 @@ impl Strand {
         }
     }
 
-    /// Whether what runs here opened `scope`, or acts for the one who did.
-    pub(crate) fn owns(&self, scope: &NurseryCore) -> bool {
-        scope.is_owned_by(self.seat) || self.acts_for.get().is_some_and(|seat| scope.is_owned_by(seat))
-    }
-
-    /// What the caller may do, if that is limited.
-    pub(crate) fn credentials(&self) -> Option<Arc<Credentials>> {
-        match self.scope.get() {
-            Some(scope) => scope.credentials().cloned(),
-            None => self.inherited.borrow().clone(),
-        }
-    }
-
     /// Makes sure that what the runtime does next does not overflow the stack halfway: else the task unwinds, with [`OutOfRoom`]. A destructor that
     /// runs while the task unwinds goes on: room for that was kept.
     #[inline(always)]
@@ -169,14 +155,6 @@ impl Strand {
     pub(crate) fn ensure_much_room(&self) {
         if !mech_fiber::has_room(4 * ROOM_BYTES) {
             self.out_of_room();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn out_of_room(&self) {
-        if !self.is_unwinding() {
-            self.rethrow(Box::new(OutOfRoom { stack_bytes: mech_fiber::stack_bytes().unwrap_or(0) }));
         }
     }
 
@@ -249,26 +227,15 @@ impl Strand {
     }
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
-    /// yields, goes unnoticed, and meanwhile others here put their cancellation off. The full look would cost every yield a fifth of its time.
+    /// yields, goes unnoticed, and meanwhile others here seem to panic and put their cancellation off. The full look would cost every yield a fifth of its time;
+    /// it is taken once an unwinding has stopped on this thread.
     #[inline(always)]
     pub(crate) fn suspend_to_yield(&self, worker: &Worker, successor: usize) {
-        if self.unwinding.get() {
-            return self.suspend_unwinding(worker, successor);
+        if self.unwinding.get() || worker.stopped_unwinding.get() != 0 {
+            return self.suspend(worker, successor);
         }
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
-    }
-
-    #[cold]
-    fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
-        let unwinding = self.is_unwinding();
-        self.unwinding.set(unwinding); // what was caught is over
-        let stopped = &worker.stopped_unwinding;
-        stopped.set(stopped.get() + u32::from(unwinding));
-        mech_fiber::suspend(successor);
-        worker.watch.show(self.name.get());
-        stopped.set(stopped.get() - u32::from(unwinding));
-        self.turn.begin();
     }
 
     #[cold]
@@ -322,7 +289,7 @@ impl Strand {
     }
 
     #[inline]
-    fn occupy(&self, running: Running, scope: ScopeRef) {
+    pub(crate) fn occupy(&self, running: Running, scope: ScopeRef) {
         if let Some(worker) = &self.worker {
             worker.report_others_than(scope);
             let name = running.task().name();
@@ -367,16 +334,6 @@ impl Strand {
         }
     }
 
-    /// The task's stack was lost, and with it what it had left: open nurseries on it may have had a part.
-    pub(crate) fn forfeit_meter(&self) {
-        if self.meter.is_metered() || self.lent.get() {
-            self.meter.take();
-            if let Some(account) = self.base.get().as_ref().and_then(|scope| scope.account()) {
-                account.holder_lost();
-            }
-        }
-    }
-
     #[cold]
     fn clean_up(&self) {
         if self.guard_lent.replace(false)
@@ -416,41 +373,12 @@ impl Strand {
         drop(unwanted); // the borrow is over: destructors may use others
     }
 
-    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
-    pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
-        self.occupy(running, scope);
-        self.shields.set(1);
-        let outcome = catch_unwind(AssertUnwindSafe(drop));
-        self.shields.set(0);
-        self.end();
-        outcome
-    }
-
     /// Whether the running task has been told to stop, or was refused a budget, and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         (self.scope.get().is_some_and(|scope| scope.is_cancelled()) || self.meter.is_refused())
             && (self.shields.get() == 0 || self.breaks_shields())
             && !self.is_unwinding()
-    }
-
-    /// Whether a seeded run came to a deadlock behind a shield, and ends in spite of it.
-    #[cold]
-    fn breaks_shields(&self) -> bool {
-        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
-        seeded.is_some_and(|seeded| seeded.breaks_shields())
-    }
-
-    /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
-    /// fibers has stopped in the middle of an unwinding, only the flag tells, which outlives a `catch_unwind` in the task.
-    pub(crate) fn is_unwinding(&self) -> bool {
-        let stopped = || match (&self.worker, &self.driver) {
-            (Some(worker), _) => worker.stopped_unwinding.get(),
-            (None, Some(driver)) => driver.stopped_unwinding.get(),
-            (None, None) => 0,
-        };
-        let elsewhere = || stopped() > 0;
-        std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
     /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. Others go first if its turn is over; in a seeded run, by chance.
@@ -538,38 +466,6 @@ impl Strand {
         }
     }
 
-    /// Unwinds to the nearest nursery or the end of the task. Not a panic: no hook runs and nothing is printed.
-    #[cold]
-    pub(crate) fn unwind(&self) -> ! {
-        let told_to_stop = self.shields.get() == 0 && self.scope.get().is_some_and(|scope| scope.is_cancelled());
-        match self.exhaustion().filter(|_| !told_to_stop) {
-            Some(error) => self.rethrow(Box::new(error)),
-            None => self.rethrow(Box::new(Cancellation)),
-        }
-    }
-
-    /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
-    #[cold]
-    pub(crate) fn fail(&self, error: TaskError) -> ! {
-        self.failed_before.take(); // of a panic that was caught
-        self.rethrow(Box::new(error))
-    }
-
-    /// Unwinds with what was caught before.
-    #[cold]
-    pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
-        if self.scope.get().is_none()
-            && let Some(error) = payload.downcast_ref::<TaskError>()
-        {
-            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
-        }
-        if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
-            self.guard_lent.set(mech_fiber::lend_guard());
-        }
-        self.unwinding.set(true);
-        std::panic::resume_unwind(payload)
-    }
-
     /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
     #[inline]
     pub(crate) fn count_ended(&self, scope: ScopeRef, owes_permit: bool) {
@@ -647,15 +543,7 @@ impl Strand {
     }
 }
 
-/// What is thrown to end a cancelled task.
-#[derive(Debug)]
-pub(crate) struct Cancellation;
-
-/// What is thrown to end a task that has too little stack left for what it asked of the runtime.
-#[derive(Debug)]
-pub(crate) struct OutOfRoom {
-    pub(crate) stack_bytes: usize,
-}
+pub(crate) use crate::unwinding::{Cancellation, OutOfRoom};
 
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::rc::Rc;
 
-use mech_fiber::{Fiber, Step, in_fiber, suspend};
+use mech_fiber::{Fiber, PanicsAside, Step, in_fiber, suspend};
 
 use crate::{slab, stack};
 
@@ -115,4 +115,99 @@ fn a_main_that_captures_too_much_is_refused() {
     let stack = slab(64 << 10, 2).take().unwrap();
     let made = catch_unwind(AssertUnwindSafe(|| Fiber::new(stack, move |i| large[i].into())));
     assert!(made.unwrap_err().downcast_ref::<String>().unwrap().contains("20480 bytes"));
+}
+
+/// Stops while it is dropped, and takes the panic that drops it along if it is to.
+struct Stops(bool);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        let aside = if self.0 { PanicsAside::take() } else { None };
+        suspend(usize::from(std::thread::panicking()));
+        aside.into_iter().for_each(PanicsAside::put_back);
+        suspend(usize::from(std::thread::panicking()));
+    }
+}
+
+/// A fiber that stops in the middle of an unwinding.
+fn stops(stack: mech_fiber::Stack) -> Fiber {
+    Fiber::new(stack, |_| {
+        let caught = catch_unwind(|| {
+            let _stops = Stops(true);
+            std::panic::resume_unwind(Box::new(1));
+        });
+        usize::from(caught.is_err()) + 10
+    })
+}
+
+#[test]
+fn a_panic_that_is_taken_aside_is_counted_where_its_stack_runs() {
+    // More than one ladder is for, and on several threads, which use the same ladders.
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                let fibers = slab(64 << 10, 256);
+                for _ in 0..3 {
+                    let innocent = std::sync::Mutex::new(());
+                    let held = innocent.lock().unwrap();
+                    let mut stopped: Vec<Fiber> = (0..200).map(|_| stops(fibers.take().unwrap())).collect();
+                    for fiber in &mut stopped {
+                        assert_eq!(fiber.resume(0), Step::Suspended(0), "it counts none while it is stopped");
+                        assert!(!std::thread::panicking());
+                    }
+                    drop(held);
+                    assert!(!innocent.is_poisoned());
+                    for fiber in &mut stopped {
+                        assert_eq!(fiber.resume(0), Step::Suspended(1), "it counts its own when it goes on");
+                        assert_eq!(fiber.resume(0), Step::Returned(11));
+                        assert!(!std::thread::panicking());
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn of_several_panics_none_is_taken_aside() {
+    struct Inner;
+    impl Drop for Inner {
+        fn drop(&mut self) {
+            let _ = catch_unwind(|| {
+                let _stops = Stops(true);
+                std::panic::resume_unwind(Box::new(1))
+            });
+            let aside = PanicsAside::take();
+            assert!(aside.is_some(), "one is left");
+            assert!(!std::thread::panicking() && PanicsAside::take().is_none());
+            aside.into_iter().for_each(PanicsAside::put_back);
+        }
+    }
+    let mut fiber = Fiber::new(stack(), |_| {
+        let _ = catch_unwind(|| {
+            let _inner = Inner;
+            std::panic::resume_unwind(Box::new(2))
+        });
+        7
+    });
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    assert_eq!(fiber.resume(0), Step::Returned(7));
+    assert!(!std::thread::panicking());
+}
+
+#[test]
+fn without_it_whoever_runs_next_seems_to_panic() {
+    let mut fiber = Fiber::new(stack(), |_| {
+        let _ = catch_unwind(|| {
+            let _stops = Stops(false);
+            std::panic::resume_unwind(Box::new(1))
+        });
+        0
+    });
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    assert!(std::thread::panicking());
+    assert_eq!(fiber.resume(0), Step::Suspended(1));
+    assert_eq!(fiber.resume(0), Step::Returned(0));
+    assert!(!std::thread::panicking());
 }

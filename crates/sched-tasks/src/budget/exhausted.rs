@@ -23,7 +23,7 @@ use super::{
     meter::Refused,
 };
 use crate::{
-    drive::worker,
+    drive::give_way,
     error::{Reason, TaskError},
     nursery::NurseryCore,
     raw::scope::ScopeRef,
@@ -88,7 +88,7 @@ impl Strand {
                 Reply::NotMe | Reply::Refused => self.meter.refuse(&shortage),
             }
             if !self.meter.is_refused() {
-                worker::yield_now(self); // this is the tick: those that have not spent theirs go first
+                give_way::yield_now(self); // this is the tick: those that have not spent theirs go first
             }
         }
     }
@@ -104,7 +104,7 @@ impl Strand {
     fn fail_exhausted(&self) -> ! {
         self.come_by();
         // A task that catches this and goes on comes back at once: others go first, every time.
-        worker::yield_now(self);
+        give_way::yield_now(self);
         self.unwind() // a cancelled one ends as that
     }
 

@@ -180,6 +180,16 @@ impl Strand {
         }
     }
 
+    /// The task's stack was lost, and with it what it had left: open nurseries on it may have had a part.
+    pub(crate) fn forfeit_meter(&self) {
+        if self.meter.is_metered() || self.lent.get() {
+            self.meter.take();
+            if let Some(account) = self.base.get().as_ref().and_then(|scope| scope.account()) {
+                account.holder_lost();
+            }
+        }
+    }
+
     /// Whether a half of a `join` may run elsewhere, where it is paid like another task of the nursery. Not if that makes a difference: an owner spends from the pool, and a
     /// task with a limit of its own would have it twice.
     #[inline]

@@ -87,7 +87,7 @@ pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>),
     Ok(ends(Core::bounded(capacity), permits))
 }
 
-/// A channel that takes as many values as there is memory for: sending never waits.
+/// A channel that takes as many values as there is memory for: sending never waits for a receiver. A sender that never stops lets others run now and then, as with every operation.
 ///
 /// ```
 /// let (tx, rx) = bursar::unbounded();

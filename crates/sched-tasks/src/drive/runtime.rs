@@ -17,7 +17,7 @@ use std::{
 
 use mech_fiber::{SlabOptions, StackError};
 use mech_sync::{Deque, Idle, Injector};
-use policy_admission::{Cap, CapError, CapExecutor, Capabilities, ExecutorPermit, Lease, Ledger, Profile, Scheduler};
+use policy_admission::{Cap, CapExecutor, ExecutorPermit, Lease, Ledger, Profile};
 
 use super::{
     chance::{Divergence, Plan},
@@ -79,13 +79,13 @@ pub struct Builder {
     seed: u64,
     name: String,
     no_stealing: Vec<usize>,
-    blocking_threads: usize,
-    profile: Option<Profile>,
-    ledger: Option<Ledger>,
-    executor: Option<Lease<CapExecutor>>,
+    pub(super) blocking_threads: usize,
+    pub(super) profile: Option<Profile>,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) executor: Option<Lease<CapExecutor>>,
     watchdog: Option<Duration>,
     on_stuck: Hook,
-    is_seeded: bool,
+    pub(super) is_seeded: bool,
     options: Options,
     log_entries: usize,
 }
@@ -244,27 +244,6 @@ impl Builder {
         self
     }
 
-    /// The permit for the threads, where one is needed.
-    fn permit(&self, workers: usize) -> Result<Option<ExecutorPermit>, BuildError> {
-        if let Some(profile) = self.profile {
-            if profile.scheduler() == Scheduler::None {
-                return Err(BuildError::NoScheduler { profile });
-            }
-            if profile.capabilities() == Capabilities::Explicit && self.ledger.is_none() {
-                return Err(BuildError::NoLedger { profile });
-            }
-            if profile.capabilities() == Capabilities::Explicit && self.executor.is_none() {
-                let missing = CapError::NoExecutorCapability;
-                let refused = self.ledger.as_ref().map_or(missing, |ledger| ledger.refuse(missing, None));
-                return Err(BuildError::NotAllowed(refused));
-            }
-        }
-        let Some(lease) = &self.executor else { return Ok(None) };
-        let vouched = self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.vouch(lease));
-        let permit = vouched.and_then(|()| lease.open_executor(workers, self.blocking_threads));
-        permit.map(Some).map_err(BuildError::NotAllowed)
-    }
-
     /// Makes a runtime without threads, for tests. Whatever runs on it runs on the caller's thread, which plays all workers in turn; the seed decides every choice, and
     /// [`sleep`](crate::sleep) and timeouts take no time. So the same seed gives the same run again, with the same [`Runtime::trace`]. A deadlock is an error.
     ///
@@ -345,20 +324,6 @@ impl Builder {
         strand::with(Strand::ensure_much_room);
         self.check_caller()?;
         self.start()
-    }
-
-    /// Whether the caller may start threads.
-    fn check_caller(&self) -> Result<(), BuildError> {
-        let credentials = strand::with(Strand::credentials);
-        let Some(credentials) = credentials.filter(|credentials| credentials.is_explicit() && !self.is_seeded) else {
-            return Ok(());
-        };
-        let (ledger, missing) = (credentials.ledger(), CapError::NoExecutorCapability);
-        let allowed = match &self.executor {
-            Some(lease) => ledger.map_or(Ok(()), |ledger| ledger.vouch(lease)),
-            None => Err(ledger.map_or(missing, |ledger| ledger.refuse(missing, None))),
-        };
-        allowed.map_err(BuildError::NotAllowed)
     }
 
     /// Apart, for its frame is large.

@@ -252,7 +252,7 @@ pub(crate) struct Driver {
     seeded: &'static Seeded,
     workers: Vec<Rc<Worker>>,
     trunks: Vec<Strand>,
-    /// Strands of this thread that stopped in the middle of an unwinding: `panicking` does not tell them apart.
+    /// Strands of this thread that stopped in the middle of an unwinding that it goes on to count: `panicking` does not tell them apart.
     pub(crate) stopped_unwinding: Rc<Cell<u32>>,
     /// Who stepped last: a worker, or (one more than there are) the body.
     last: Cell<usize>,
@@ -339,13 +339,9 @@ impl Driver {
         self.aside(strand, || while !self.advance(|| true) {});
     }
 
-    /// While others run on this thread, `strand` counts among those that stopped; see [`Strand::is_unwinding`].
+    /// While others run on this thread, it does not count `strand`'s unwinding; see [`Strand::aside_while`].
     fn aside(&self, strand: &Strand, others: impl FnOnce()) {
-        let unwinding = u32::from(strand.is_unwinding());
-        let stopped = &self.stopped_unwinding;
-        stopped.set(stopped.get() + unwinding);
-        others();
-        stopped.set(stopped.get() - unwinding);
+        strand.aside_while(strand.unwinding.get(), strand.is_unwinding(), &self.stopped_unwinding, others);
     }
 
     /// One turn: of a worker, or of the clock. True if it is the turn of the caller, who may have it if `is_ready` says so.

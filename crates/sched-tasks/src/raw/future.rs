@@ -34,9 +34,10 @@ use std::{
 use mech_sync::Completion;
 
 use super::{
+    handle::Handle,
     pool,
     scope::ScopeRef,
-    task::{self, Details, Front, Handle, Header, Identity, Runnable, RunnableRef, Running, VTable},
+    task::{self, Details, Front, Header, Identity, Runnable, RunnableRef, Running, VTable},
 };
 use crate::{
     budget::Reading,

@@ -13,6 +13,7 @@ pub(crate) mod crew;
 pub(crate) mod current;
 pub(crate) mod fibers;
 pub(crate) mod future;
+pub(crate) mod handle;
 pub(crate) mod join;
 pub(crate) mod loan;
 pub(crate) mod local_queue;

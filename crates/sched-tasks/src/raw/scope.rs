@@ -13,7 +13,8 @@ use mech_sync::Completion;
 
 use super::{
     future,
-    task::{self, Handle, Identity, RunnableRef},
+    handle::Handle,
+    task::{self, Identity, RunnableRef},
 };
 use crate::{error::TaskError, nursery::NurseryCore, scope::Nursery, strand::Strand};
 

@@ -2,12 +2,22 @@
 
 use std::{
     future::pending,
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    panic::catch_unwind,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
-use sched_tasks::{Reason, Runtime, block_on, current_task, join, nursery, run, yield_now};
+use sched_tasks::{
+    Canceller, Reason, Runtime, TaskError, block_on, current_task, join, nursery, run, shield, sleep, yield_now,
+};
 
-use crate::support::skipping;
+use crate::{
+    destructors::OnDrop,
+    support::{skipping, until, watch},
+};
 
 /// Stops at a checkpoint while it is dropped: in a cancelled task that would unwind, if nothing did yet.
 struct Waits;
@@ -117,4 +127,103 @@ fn a_destructor_that_overflows_fails_its_task_alone() {
     });
     assert!(matches!(outcome.unwrap_err().reason(), Reason::StackOverflow { .. }));
     assert_eq!(runtime.run(|| 1).unwrap(), 1);
+}
+
+/// Tells that it is being dropped, and waits there until it may go on.
+struct Stops<'a>(&'a AtomicBool, &'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking());
+        self.0.store(true, SeqCst);
+        while !self.1.load(SeqCst) {
+            sleep(Duration::from_micros(100));
+            yield_now();
+        }
+        assert!(std::thread::panicking(), "it goes on to unwind");
+    }
+}
+
+/// Has a task unwind by `unwinds`, stop in a destructor, and another on the same worker hold a lock and let go of it meanwhile.
+fn beside(runtime: &Runtime, unwinds: impl FnOnce(&Canceller) + Send) -> Result<(), TaskError> {
+    let (stopped, go_on) = (AtomicBool::new(false), AtomicBool::new(false));
+    let innocent = Mutex::new(0);
+    let outcome = runtime.nursery(|n| {
+        n.task().name("innocent").spawn(|| {
+            let _then = OnDrop(|| go_on.store(true, SeqCst)); // also if it fails
+            let mut held = innocent.lock().unwrap();
+            shield(|| until(|| stopped.load(SeqCst)));
+            assert!(!std::thread::panicking(), "another task does");
+            *held += 1;
+            drop(held);
+            drop(catch_unwind(|| std::panic::resume_unwind(Box::new(1)))); // its own panic is its own
+            assert!(!std::thread::panicking());
+        });
+        let canceller = n.canceller();
+        let (stopped, go_on) = (&stopped, &go_on);
+        n.task().name("unwinds").spawn(move || {
+            let _stops = Stops(stopped, go_on);
+            unwinds(&canceller);
+            sleep(Duration::from_secs(3600));
+        });
+        Ok(())
+    });
+    assert!(!innocent.is_poisoned());
+    assert_eq!(*innocent.lock().unwrap(), 1);
+    outcome
+}
+
+#[test]
+fn a_task_does_not_panic_because_another_on_its_worker_unwinds() {
+    let _watchdog = watch("a_task_does_not_panic_because_another_on_its_worker_unwinds");
+    let seeded = || Runtime::builder().workers(2).seeded(5).build().unwrap();
+    for runtime in [Runtime::builder().workers(1).build().unwrap(), seeded()] {
+        for _ in 0..20 {
+            assert!(beside(&runtime, Canceller::cancel).unwrap_err().is_cancelled());
+            assert!(beside(&runtime, |_| panic!("on purpose")).unwrap_err().is_panic());
+        }
+        assert!(!runtime.run(std::thread::panicking).unwrap());
+    }
+    assert!(!std::thread::panicking());
+}
+
+#[test]
+fn many_tasks_may_stop_while_they_unwind_and_none_sees_another() {
+    let _watchdog = watch("many_tasks_may_stop_while_they_unwind_and_none_sees_another");
+    const TASKS: u64 = 500;
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let (waiting, stopped, own, innocent) =
+        (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let outcome = runtime.nursery(|outer| {
+        for _ in 0..4 {
+            outer.spawn(|| {
+                let _then = OnDrop(|| _ = innocent.fetch_add(1, SeqCst)); // also if it fails
+                until(|| stopped.load(SeqCst) == TASKS); // all are in the middle of it
+                assert!(!std::thread::panicking(), "others do");
+            });
+        }
+        let unwound = nursery(|n| {
+            for _ in 0..TASKS {
+                n.spawn(|| {
+                    let _stops = OnDrop(|| {
+                        stopped.fetch_add(1, SeqCst);
+                        until(|| innocent.load(SeqCst) == 4);
+                        own.fetch_add(u64::from(std::thread::panicking()), SeqCst);
+                    });
+                    waiting.fetch_add(1, SeqCst);
+                    sleep(Duration::from_secs(3600));
+                });
+            }
+            until(|| waiting.load(SeqCst) == TASKS);
+            n.cancel();
+            Ok(())
+        });
+        assert!(unwound.unwrap_err().is_cancelled());
+        Ok(())
+    });
+    outcome.unwrap();
+    assert_eq!(own.load(SeqCst), TASKS, "each sees its own");
+    for _ in 0..8 {
+        assert!(!runtime.run(std::thread::panicking).unwrap());
+    }
 }

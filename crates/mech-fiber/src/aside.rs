@@ -1,0 +1,159 @@
+//! `std::thread::panicking` for one stack at a time.
+//!
+//! Room: mechanism. The standard library counts the panics under way per *thread*. A fiber that
+//! stops in the middle of an unwinding, in a destructor, leaves its count behind, and whoever
+//! runs next on the thread would take it for its own: a `std::sync::Mutex` that is unlocked then
+//! is poisoned, though nobody panicked who held it.
+//!
+//! # Invariant
+//! Between [`PanicsAside::take`] and [`PanicsAside::put_back`] the thread does not count the panic
+//! of the caller; before and after it does.
+//!
+//! # Why it holds
+//! The count cannot be set, but it can be moved: it rises where an unwinding begins and falls
+//! where one is caught, each time on the thread that runs at that moment. A *ladder* is a fiber
+//! with unwindings in it that stopped halfway, one inside the other: each was counted where it
+//! began, and is counted off where the ladder is resumed. So to climb down a rung takes one off
+//! this thread, and to climb up adds one. The first rungs are climbed on a thread that ends:
+//! its count ends with it. The sum over all threads is right at any time.
+//!
+//! A ladder moves between threads, as no other fiber may. It runs this file and the unwinder:
+//! no value of a user is on it, and what reads thread-locals is called, not inlined.
+//!
+//! # Cost
+//! A microsecond for each of the two, and a thread for every 64 fibers that are stopped like
+//! that at one time. From the first on, `panicking` looks at a thread-local in every thread.
+
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::fiber::{Fiber, Step, has_room, suspend};
+use crate::slab::{Slab, SlabOptions};
+
+/// How many rungs a ladder has. They are climbed by one thread.
+const RUNGS: usize = 64;
+
+/// For all rungs, also without optimisation.
+const STACK_BYTES: usize = 512 << 10;
+
+/// What a new thread takes of the caller's stack; who has less does without.
+const ROOM_BYTES: usize = 32 << 10;
+
+const UP: usize = 0;
+const DOWN: usize = 1;
+
+struct Ladder {
+    fiber: Fiber,
+    rungs: usize,
+}
+
+// SAFETY: the module says what is on its stack: nothing that belongs to a thread.
+unsafe impl Send for Ladder {}
+
+static LADDERS: Mutex<Vec<Ladder>> = Mutex::new(Vec::new());
+
+fn ladders() -> MutexGuard<'static, Vec<Ladder>> {
+    LADDERS.lock().unwrap_or_else(PoisonError::into_inner) // climbing under it, it counts as poisoned
+}
+
+impl Ladder {
+    fn new() -> Option<Ladder> {
+        static SLAB: Mutex<Option<&'static Slab>> = Mutex::new(None);
+        let mut slab = SLAB.lock().unwrap_or_else(PoisonError::into_inner);
+        if slab.is_none() {
+            *slab = Slab::reserve(SlabOptions { stack_bytes: STACK_BYTES, max_stacks: 1 << 12, warm_bytes: 0 }).ok();
+        }
+        let stack = slab.as_ref()?.take().ok()?;
+        let mut fiber = Fiber::new(stack, |_| {
+            loop {
+                stand(0);
+            }
+        });
+        (fiber.resume(UP) == Step::Suspended(0)).then_some(Ladder { fiber, rungs: 0 })
+    }
+
+    fn climb(&mut self, way: usize) {
+        self.rungs = if way == UP { self.rungs + 1 } else { self.rungs - 1 };
+        let step = self.fiber.resume(way);
+        assert_eq!(step, Step::Suspended(self.rungs), "a ladder stops at the next rung");
+    }
+}
+
+/// Waits on rung `rung`, and climbs up from there and back, until it is told to go down.
+#[inline(never)]
+fn stand(rung: usize) {
+    struct Rung(usize);
+    impl Drop for Rung {
+        fn drop(&mut self) {
+            stand(self.0);
+        }
+    }
+    while told(rung) == UP {
+        let landed = catch_unwind(|| {
+            let _rung = Rung(rung + 1);
+            resume_unwind(Box::new(()));
+        });
+        drop(landed);
+    }
+}
+
+/// Stops; the next thing it reads of a thread may be another thread's, so nothing of that is kept beyond this call.
+#[inline(never)]
+fn told(rung: usize) -> usize {
+    suspend(rung)
+}
+
+/// A panic of the caller that its thread does not count for now.
+#[derive(Debug)]
+#[must_use = "what was taken must be put back before the caller goes on"]
+pub struct PanicsAside(());
+
+impl PanicsAside {
+    /// Takes the one panic under way on this thread aside. None if there is none or there are several, whose owners nobody can tell apart; or if the system
+    /// gives no thread, or no memory, for it.
+    ///
+    /// The caller is in the middle of that panic: it is nobody else's on the thread.
+    #[cold]
+    pub fn take() -> Option<Self> {
+        if !thread::panicking() || !climb_down() {
+            return None;
+        }
+        let aside = Self(());
+        if thread::panicking() {
+            aside.put_back();
+            return None;
+        }
+        Some(aside)
+    }
+
+    /// Counts it again.
+    #[cold]
+    pub fn put_back(self) {
+        let mut ladders = ladders();
+        let free = ladders.iter_mut().find(|ladder| ladder.rungs < RUNGS);
+        free.expect("somebody climbed down to take it").climb(UP);
+    }
+}
+
+/// Takes one off this thread's count. False if the system gives no thread or no memory for it.
+fn climb_down() -> bool {
+    if let Some(ladder) = ladders().iter_mut().find(|ladder| ladder.rungs > 0) {
+        ladder.climb(DOWN);
+        return true;
+    }
+    let Some(mut ladder) = has_room(ROOM_BYTES).then(put_up).flatten() else { return false };
+    ladder.climb(DOWN); // before others can
+    ladders().push(ladder);
+    true
+}
+
+/// Puts up a ladder, from a thread that takes its count with it.
+fn put_up() -> Option<Ladder> {
+    let climbs = || {
+        let mut ladder = Ladder::new()?;
+        (0..RUNGS).for_each(|_| ladder.climb(UP));
+        Some(ladder)
+    };
+    thread::Builder::new().name("bursar-panics".into()).spawn(climbs).ok()?.join().ok()?
+}

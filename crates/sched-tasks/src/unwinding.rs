@@ -1,0 +1,138 @@
+//! How a strand unwinds, and stops in the middle of it.
+//!
+//! # Invariant
+//! A strand that unwinds is not told to unwind again: that would end the process. Nobody else on its thread seems to.
+
+use std::{
+    any::Any,
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use mech_fiber::PanicsAside;
+
+use crate::{
+    drive::worker::Worker,
+    error::TaskError,
+    raw::{current, scope::ScopeRef, task::Running},
+    strand::{Strand, UNWIND_ROOM_BYTES},
+};
+
+/// In the count of strands of a thread that stopped in the middle of an unwinding: those that the thread goes on to count; and that one was taken aside, ever. From then on
+/// everybody on the thread looks closely, lest somebody's unwinding be taken for another's.
+const STOPPED: u32 = !ASIDE;
+const ASIDE: u32 = 1 << 31;
+
+/// What is thrown to end a cancelled task.
+#[derive(Debug)]
+pub(crate) struct Cancellation;
+
+/// What is thrown to end a task that has too little stack left for what it asked of the runtime.
+#[derive(Debug)]
+pub(crate) struct OutOfRoom {
+    pub(crate) stack_bytes: usize,
+}
+
+impl Strand {
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn out_of_room(&self) {
+        if !self.is_unwinding() {
+            self.rethrow(Box::new(OutOfRoom { stack_bytes: mech_fiber::stack_bytes().unwrap_or(0) }));
+        }
+    }
+
+    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
+    pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
+        self.occupy(running, scope);
+        self.shields.set(1);
+        let outcome = catch_unwind(AssertUnwindSafe(drop));
+        self.shields.set(0);
+        self.end();
+        outcome
+    }
+
+    #[cold]
+    pub(crate) fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
+        let (unwinding, known) = (self.is_unwinding(), self.unwinding.get());
+        self.unwinding.set(unwinding); // what was caught is over
+        self.aside_while(known, unwinding, &worker.stopped_unwinding, || {
+            mech_fiber::suspend(successor);
+        });
+        worker.watch.show(self.name.get());
+        self.turn.begin();
+    }
+
+    /// Lets others run on this thread, by `others`. If this strand is `known` to be in the middle of an unwinding, the thread does not count that meanwhile: else
+    /// whoever unlocks a `std::sync::Mutex` would poison it. Where that cannot be done, `stopped` counts it.
+    pub(crate) fn aside_while(&self, known: bool, unwinding: bool, stopped: &Cell<u32>, others: impl FnOnce()) {
+        if !unwinding {
+            return others();
+        }
+        // Beside one that the thread goes on to count, nobody can tell which is whose.
+        let aside = if known && stopped.get() & STOPPED == 0 { current::without(PanicsAside::take) } else { None };
+        match aside {
+            Some(aside) => {
+                stopped.set(stopped.get() | ASIDE);
+                others();
+                current::without(|| aside.put_back());
+            }
+            None => {
+                stopped.set(stopped.get() + 1);
+                others();
+                stopped.set(stopped.get() - 1);
+            }
+        }
+    }
+
+    /// Whether a seeded run came to a deadlock behind a shield, and ends in spite of it.
+    #[cold]
+    pub(crate) fn breaks_shields(&self) -> bool {
+        let seeded = self.shared().and_then(|shared| shared.seeded.as_ref());
+        seeded.is_some_and(|seeded| seeded.breaks_shields())
+    }
+
+    /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
+    /// fibers has stopped in the middle of an unwinding that could not be taken aside, only the flag tells, which outlives a `catch_unwind` in the task.
+    pub(crate) fn is_unwinding(&self) -> bool {
+        let stopped = || match (&self.worker, &self.driver) {
+            (Some(worker), _) => worker.stopped_unwinding.get(),
+            (None, Some(driver)) => driver.stopped_unwinding.get(),
+            (None, None) => 0,
+        };
+        let elsewhere = || stopped() & STOPPED > 0;
+        std::thread::panicking() && (self.unwinding.get() || !elsewhere())
+    }
+
+    /// Unwinds to the nearest nursery or the end of the task: it was told to stop, or refused a budget. Not a panic: no hook runs and nothing is printed.
+    #[cold]
+    pub(crate) fn unwind(&self) -> ! {
+        let told_to_stop = self.shields.get() == 0 && self.scope.get().is_some_and(|scope| scope.is_cancelled());
+        match self.exhaustion().filter(|_| !told_to_stop) {
+            Some(error) => self.fail(error),
+            None => self.rethrow(Box::new(Cancellation)),
+        }
+    }
+
+    /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
+    #[cold]
+    pub(crate) fn fail(&self, error: TaskError) -> ! {
+        self.failed_before.take(); // of a panic that was caught
+        self.rethrow(Box::new(error))
+    }
+
+    /// Unwinds with what was caught before.
+    #[cold]
+    pub(crate) fn rethrow(&self, payload: Box<dyn Any + Send>) -> ! {
+        if self.scope.get().is_none()
+            && let Some(error) = payload.downcast_ref::<TaskError>()
+        {
+            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
+        }
+        if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
+            self.guard_lent.set(mech_fiber::lend_guard());
+        }
+        self.unwinding.set(true);
+        std::panic::resume_unwind(payload)
+    }
+}
