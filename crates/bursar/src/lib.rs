@@ -114,7 +114,7 @@
 //!
 //! A panic of the body goes on when all tasks have ended. If a task failed before it, as in `task.join().unwrap()`, the nursery returns that failure, and the panic is attached.
 //!
-//! Cancellation arrives at *checkpoints*: every operation that may block, [`yield_now`] and [`checkpoint`]. There the task unwinds, so its destructors run. It is not a
+//! Cancellation arrives at *checkpoints*: every operation that may block, [`yield_now`] and [`checkpoint`], and the end of a [turn](#limits-and-guarantees). There the task unwinds, so its destructors run. It is not a
 //! panic, and nothing is printed. Tasks that have not started never do. [`Nursery::cancel`] cancels from inside, a [`Canceller`] from anywhere, and
 //! [`Nursery::dismiss`] stops what is left once the body has what it wants. Nothing taken from a channel is lost by it.
 //!
@@ -140,7 +140,8 @@
 //! ```
 //!
 //! What the standard library or C blocks, blocks the worker: `std::fs`, `std::thread::sleep`, a held `std::sync::Mutex`. Wrap the slow ones in [`unblock`], which
-//! runs them on a thread kept for that while only the task waits; [`fs`] does so for files. A task that holds its worker for a second without a checkpoint is named
+//! runs them on a thread kept for that while only the task waits; [`fs`] does so for files. Let go of a `std::sync::Mutex` before you spawn, send, receive or try to: others may run
+//! then, and one of them may want it, on the same thread. A task that holds its worker for a second without a checkpoint is named
 //! on standard error, with the line that spawned it: see [`Builder::watchdog`].
 //!
 //! A value per task, as `thread_local!` is one per thread, is declared with [`fiber_local!`]. It is for one at a time: [`join`] runs one half after the other in a task that has one.
@@ -232,7 +233,8 @@
 //!
 //! ## Timeouts and deadlines
 //!
-//! A deadline belongs to a nursery and ends everything in it, however deep. Of several the earliest counts: none is moved later. The verdict is [`Reason::DeadlineExceeded`]. Single operations have a `_timeout` variant,
+//! A deadline belongs to a nursery and ends everything in it, however deep and however busy: what waits at once, what runs at its next checkpoint. Of several the earliest counts: none is moved later.
+//! The verdict is [`Reason::DeadlineExceeded`]. Single operations have a `_timeout` variant,
 //! [`select!`] has a `timeout` arm, and a future is given a limit by [`timeout`].
 //!
 //! ```
@@ -302,7 +304,7 @@
 //!
 //! What a tenant may do is said by capabilities: to have so many tasks with so much each ([`CapSpawn`]), to recharge itself ([`CapBudget`]), to open channels
 //! ([`CapChannel`]), to start threads ([`CapExecutor`]). A [`Ledger`] grants them; a [`Cap`] cannot be copied or made otherwise, only narrowed, and revoking it reaches everything
-//! derived from it at once. The ledger remembers grants and refusals.
+//! derived from it at once. The ledger remembers grants and refusals, and counts [uses](Ledger::uses).
 //!
 //! ```
 //! use bursar::{Budget, CapSpawn, Ledger, NurseryOptions, nursery_with};
@@ -317,6 +319,10 @@
 //! assert_eq!(ledger.audit_totals().refusals(), 1);
 //! # Ok::<(), bursar::CapError>(())
 //! ```
+//!
+//! Limits go wherever a task goes: into [`unblock`], [`run`], other runtimes, seeded ones and [`explore`] with its budget, into [`unblock_async`] and [`jobs`] without. A task that makes a
+//! ledger of its own gains nothing: what that grants is counted beside what the task has, and a [`CapBudget`] of it is refused. A thread that a task starts with
+//! `std::thread::spawn` is out of reach: see [`Confinement`].
 //!
 //! A [`Profile`], given when the runtime is built, says how much all of it insists on: `:service` has small budgets for everybody, `:cluster` larger ones and supervisors that
 //! recharge, in `:sovereign` nothing runs that was not granted by name, and `:core` has no tasks at all. Without a profile nothing is limited until a nursery says so.
@@ -425,7 +431,12 @@
 //!   tasks may have changed. Unstarted tasks and futures do move.
 //! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint. [`budgeted`] writes them. The [watchdog](Builder::watchdog) names it,
 //!   and other workers take what it keeps from starting; started fibers of that worker wait.
-//! - **Nobody starves** of those that are ready: a task that yields goes to the back, and every worker regularly looks at its oldest task and at the shared queue.
+//! - **Ready operations take turns.** After 128 operations that did not have to wait (channels, locks, `select!`, spawning, joining, sockets, [`checkpoint`], also those that only try), a fiber lets the
+//!   fibers run that are ready on its worker, woken by timers and other threads among them; a future is not ready once, having woken itself, as in tokio. A cancelled task unwinds there, so a deadline ends
+//!   a tree whose tasks never wait. To notify, to give back and to answer by `oneshot` counts, but never lets others in. A future built only of other people's futures that are always
+//!   ready, as [`net::Async`] may be, keeps its worker until one of ours comes along; so does a loop that only asks, as by [`Task::is_done`].
+//! - **Nobody starves** of those that are ready and whose neighbours come to an operation: a fiber that was woken goes on after one turn of each that is ready before it, a task that yields goes to the back,
+//!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
 //! - **A destructor that panics hurts its own task**, where the runtime holds what is dropped: captures of a task that never ran, a future, a result that nobody took, values of a
 //!   [`fiber_local!`], what is left in a channel or a mailbox, a half of [`join`]. But one that stands on the stack of a task that is unwinding, cancelled or panicking, ends the
@@ -434,7 +445,11 @@
 //!   `std::sync::Mutex` is poisoned. Where one panic is under way inside another, where foreign code has *resumed* one (`std::panic::resume_unwind`) and yields in a destructor, and where the system gives no
 //!   thread, it speaks of the thread.
 //! - **An idle runtime sleeps.** No thread polls.
-//! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding must pass on what it did not throw.
+//! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding should pass on what it did not throw. If it does not, it is
+//!   unwound again at its next checkpoint. A cancelled task that returns nevertheless has its value kept; one that was refused a budget ends as
+//!   [`Reason::BudgetExhausted`], whatever it returns.
+//! - **A thread started with `std::thread::spawn` has no limits** but those of the process, whoever started it. Nothing in the language lets a library see it; a [`Confinement`] takes a
+//!   task's limits there.
 //! - **`fork`** takes no workers along: a runtime used in a child process fails with [`RunError::Forked`].
 //! - At most [`MAX_WORKERS`] workers, and 1,048,576 fibers at one time unless [`Builder::max_fibers`] says otherwise; futures are limited by memory only.
 //! - Linux on x86_64 and aarch64 is complete. Kernels before 6.13 guard stacks at the price of two mappings each, which ends near 32,000 fibers.
@@ -444,8 +459,8 @@
 #[doc(inline)]
 pub use sched_tasks::{
     Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, OwnedTaskBuilder, Priority, Task, TaskBuilder, TaskId,
-    TaskLabel, checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run, shield, sleep,
-    yield_now,
+    TaskLabel, TaskState, checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run,
+    shield, sleep, yield_now,
 };
 
 // ---- what tasks may spend ----
@@ -459,7 +474,7 @@ pub use sched_tasks::{
 #[doc(inline)]
 pub use sched_tasks::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
-    CapSpawn, Capabilities, Capability, Delegation, Grant, Ledger, Profile, Sovereign,
+    CapSpawn, CapUse, Capabilities, Capability, Confinement, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 
 // ---- what can go wrong ----

@@ -65,7 +65,7 @@ fn work(seed: u64) -> u64 {
 /// machine that has nothing else to do, it is the time of day: that also shows whoever keeps others waiting without using a CPU.
 fn time_had() -> Duration {
     static BEGIN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-    if std::env::var_os("HOSTILE_CLOCK").is_some_and(|clock| clock == "wall") {
+    if by_wall_clock() {
         return BEGIN.elapsed();
     }
     let threads = std::fs::read_dir("/proc/self/task").expect("tests run on Linux");
@@ -74,6 +74,20 @@ fn time_had() -> Duration {
         stat.split_whitespace().next()?.parse::<u64>().ok()
     };
     Duration::from_nanos(threads.filter_map(ran).sum())
+}
+
+fn by_wall_clock() -> bool {
+    std::env::var_os("HOSTILE_CLOCK").is_some_and(|clock| clock == "wall")
+}
+
+/// Waits until the process has had as much of the CPUs as its workers get in a window on an idle machine. A budget buys a fixed amount of work: in a
+/// window of real time beside busy neighbours it would be a larger part of what this process gets.
+fn wait_for_window(before: Duration) {
+    let enough = if by_wall_clock() { WINDOW } else { WINDOW * WORKERS as u32 };
+    let begun = Instant::now();
+    while time_had().saturating_sub(before) < enough && begun.elapsed() < 100 * WINDOW {
+        bursar::sleep(WINDOW / 50);
+    }
 }
 
 /// What the tenants got done in a window of time, for each second that the process had, beside `hostile`; and how that one ended.
@@ -100,13 +114,13 @@ fn beside(runtime: &Runtime, hostile: impl FnOnce() -> Result<(), TaskError> + S
                         })
                     });
                 }
-                bursar::sleep(WINDOW);
+                wait_for_window(before);
                 over.store(true, Relaxed);
                 bad.join()
             })
         })
         .expect("the tenants end well");
-    let used = time_had() - before;
+    let used = time_had().saturating_sub(before);
     let rate = done.load(SeqCst) as f64 / used.as_secs_f64();
     (rate as u64, outcome.expect("a failure inside the hostile nursery stays inside"))
 }

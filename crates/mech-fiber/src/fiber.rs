@@ -159,8 +159,8 @@ impl Fiber {
         }
         header::enter(self.header);
         // SAFETY: written by `new`; stacks are never unmapped.
-        unsafe { (*self.header).watch.enter() };
-        let result = self.coroutine.resume(word); // does not unwind: `new` catches below `main`
+        let watch = unsafe { &(*self.header).watch };
+        let result = watch.resume(&mut self.coroutine, word); // does not unwind: `new` catches below `main`
         header::enter(before);
         result
     }
@@ -261,8 +261,7 @@ pub fn suspend(word: usize) -> usize {
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
     let word = if control::are_default() {
-        header.watch.leave();
-        yielder.suspend(word)
+        header.watch.suspend(yielder, word)
     } else {
         suspend_with_own_words(header, yielder, word)
     };
@@ -277,8 +276,7 @@ pub fn suspend(word: usize) -> usize {
 fn suspend_with_own_words(header: &Header, yielder: &Yielder<usize, usize>, word: usize) -> usize {
     let words = Words::save();
     Words::DEFAULT.load();
-    header.watch.leave();
-    let word = yielder.suspend(word);
+    let word = header.watch.suspend(yielder, word);
     words.load();
     word
 }
@@ -402,8 +400,7 @@ pub(crate) extern "C" fn leave_for_good() -> ! {
     Words::DEFAULT.load();
     // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
     let yielder = unsafe { &*header.yielder.get() };
-    header.watch.leave();
-    yielder.suspend(RARE);
+    header.watch.suspend(yielder, RARE);
     // `Fiber::abandon` made the coroutine done, so nothing resumes it.
     process::abort()
 }

@@ -3,13 +3,13 @@
 //! Room: mechanism. Knows the sanitizer's calls; knows nothing of why a switch happens.
 //!
 //! # Invariant
-//! The sanitizer's current fiber changes in the function that also switches the stack, right before it does.
+//! The sanitizer's idea of the running stack changes with the stack, and what it counts for a stack stays with it.
 //!
 //! # Why it holds
-//! [`Watch::enter`] stands before the only resume, [`Watch::leave`] before every suspend. The sanitizer counts entries and
-//! exits of functions per fiber, so no call may come between the two: `cargo xtask test tsan` optimises, and what
-//! corosensei does there is inlined. A coroutine that returns would count the exits of its last functions for its
-//! resumer; so it suspends for the last time instead, and is reset: [`Watch::end`].
+//! [`Watch::resume`] and [`Watch::suspend`] are the only switches, and tell right before they do it. The sanitizer counts entries and exits
+//! of functions per stack, so none may be counted between the two: with the feature both are functions of their own, and
+//! `cargo xtask test tsan` compiles this crate without that counting. A coroutine that returned would have the exits of its last functions
+//! counted for its resumer; so it suspends for the last time instead, and is reset: [`Watch::end`].
 //!
 //! AddressSanitizer is told by corosensei itself: feature `asan`.
 
@@ -34,10 +34,18 @@ mod off {
         }
 
         #[inline(always)]
-        pub(crate) fn enter(&self) {}
+        pub(crate) fn resume(
+            &self,
+            coroutine: &mut Coroutine<usize, usize, usize, Stack>,
+            word: usize,
+        ) -> CoroutineResult<usize, usize> {
+            coroutine.resume(word)
+        }
 
         #[inline(always)]
-        pub(crate) fn leave(&self) {}
+        pub(crate) fn suspend(&self, yielder: &Yielder<usize, usize>, word: usize) -> usize {
+            yielder.suspend(word)
+        }
 
         #[inline(always)]
         pub(crate) fn end(&self, _: &Yielder<usize, usize>, word: usize) -> usize {
@@ -92,27 +100,31 @@ mod on {
             Self { own: Cell::new(own), resumer: Cell::new(ptr::null_mut()), returned: Cell::new(None) }
         }
 
-        #[inline(always)]
-        pub(crate) fn enter(&self) {
+        #[inline(never)]
+        pub(crate) fn resume(
+            &self,
+            coroutine: &mut Coroutine<usize, usize, usize, Stack>,
+            word: usize,
+        ) -> CoroutineResult<usize, usize> {
             // SAFETY: created by `new` and not destroyed: a fiber that is resumed has not ended. The switch follows.
             unsafe {
                 self.resumer.set(__tsan_get_current_fiber());
                 __tsan_switch_to_fiber(self.own.get(), 0);
             }
+            coroutine.resume(word)
         }
 
-        #[inline(always)]
-        pub(crate) fn leave(&self) {
-            // SAFETY: set by `enter`; whoever resumed waits for this switch, so it lives.
-            unsafe { __tsan_switch_to_fiber(self.resumer.get(), 0) }
+        #[inline(never)]
+        pub(crate) fn suspend(&self, yielder: &Yielder<usize, usize>, word: usize) -> usize {
+            // SAFETY: set by `resume`; whoever resumed waits for this switch, so it lives.
+            unsafe { __tsan_switch_to_fiber(self.resumer.get(), 0) };
+            yielder.suspend(word)
         }
 
         /// Leaves for the last time.
-        #[inline(always)]
         pub(crate) fn end(&self, yielder: &Yielder<usize, usize>, word: usize) -> usize {
             self.returned.set(Some(word));
-            self.leave();
-            yielder.suspend(RARE);
+            self.suspend(yielder, RARE);
             process::abort() // `ended` made the coroutine done
         }
 

@@ -118,6 +118,11 @@ impl Seat {
         self.tag.store(tag, Relaxed);
     }
 
+    /// Whether who sits here has stopped and nobody has woken it yet, for who looks on: the answer may be old by the time it is read.
+    pub fn is_parked(&self) -> bool {
+        self.word.load(Relaxed) & PARKED != 0
+    }
+
     /// A ticket for the next wait. Only the seat's owner calls this, and only between waits.
     #[inline]
     pub fn ticket(&'static self) -> Ticket {

@@ -21,7 +21,8 @@
 use std::sync::{Arc, atomic::Ordering::*};
 
 use crate::{
-    CapId,
+    CapId, Kind,
+    node::Uses,
     sync::{AtomicU32, or_planted},
 };
 
@@ -35,6 +36,8 @@ pub(crate) struct Arena {
     slots: Vec<Slot>,
     free: Vec<u32>,
     live: usize,
+    /// How often those were used that are over.
+    uses_over: u64,
 }
 
 struct Slot {
@@ -42,6 +45,16 @@ struct Slot {
     occupied: bool,
     /// Of the occupant; meaningless without one.
     links: Links,
+    /// What the audit is to know of the occupant.
+    account: Option<Account>,
+}
+
+/// Who an occupant is, and how often it was used.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    pub(crate) kind: Kind,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) uses: Arc<Uses>,
 }
 
 /// A tree by numbers: each knows its parent, its first child and its neighbours.
@@ -72,7 +85,8 @@ impl Arena {
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = u32::try_from(self.slots.len()).expect("four billion capabilities at a time");
-            self.slots.push(Slot { word: Arc::new(AtomicU32::new(FIRST)), occupied: false, links: Links::default() });
+            let word = Arc::new(AtomicU32::new(FIRST));
+            self.slots.push(Slot { word, occupied: false, links: Links::default(), account: None });
             slot
         });
         let parent = parent.map(|id| id.slot);
@@ -86,6 +100,25 @@ impl Arena {
         *occupied = true;
         let word = word.clone();
         Some((CapId { slot, generation: word.load(Relaxed) }, word))
+    }
+
+    /// Notes what the audit is to know of one that was just entered.
+    pub(crate) fn set_account(&mut self, id: CapId, account: Account) {
+        self.slots[id.slot as usize].account = Some(account);
+    }
+
+    /// How often all were used that ever were.
+    pub(crate) fn uses(&self) -> u64 {
+        self.accounts().fold(self.uses_over, |sum, (_, account)| sum.saturating_add(account.uses.count()))
+    }
+
+    /// What is known of those that are alive.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = (CapId, &Account)> {
+        let alive = self.slots.iter().enumerate().filter(|(_, slot)| slot.occupied);
+        alive.filter_map(|(index, slot)| {
+            let id = CapId { slot: index as u32, generation: slot.word.load(Relaxed) };
+            slot.account.as_ref().map(|account| (id, account))
+        })
     }
 
     pub(crate) fn is_alive(&self, id: CapId) -> bool {
@@ -155,6 +188,9 @@ impl Arena {
     fn vacate(&mut self, slot: u32) {
         self.live -= 1;
         self.slots[slot as usize].occupied = false;
+        // Whoever looks whether it is alive does so before it is used: there will be no more.
+        let account = self.slots[slot as usize].account.take();
+        self.uses_over = self.uses_over.saturating_add(account.map_or(0, |account| account.uses.count()));
         // Pairs with the Acquire in `Node::is_alive`: who is refused sees what was done before the revocation.
         let release = or_planted!(Release, "vacate-relaxed" => Relaxed);
         let next = self.slots[slot as usize].word.fetch_add(1, release) + 1;

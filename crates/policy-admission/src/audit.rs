@@ -5,7 +5,8 @@
 //! cannot wash out who was granted what.
 //!
 //! # Why it holds
-//! Grants and refusals have a ring each, of half the capacity. Totals and rings change under one lock; a use that succeeds writes nothing.
+//! Grants and refusals have a ring each, of half the capacity. Totals and rings change under one lock. A use that succeeds is counted, by the capability, and writes no
+//! record.
 
 use std::{
     collections::VecDeque,
@@ -79,6 +80,20 @@ impl fmt::Display for AuditRecord {
     }
 }
 
+/// How often a capability was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CapUse {
+    /// Which one.
+    pub id: CapId,
+    /// Of which kind.
+    pub kind: Kind,
+    /// For whom, if that was said.
+    pub label: Option<Arc<str>>,
+    /// How often.
+    pub uses: u64,
+}
+
 /// How often each thing happened since the ledger was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -91,6 +106,8 @@ pub struct AuditTotals {
     pub delegated: u64,
     /// [`AuditEvent::Revoked`].
     pub revoked: u64,
+    /// How often a capability was used, all taken together; see [`Ledger::uses`](crate::Ledger::uses).
+    pub used: u64,
     refused: [u64; CapErrorKind::ALL.len()],
 }
 

@@ -154,6 +154,11 @@ impl<T: Terms> Cap<T> {
         self.node.label.as_ref()
     }
 
+    /// How often it was used: tasks that were started, draws, channels and executors that were opened. Not what was derived from it.
+    pub fn uses(&self) -> u64 {
+        self.node.uses.count()
+    }
+
     /// Whether it still holds; if not, that is a refusal, and the log gets it. One load and one comparison.
     #[inline]
     pub fn check(&self) -> Result<(), CapError> {

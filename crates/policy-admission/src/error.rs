@@ -71,7 +71,7 @@ pub enum CapError {
         /// The name.
         id: CapId,
     },
-    /// The capability comes from another ledger than the one that is asked.
+    /// The capability comes from another ledger than the one that counts here.
     Foreign,
     /// The capability to be revoked was not derived from the one that revokes.
     NotDerived {
@@ -253,7 +253,8 @@ impl fmt::Display for CapError {
                 write!(f, "{id} names no capability any more: it was dropped or revoked; use the name of a live one")
             }
             CapError::Foreign => f.write_str(
-                "the capability comes from another ledger than the runtime's; derive it from one that this ledger granted",
+                "the capability comes from another ledger than the scope's, and adds nothing here; derive it from one that the scope has, or \
+                 build the runtime with the ledger that granted it",
             ),
             CapError::NotDerived { id, from } => write!(
                 f,

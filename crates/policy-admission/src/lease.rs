@@ -75,6 +75,16 @@ impl<T: Terms> Lease<T> {
         self.node.label.as_ref()
     }
 
+    /// How often the capability was used; not what was derived from it.
+    pub fn uses(&self) -> u64 {
+        self.node.uses.count()
+    }
+
+    /// The ledger that its capability comes from writes the refusal down; returns it.
+    pub fn refuse(&self, error: CapError) -> CapError {
+        self.node.refuse(error)
+    }
+
     /// Whether it still holds; if not, that is a refusal, and the log gets it. One load and one comparison.
     #[inline]
     pub fn check(&self) -> Result<(), CapError> {
@@ -101,6 +111,16 @@ impl<T: Terms> fmt::Debug for Lease<T> {
 }
 
 impl Lease<CapSpawn> {
+    /// Permits were used again for so many tasks: only who keeps them knows.
+    pub fn count_reuse(&self, tasks: u64) {
+        self.node.uses.add(tasks);
+    }
+
+    /// So many permits that were taken, or used again, were not needed for a task after all.
+    pub fn count_unused(&self, tasks: u64) {
+        self.node.uses.take_back(tasks);
+    }
+
     /// How many permits are out, of this one and of everything derived from it. Without a limit nobody counts, and this is 0.
     pub fn tasks_in_use(&self) -> u64 {
         self.node.in_use(0)
@@ -157,7 +177,10 @@ impl Lease<CapBudget> {
         }
         match refusal {
             Some(error) if drawn == Budget::ZERO => Err(self.node.refuse(error)),
-            _ => Ok(drawn),
+            _ => {
+                self.node.uses.add(1);
+                Ok(drawn)
+            }
         }
     }
 

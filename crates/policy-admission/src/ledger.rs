@@ -13,10 +13,10 @@ use std::{
 };
 
 use crate::{
-    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, Delegation, Grant, Lease, Terms,
-    arena::Arena,
+    AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, CapUse, Delegation, Grant, Lease, Terms,
+    arena::{Account, Arena},
     audit::AuditLog,
-    node::{Apart, Node},
+    node::{Apart, Node, Uses},
     sync::{Mutex, MutexGuard},
 };
 
@@ -74,7 +74,27 @@ impl Ledger {
 
     /// Says whether a capability is one of this ledger's: anybody can make a ledger and grant themselves everything, but not from this one.
     pub fn vouch<T: Terms>(&self, lease: &Lease<T>) -> Result<(), CapError> {
-        if Arc::ptr_eq(&self.0, &lease.node.ledger.0) { Ok(()) } else { Err(self.refuse(CapError::Foreign, None)) }
+        if self.is_source_of(lease) { Ok(()) } else { Err(self.refuse(CapError::Foreign, None)) }
+    }
+
+    /// The same for who only wants to know: no refusal is written down.
+    pub fn is_source_of<T: Terms>(&self, lease: &Lease<T>) -> bool {
+        Arc::ptr_eq(&self.0, &lease.node.ledger.0)
+    }
+
+    /// The ledger that a capability comes from.
+    pub(crate) fn of<T: Terms>(lease: &Lease<T>) -> &Ledger {
+        &lease.node.ledger
+    }
+
+    /// Whether both are the same ledger.
+    pub fn is_same(&self, other: &Ledger) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether two capabilities, of whatever kind, come from the same ledger.
+    pub fn is_common<A: Terms, B: Terms>(one: &Lease<A>, other: &Lease<B>) -> bool {
+        Self::of(one).is_source_of(other)
     }
 
     /// Enters a capability, in the arena and in the log; `None` if its parent was revoked.
@@ -87,14 +107,16 @@ impl Ledger {
         event: AuditEvent,
     ) -> Option<Node<T>> {
         let above = parent.map(|parent| parent.id);
+        let uses = Arc::new(Uses::default());
         let (id, word) = {
             let mut arena = self.arena();
             let entered = arena.enter(above)?;
+            arena.set_account(entered.0, Account { kind: T::KIND, label: label.clone(), uses: uses.clone() });
             self.0.log.write(event, Some(T::KIND), Some(entered.0), above, label.clone());
             entered
         };
         let parent = parent.cloned();
-        Some(Node { id, word, terms, delegation, label, parent, ledger: self.clone(), used: Apart::default() })
+        Some(Node { id, word, terms, delegation, label, parent, ledger: self.clone(), used: Apart::default(), uses })
     }
 
     /// Revokes the capability of that name and everything derived from it, at once: how many that were.
@@ -145,7 +167,34 @@ impl Ledger {
 
     /// How often each thing happened, also of what the log holds no more.
     pub fn audit_totals(&self) -> AuditTotals {
-        self.0.log.totals()
+        let used = self.arena().uses();
+        let mut totals = self.0.log.totals();
+        totals.used = used;
+        totals
+    }
+
+    /// How often each capability that is alive was used, by whoever holds it: tasks that were started, draws, channels and executors that were opened. Use of what was
+    /// derived from it is counted there. Of those that are over, [`AuditTotals::used`] has the sum.
+    ///
+    /// ```
+    /// use policy_admission::{CapSpawn, Grant, Kind, Ledger};
+    ///
+    /// let ledger = Ledger::new();
+    /// let cap = ledger.grant(Grant::new(CapSpawn::new()).label("plugin-7"));
+    /// drop(cap.lease().take_tasks(3)?);
+    /// let uses = ledger.uses();
+    /// assert_eq!((uses[0].kind, uses[0].label.as_deref(), uses[0].uses), (Kind::Spawn, Some("plugin-7"), 3));
+    /// assert_eq!((cap.uses(), ledger.audit_totals().used), (3, 3));
+    /// # Ok::<(), policy_admission::CapError>(())
+    /// ```
+    pub fn uses(&self) -> Vec<CapUse> {
+        let of = |(id, account): (CapId, &Account)| CapUse {
+            id,
+            kind: account.kind,
+            label: account.label.clone(),
+            uses: account.uses.count(),
+        };
+        self.arena().accounts().map(of).collect()
     }
 
     /// How many capabilities are alive.

@@ -48,7 +48,7 @@ mod profile;
 mod sync;
 mod terms;
 
-pub use audit::{AuditEvent, AuditRecord, AuditTotals};
+pub use audit::{AuditEvent, AuditRecord, AuditTotals, CapUse};
 pub use cap::{Cap, Delegation, Grant};
 pub use error::{CapError, CapErrorKind, ChannelLimit, ExecutorLimit};
 pub use id::CapId;

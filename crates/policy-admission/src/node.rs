@@ -43,6 +43,28 @@ pub(crate) struct Node<T: Terms> {
     pub(crate) parent: Option<Arc<Node<T>>>,
     pub(crate) ledger: Ledger,
     pub(crate) used: Apart<<T as Counted>::Counters>,
+    /// How often it was used, for the audit: of itself, not of what was derived from it.
+    pub(crate) uses: Arc<Uses>,
+}
+
+/// How often a capability was used. The standard library's counter, also in models: nothing hangs on it.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(std::sync::atomic::AtomicU64);
+
+impl Uses {
+    #[inline]
+    pub(crate) fn add(&self, uses: u64) {
+        self.0.fetch_add(uses, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Some did not come about.
+    pub(crate) fn take_back(&self, uses: u64) {
+        self.0.fetch_sub(uses, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
 }
 
 /// On a cache line of its own: who only looks at the word and the terms is not slowed by those who count.

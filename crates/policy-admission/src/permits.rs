@@ -32,6 +32,7 @@ impl Lease<CapSpawn> {
         self.check()?;
         let full = |Full { limit, in_use }| self.node.refuse(CapError::TaskLimitExceeded { limit, in_use });
         let count = self.node.take(TASKS, want).map_err(full)?;
+        self.node.uses.add(count);
         Ok(TaskPermits { lease: self.clone(), count })
     }
 }
@@ -48,6 +49,7 @@ impl Lease<CapChannel> {
             return Err(refused(ChannelLimit::Buffer, Full { limit, in_use: 0 }, capacity));
         }
         self.node.take_all(CHANNELS, 1).map_err(|full| refused(ChannelLimit::Channels, full, 1))?;
+        self.node.uses.add(1);
         Ok(ChannelPermit { lease: self.clone() })
     }
 
@@ -71,6 +73,7 @@ impl Lease<CapExecutor> {
         let taken = self.node.take_all(BLOCKING, blocking);
         taken.map_err(|full| refused(ExecutorLimit::BlockingThreads, full, blocking))?;
         permit.blocking = blocking;
+        self.node.uses.add(1);
         Ok(permit)
     }
 

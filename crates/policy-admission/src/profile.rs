@@ -8,6 +8,8 @@
 //! | recharged by | nobody | the pool | and by supervisors | and by holders of `CapBudget` |
 //! | loop rounds between checks | none | 1024 | 512 | the user's |
 //!
+//! Where there are no actors, there are neither supervisors nor `actor::spawn`. A profile counts for whoever comes into its runtime, and goes along with its tasks into others.
+//!
 //! Checked by `the_matrix_is_the_one_above`.
 
 use std::{error::Error, fmt, num::NonZeroU32, str::FromStr};

@@ -5,6 +5,8 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
+use sched_tasks::Confinement;
+
 use crate::decide::{NewJob, Retry};
 use crate::demand::Demand;
 use crate::drive::Ctx;
@@ -254,14 +256,21 @@ impl Job {
     /// What it does. Called again if it is retried.
     #[inline]
     pub fn run<R: Returns>(mut self, mut work: impl FnMut(&Ctx<'_>) -> R + Send + 'static) -> Self {
-        self.work = Work::Closure(Box::new(move |ctx| work(ctx).done()));
+        // Who may not do everything may not have it done either.
+        self.work = Work::Closure(match Confinement::here() {
+            None => Box::new(move |ctx| work(ctx).done()),
+            Some(limits) => Box::new(move |ctx| limits.enter(|| work(ctx)).done()),
+        });
         self
     }
 
     /// What it does, once: for closures that give away what they hold. Cannot be retried.
     #[inline]
     pub fn run_once<R: Returns>(mut self, work: impl FnOnce(&Ctx<'_>) -> R + Send + 'static) -> Self {
-        self.work = Work::Once(Box::new(move |ctx| work(ctx).done()));
+        self.work = Work::Once(match Confinement::here() {
+            None => Box::new(move |ctx| work(ctx).done()),
+            Some(limits) => Box::new(move |ctx| limits.enter(|| work(ctx)).done()),
+        });
         self
     }
 

@@ -1,25 +1,36 @@
 //! What the tasks of a nursery may do, by capabilities.
 //!
 //! # Invariant
-//! A nursery has the authority that it was given, and of what it was not given, that of the nursery around it. Where a profile wants
-//! everything by name, what nobody gave is refused; and what comes from another ledger than the runtime's is no authority at all.
+//! A nursery has the authority that it was given, and of what it was not given, that of the nursery around it, on whatever thread or runtime it is opened. What it was given
+//! takes the place of what is around only if the same ledger granted both; a capability of another ledger is counted *beside* it, so a task that makes a ledger of its own
+//! gains nothing. Where a profile wants everything by name, what nobody gave is refused; and what comes from another ledger than the runtime's is no authority at all.
+//!
+//! # Why it holds
+//! [`Credentials::inside`] alone makes credentials, from those around, and takes nothing off the lists of leases but what comes from the ledger of the new one: only who has
+//! that ledger, or was given a capability of it, has one to give.
+//!
+//! # Rejected
+//! To refuse a capability of another ledger at once: a library may bring limits of its own, and those only narrow. But one to recharge by adds, so it is refused.
 
 use std::sync::Arc;
 
-use policy_admission::{Cap, CapBudget, CapChannel, CapError, CapSpawn, Capabilities, ChannelPermit, Lease};
+use policy_admission::{
+    Cap, CapBudget, CapChannel, CapError, CapSpawn, Capabilities, ChannelPermit, Lease, Ledger, Profile, Terms,
+};
 
 use crate::{
     drive::shared::Shared,
     error::{Reason, TaskError},
+    nursery::NurseryCore,
     strand::Strand,
 };
 
-/// Leases of one nursery.
+/// Leases given to one nursery.
 #[derive(Debug, Clone, Default)]
 pub struct Authority {
-    pub(crate) spawn: Option<Lease<CapSpawn>>,
-    pub(crate) budget: Option<Lease<CapBudget>>,
-    pub(crate) channel: Option<Lease<CapChannel>>,
+    spawn: Option<Lease<CapSpawn>>,
+    budget: Option<Lease<CapBudget>>,
+    channel: Option<Lease<CapChannel>>,
 }
 
 /// What can be given to a nursery with [`NurseryOptions::capability`](crate::NurseryOptions::capability).
@@ -51,18 +62,166 @@ impl Capability for Cap<CapChannel> {
     }
 }
 
-impl Authority {
-    /// What a nursery has that was given `self` inside one that has `around`.
-    pub(crate) fn inside(&self, around: Option<&Arc<Authority>>) -> Option<Arc<Authority>> {
-        let Authority { spawn, budget, channel } = self;
-        if spawn.is_none() && budget.is_none() && channel.is_none() {
-            return around.cloned();
+/// What a nursery may do: nobody inside may do more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Credentials {
+    /// Every one of these has to allow it.
+    spawn: Vec<Lease<CapSpawn>>,
+    channel: Vec<Lease<CapChannel>>,
+    budget: Option<Reserve>,
+    /// What nobody gave is refused.
+    explicit: bool,
+    /// Only its capabilities count, if a runtime on the way here has one.
+    ledger: Option<Ledger>,
+    /// The profile that has no actors, if there is one around.
+    no_actors: Option<Profile>,
+}
+
+/// By what tasks may recharge themselves.
+#[derive(Debug, Clone)]
+struct Reserve {
+    lease: Lease<CapBudget>,
+    /// It was given inside a limited scope, and comes from elsewhere.
+    foreign: bool,
+}
+
+impl Credentials {
+    /// What a nursery of `shared` has that was given `given` inside one that has `around`; `limited` says whether anything around it limits what it may spend.
+    pub(crate) fn inside(
+        given: &Authority,
+        around: Option<&Arc<Credentials>>,
+        limited: bool,
+        shared: &Shared,
+    ) -> Option<Arc<Credentials>> {
+        let Authority { spawn, budget, channel } = given;
+        let gives_nothing = spawn.is_none() && budget.is_none() && channel.is_none();
+        let explicit = shared.is_explicit();
+        let no_actors = shared.profile.filter(|profile| !profile.actors());
+        let asks_nothing = shared.ledger.is_none() && no_actors.is_none();
+        match around {
+            None if gives_nothing && asks_nothing => return None,
+            Some(around) if gives_nothing && (asks_nothing || around.asks_as(shared, explicit)) => {
+                return Some(around.clone());
+            }
+            _ => {}
         }
-        let mut all = around.map_or_else(Authority::default, |around| (**around).clone());
-        all.spawn = spawn.clone().or(all.spawn);
-        all.budget = budget.clone().or(all.budget);
-        all.channel = channel.clone().or(all.channel);
+        let mut all = around.map_or_else(Credentials::default, |around| (**around).clone());
+        let foreign = budget.as_ref().is_some_and(|lease| {
+            (limited || around.is_some())
+                && !all.knows(lease)
+                && !shared.ledger.as_ref().is_some_and(|ledger| ledger.is_source_of(lease))
+        });
+        narrow(&mut all.spawn, spawn.as_ref());
+        narrow(&mut all.channel, channel.as_ref());
+        all.budget = budget.clone().map(|lease| Reserve { lease, foreign }).or(all.budget);
+        all.explicit |= explicit;
+        all.ledger = all.ledger.or_else(|| shared.ledger.clone());
+        all.no_actors = all.no_actors.or(no_actors);
         Some(Arc::new(all))
+    }
+
+    /// Whether entering `shared` adds no demand.
+    fn asks_as(&self, shared: &Shared, explicit: bool) -> bool {
+        let same = match (&self.ledger, &shared.ledger) {
+            (_, None) => true,
+            (Some(own), Some(other)) => own.is_same(other),
+            (None, Some(_)) => false,
+        };
+        let actors = self.no_actors.is_some() || shared.profile.is_none_or(|profile| profile.actors());
+        same && actors && (self.explicit || !explicit)
+    }
+
+    /// Whether a lease comes from where those come from that are here.
+    fn knows(&self, lease: &Lease<CapBudget>) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| ledger.is_source_of(lease))
+            || self.spawn.iter().any(|own| Ledger::is_common(own, lease))
+            || self.channel.iter().any(|own| Ledger::is_common(own, lease))
+            || self.budget.as_ref().is_some_and(|own| !own.foreign && Ledger::is_common(&own.lease, lease))
+    }
+
+    /// Whether everything has to be given by name.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.explicit
+    }
+
+    /// The one ledger that counts, if there is one.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// The profile that has no actors, if one is around.
+    pub(crate) fn no_actors(&self) -> Option<Profile> {
+        self.no_actors
+    }
+
+    /// The largest budget of a task, if there is one.
+    pub(crate) fn task_budget(&self) -> Option<vocab::Budget> {
+        let budgets = self.spawn.iter().map(|lease| lease.terms().get_task_budget());
+        let least = budgets.reduce(|least, next| least.min(&next));
+        least.filter(|budget| *budget != vocab::Budget::UNLIMITED)
+    }
+
+    /// Leases by which `shared` lets tasks start: all have to.
+    pub(crate) fn to_spawn(&self, shared: &Shared) -> Result<&[Lease<CapSpawn>], CapError> {
+        self.honour(&self.spawn, Some(shared), CapError::NoSpawnCapability)
+    }
+
+    /// Whether there is anything to recharge by.
+    pub(crate) fn may_recharge(&self) -> bool {
+        self.budget.is_some()
+    }
+
+    /// The lease to recharge by.
+    pub(crate) fn to_recharge(&self, shared: &Shared) -> Result<&Lease<CapBudget>, CapError> {
+        let none = CapError::NoBudgetCapability;
+        let Some(Reserve { lease, foreign }) = &self.budget else {
+            let told = self.ledger.as_ref().filter(|_| self.explicit);
+            return Err(told.map_or(none, |ledger| ledger.refuse(none, None)));
+        };
+        if *foreign {
+            return Err(self.refuse_foreign(lease));
+        }
+        self.honour(std::slice::from_ref(lease), Some(shared), none).map(|_| lease)
+    }
+
+    /// Whoever keeps books here is told of a capability from elsewhere.
+    #[cold]
+    fn refuse_foreign(&self, lease: &Lease<CapBudget>) -> CapError {
+        let foreign = CapError::Foreign;
+        match (&self.ledger, self.spawn.first(), self.channel.first()) {
+            (Some(ledger), ..) => ledger.refuse(foreign, None),
+            (None, Some(own), _) => own.refuse(foreign),
+            (None, None, Some(own)) => own.refuse(foreign),
+            (None, None, None) => lease.refuse(foreign),
+        }
+    }
+
+    /// Leases that count here; `none` is what to say where one is needed and there is none.
+    fn honour<'a, T: Terms>(
+        &self,
+        leases: &'a [Lease<T>],
+        shared: Option<&Shared>,
+        none: CapError,
+    ) -> Result<&'a [Lease<T>], CapError> {
+        if leases.is_empty() {
+            let refused = || self.ledger.as_ref().map_or(none, |ledger| ledger.refuse(none, None));
+            return if self.explicit { Err(refused()) } else { Ok(leases) };
+        }
+        // One of the runtime's own has to be among them, and one of the first runtime's on the way here.
+        for ledger in [self.ledger.as_ref(), shared.and_then(|shared| shared.ledger.as_ref())].into_iter().flatten() {
+            if !leases.iter().any(|lease| ledger.is_source_of(lease)) {
+                return Err(ledger.refuse(CapError::Foreign, None));
+            }
+        }
+        Ok(leases)
+    }
+}
+
+/// Adds a lease to those that have to allow it. It takes the place of those from its own ledger: whoever has that granted it.
+fn narrow<T: Terms>(leases: &mut Vec<Lease<T>>, given: Option<&Lease<T>>) {
+    if let Some(given) = given {
+        leases.retain(|lease| !Ledger::is_common(given, lease));
+        leases.insert(0, given.clone());
     }
 }
 
@@ -71,29 +230,28 @@ impl Shared {
     pub(crate) fn is_explicit(&self) -> bool {
         self.profile.is_some_and(|profile| profile.capabilities() == Capabilities::Explicit)
     }
+}
 
-    /// A lease that may be used here, if there is one; `none` is what to say where one is needed and there is none.
-    pub(crate) fn honour<'a, T: policy_admission::Terms>(
-        &self,
-        lease: Option<&'a Lease<T>>,
-        none: CapError,
-    ) -> Result<Option<&'a Lease<T>>, CapError> {
-        match (lease, &self.ledger) {
-            (Some(lease), Some(ledger)) => ledger.vouch(lease).map(|()| Some(lease)),
-            (Some(lease), None) => Ok(Some(lease)),
-            (None, ledger) if self.is_explicit() => {
-                Err(ledger.as_ref().map_or(none, |ledger| ledger.refuse(none, None)))
-            }
-            (None, _) => Ok(None),
+impl Strand {
+    /// Whether what runs here opened `scope`, or acts for the one who did.
+    pub(crate) fn owns(&self, scope: &NurseryCore) -> bool {
+        scope.is_owned_by(self.seat) || self.acts_for.get().is_some_and(|seat| scope.is_owned_by(seat))
+    }
+
+    /// What the caller may do, if that is limited.
+    pub(crate) fn credentials(&self) -> Option<Arc<Credentials>> {
+        match self.scope.get() {
+            Some(scope) => scope.credentials().cloned(),
+            None => self.inherited.borrow().clone(),
         }
     }
 }
 
-/// The permit to open a channel for so many messages, where one is needed.
-pub(crate) fn permit_channel(strand: &Strand, capacity: u64) -> Result<Option<ChannelPermit>, TaskError> {
-    let Some(scope) = strand.scope.get() else { return Ok(None) };
-    let lease = scope.authority().and_then(|authority| authority.channel.as_ref());
-    let honoured = scope.shared().honour(lease, CapError::NoChannelCapability);
-    let permit = honoured.and_then(|lease| lease.map(|lease| lease.open_channel(capacity)).transpose());
-    permit.map_err(|error| TaskError::new(Reason::NotAllowed(error), strand.label()))
+/// The permits to open a channel for so many messages, where some are needed.
+pub(crate) fn permit_channel(strand: &Strand, capacity: u64) -> Result<Vec<ChannelPermit>, TaskError> {
+    let Some(credentials) = strand.credentials() else { return Ok(Vec::new()) };
+    let shared = strand.scope.get().map(|scope| scope.shared());
+    let leases = credentials.honour(&credentials.channel, shared, CapError::NoChannelCapability);
+    let permits = leases.and_then(|leases| leases.iter().map(|lease| lease.open_channel(capacity)).collect());
+    permits.map_err(|error| TaskError::new(Reason::NotAllowed(error), strand.label()))
 }

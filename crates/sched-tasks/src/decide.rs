@@ -6,6 +6,7 @@
 //!
 //! # Why they hold
 //! Started tasks go on in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
+//! Those that were woken behind it do not wait as long: of [`AHEAD`] choices one is for the unstarted, the others for them.
 //! A worker with only unstarted tasks takes the newest, for its warm caches. High priority goes before, low priority after everything. But every
 //! [`PATIENCE`]th choice belongs to what is otherwise put off: the shared queue, the oldest unstarted task, the first started one, low priority and
 //! what other workers have not begun take turns to be asked first. The last matters if the others compute and this one's tasks only yield.
@@ -15,6 +16,10 @@
 
 /// After so many choices a worker attends to what it otherwise puts off. Prime, so that it does not beat in time with loops.
 pub const PATIENCE: u32 = 61;
+
+/// While a task that yielded waits for the older unstarted ones, every so many choices are one of those, and the others go to woken ones behind it. Not one in two: each
+/// unstarted task may need a stack, and what has one should rather come to its end.
+pub const AHEAD: u32 = 4;
 
 /// What a worker sees when it must choose. Asked only as far as needed: every look is a load.
 pub trait Sight {
@@ -47,6 +52,8 @@ pub enum Choice {
     Urgent,
     /// The first started task in line.
     Ready,
+    /// The first started task in line that waits for no unstarted one, past others that do; if there is none, the oldest unstarted task.
+    Ahead,
     /// The newest unstarted task of its own.
     Newest,
     /// The oldest unstarted task of its own.
@@ -74,7 +81,8 @@ pub fn choose(tick: u32, sight: &impl Sight) -> Choice {
     }
     match sight.ready() {
         Some(FirstReady { is_next: true }) => Choice::Ready,
-        Some(FirstReady { is_next: false }) => Choice::Oldest,
+        Some(FirstReady { is_next: false }) if tick.is_multiple_of(AHEAD) => Choice::Oldest,
+        Some(FirstReady { is_next: false }) => Choice::Ahead,
         None if sight.unstarted() => Choice::Newest,
         None if sight.injected() => Choice::Injected,
         None => Choice::Search,
@@ -181,7 +189,9 @@ mod tests {
 
     #[test]
     fn a_task_that_yielded_waits_for_the_older_unstarted_ones() {
-        assert_eq!(choose(1, &View { ready: BEHIND_OLDER, unstarted: true, ..NOTHING }), Choice::Oldest);
+        let chosen = |tick| choose(tick, &View { ready: BEHIND_OLDER, unstarted: true, ..NOTHING });
+        assert!((1..PATIENCE).all(|tick| matches!(chosen(tick), Choice::Oldest | Choice::Ahead)));
+        assert!((1..PATIENCE).any(|tick| chosen(tick) == Choice::Oldest));
         assert_eq!(choose(1, &View { ready: FIRST, unstarted: true, ..NOTHING }), Choice::Ready);
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    drive::{clock, runtime, worker},
+    drive::{clock, give_way, runtime},
     error::{RunError, TaskLabel},
     options::NurseryOptions,
     panics, raw,
@@ -40,9 +40,9 @@ where
 pub fn yield_now() {
     let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
     // All that can be done before is: after a switch nothing is where the processor expects it.
-    strand.pay_overdraft(); // a yield costs nothing, but memory that was overdrawn is looked at
+    strand.look_at_meter(); // a yield costs nothing, but memory that was overdrawn is looked at
     strand.come_by();
-    worker::yield_now(&strand);
+    give_way::yield_now(&strand);
     if strand.needs_attention() {
         strand.attend();
     }

@@ -23,7 +23,7 @@ use std::{cell::Cell, ops::Range};
 use vocab::Budget;
 
 use crate::{
-    drive::worker,
+    drive::give_way,
     strand::{self, Strand},
 };
 
@@ -169,7 +169,7 @@ fn check(interval: u32, left: u32) {
 /// Lets other tasks have a turn. A plain thread has its turns from the system.
 fn give_way(strand: &Strand) {
     if strand.worker.is_some() {
-        worker::yield_now(strand);
+        give_way::yield_now(strand);
     }
 }
 

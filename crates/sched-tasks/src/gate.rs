@@ -2,7 +2,7 @@
 //!
 //! # Invariant
 //! A task is admitted only after everything that counts it was paid: the nursery's own limit, a permit of its capability, a spawn of its pool. A permit is
-//! given back only after its task ended.
+//! given back only after its task ended; where permits are scarce, before anybody who waits for that task hears of it.
 //!
 //! # Why it holds
 //! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. The permits the nursery has lie in a
@@ -13,14 +13,14 @@
 //! A permit and a spawn for each task: three contended counters a task. The price of paying ahead is that of many nurseries under one capability each may keep a
 //! sixty-fourth of what is left, and that much earlier another is refused.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use mech_sync::Stock;
 use policy_admission::{CapError, CapSpawn, Lease, TaskPermits};
 use vocab::{Budget, Component, Shortage};
 
 use crate::{
-    authority::Authority, budget::Account, drive::shared::Shared, error::Reason, nursery::NurseryCore,
+    authority::Credentials, budget::Account, drive::shared::Shared, error::Reason, nursery::NurseryCore,
     options::NurseryOptions, strand::Strand,
 };
 
@@ -36,33 +36,39 @@ pub(crate) struct Gate {
     closed: Option<CapError>,
 }
 
-/// What the nursery has of its capability.
+/// What the nursery has of its capabilities: of each the same number.
 struct Permits {
-    lease: Lease<CapSpawn>,
-    taken: Stock<TaskPermits>,
+    leases: Box<[Lease<CapSpawn>]>,
+    taken: Stock<Vec<TaskPermits>>,
+    /// Each is given back when its task ends, before anybody hears of that. While there are plenty, a worker gives back many at once; once they are scarce, never again.
+    scarce: AtomicBool,
 }
 
 impl Gate {
     /// None if anybody may spawn as many as they like.
     pub(crate) fn new(
         options: &NurseryOptions,
-        authority: Option<&Authority>,
+        credentials: Option<&Credentials>,
         has_account: bool,
         shared: &'static Shared,
     ) -> Option<Self> {
-        let lease = authority.and_then(|authority| authority.spawn.as_ref());
-        let (lease, closed) = match shared.honour(lease, CapError::NoSpawnCapability) {
-            Ok(lease) => (lease, None),
-            Err(error) => (None, Some(error)),
+        let (leases, closed) = match credentials.map(|credentials| credentials.to_spawn(shared)) {
+            None => (&[][..], None),
+            Some(Ok(leases)) => (leases, None),
+            Some(Err(error)) => (&[][..], Some(error)),
         };
-        if !has_account && options.spawn_limit.is_none() && lease.is_none() && closed.is_none() {
+        if !has_account && options.spawn_limit.is_none() && leases.is_empty() && closed.is_none() {
             return None;
         }
         Some(Self {
             limit: options.spawn_limit,
             spawned: AtomicU64::new(0),
             paid: AtomicU64::new(0),
-            permits: lease.map(|lease| Permits { lease: lease.clone(), taken: Stock::new(TaskPermits::empty(lease)) }),
+            permits: (!leases.is_empty()).then(|| Permits {
+                leases: leases.into(),
+                taken: Stock::new(leases.iter().map(TaskPermits::empty).collect()),
+                scarce: AtomicBool::new(leases.iter().any(|lease| lease.terms().get_max_tasks() < FEW)),
+            }),
             closed,
         })
     }
@@ -71,7 +77,7 @@ impl Gate {
     #[inline]
     pub(crate) fn admit(&self, nursery: &NurseryCore, strand: &Strand) -> Result<(), Reason> {
         if let Some(permits) = &self.permits {
-            permits.lease.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
+            permits.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
         }
         let owner = nursery.is_owned_by(strand.seat);
         if owner {
@@ -99,7 +105,7 @@ impl Gate {
         let ahead = owner && self.limit.is_none();
         let mut admitted = if ahead { MOST_AHEAD } else { 1 };
         if let Some(permits) = &self.permits {
-            admitted = permits.take(admitted.min(permits.lease.batch())).map_err(Reason::NotAllowed)?;
+            admitted = permits.take(admitted.min(permits.batch())).map_err(Reason::NotAllowed)?;
             claim.permits = admitted;
         }
         match nursery.account() {
@@ -117,9 +123,20 @@ impl Gate {
         Ok(())
     }
 
-    /// Tasks of the nursery ended.
+    /// A task of the nursery ended: its permit is given back, at once if they are scarce. False if it is not yet.
     #[inline]
-    pub(crate) fn ended(&self, tasks: u32) {
+    pub(crate) fn task_ended(&self) -> bool {
+        let Some(permits) = &self.permits else { return true };
+        let scarce = permits.scarce.load(Relaxed);
+        if scarce {
+            permits.ended(1);
+        }
+        scarce
+    }
+
+    /// So many tasks ended before, and have not given their permits back.
+    #[inline]
+    pub(crate) fn give_back(&self, tasks: u32) {
         if let Some(permits) = &self.permits {
             permits.ended(tasks.into());
         }
@@ -132,7 +149,8 @@ impl Gate {
             account.refund(&Budget::ZERO.spawns(unused));
         }
         if let Some(permits) = &self.permits {
-            let all = permits.taken.close(|taken| taken.split(taken.count()));
+            permits.leases.iter().for_each(|lease| lease.count_unused(unused));
+            let all = permits.taken.close(std::mem::take);
             drop(all); // not under the lock: it walks the capabilities above
         }
     }
@@ -159,30 +177,65 @@ impl Drop for Claim<'_> {
             self.gate.spawned.fetch_sub(1, Relaxed);
         }
         if let Some(permits) = self.gate.permits.as_ref().filter(|_| self.permits > 0) {
-            permits.ended(self.permits);
+            permits.unused(self.permits);
         }
     }
 }
+
+/// A limit below this is scarce from the beginning; a larger one, when all but a quarter is in use.
+const FEW: u64 = 4096;
 
 /// Most tasks that an owner pays for at once.
 const MOST_AHEAD: u64 = 64;
 
 impl Permits {
+    #[inline]
+    fn check(&self) -> Result<(), CapError> {
+        self.leases.iter().try_for_each(Lease::check)
+    }
+
+    /// How many may be taken at a time.
+    fn batch(&self) -> u64 {
+        self.leases.iter().map(Lease::batch).min().unwrap_or(1)
+    }
+
     /// One to `want` permits: spare ones, or new ones.
     fn take(&self, want: u64) -> Result<u64, CapError> {
         if let Some(spare) = self.taken.reuse(want) {
+            self.leases.iter().for_each(|lease| lease.count_reuse(spare));
             return Ok(spare);
         }
-        let more = self.lease.take_tasks(want)?;
-        let count = more.count();
-        self.taken.add(self.lease.batch() - 1, |taken| taken.merge(more));
+        let mut count = want;
+        let mut more = Vec::with_capacity(self.leases.len());
+        for lease in &self.leases {
+            let permits = lease.take_tasks(count)?; // what was taken of the others goes back
+            count = permits.count();
+            more.push(permits);
+        }
+        for permits in &mut more {
+            let surplus = permits.split(permits.count() - count);
+            surplus.lease().count_unused(surplus.count());
+        }
+        if self.leases.iter().any(|lease| lease.tasks_left() < lease.terms().get_max_tasks() / 4) {
+            self.scarce.store(true, Relaxed);
+        }
+        self.taken
+            .add(self.batch() - 1, |taken| taken.iter_mut().zip(more).for_each(|(taken, more)| taken.merge(more)));
         Ok(count)
+    }
+
+    /// They were not needed for a task after all.
+    fn unused(&self, tasks: u64) {
+        self.leases.iter().for_each(|lease| lease.count_unused(tasks));
+        self.ended(tasks);
     }
 
     /// Their tasks ended, or did not start.
     #[inline]
     fn ended(&self, tasks: u64) {
-        let too_many = self.taken.ended(tasks, TaskPermits::split);
+        let split =
+            |taken: &mut Vec<TaskPermits>, count| taken.iter_mut().map(|taken| taken.split(count)).collect::<Vec<_>>();
+        let too_many = self.taken.ended(tasks, split);
         drop(too_many); // not under the lock
     }
 }

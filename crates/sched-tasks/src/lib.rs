@@ -5,6 +5,7 @@ mod authority;
 mod block_on;
 mod budget;
 mod channel;
+mod confine;
 pub mod decide;
 mod drive;
 mod error;
@@ -27,6 +28,8 @@ mod select;
 mod state;
 mod strand;
 mod sync;
+mod task_builder;
+mod task_state;
 mod time;
 mod turn;
 mod unwinding;
@@ -41,6 +44,7 @@ pub use channel::{
     IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
     TryRecvError, TrySendError, channel, try_channel, try_unbounded, unbounded,
 };
+pub use confine::Confinement;
 pub use decide::VictimStrategy;
 pub use drive::{
     chance::{Decision, Drawn},
@@ -61,13 +65,15 @@ pub use local::FiberLocal;
 pub use options::{NurseryOptions, OnFailure};
 pub use policy_admission::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
-    CapSpawn, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
+    CapSpawn, CapUse, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 pub use raw::alloc::BudgetedAlloc;
-pub use scope::{Canceller, Nursery, OwnedTaskBuilder, Task, TaskBuilder, nursery, nursery_with};
+pub use scope::{Canceller, Nursery, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
+pub use task_builder::{OwnedTaskBuilder, TaskBuilder};
+pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
 

@@ -23,10 +23,12 @@ use std::{
 };
 
 use mech_sync::{Countdown, Seat, SpinLock};
+use policy_admission::Profile;
 use slab::Slab;
+use vocab::TaskId;
 
 use crate::{
-    authority::Authority,
+    authority::Credentials,
     budget::Account,
     drive::{
         clock::{Alarm, AlarmKey},
@@ -39,6 +41,7 @@ use crate::{
     raw::scope::ScopeRef,
     state::{NurseryEvent, NurseryState},
     strand::{self, Cancellation, Strand, Woken},
+    task_state::TaskState,
 };
 
 /// At most so many failures are kept beside the first; more are counted in none.
@@ -46,7 +49,8 @@ const MAX_OTHERS: usize = 64;
 
 /// Somebody to be woken by a cancellation.
 pub(crate) enum Member {
-    Seat(&'static Seat),
+    /// A fiber, and the task it runs.
+    Seat(&'static Seat, Option<TaskId>),
     Future(Waker),
 }
 
@@ -71,7 +75,7 @@ pub(crate) struct NurseryCore {
     outer: Option<ScopeRef>,
     place: AtomicU32,
     /// What its tasks may do, if that was said.
-    authority: Option<Arc<Authority>>,
+    credentials: Option<Arc<Credentials>>,
     /// What its tasks may spend, if that is limited. Nurseries that one task opens inside each other may share it.
     account: Option<Arc<Account>>,
     /// Whether and how many tasks may be spawned, if not everybody may.
@@ -105,9 +109,10 @@ impl NurseryCore {
     pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
         let outer = strand.scope.get();
-        let authority = options.authority.inside(outer.as_ref().and_then(|outer| outer.authority()));
-        let account = options.account(strand, outer, authority.as_deref(), shared);
-        let gate = Gate::new(&options, authority.as_deref(), account.is_some(), shared);
+        let limited = strand.meter.is_metered() || outer.is_some_and(|outer| outer.account().is_some());
+        let credentials = Credentials::inside(&options.authority, strand.credentials().as_ref(), limited, shared);
+        let account = options.account(strand, outer, credentials.as_deref(), shared);
+        let gate = Gate::new(&options, credentials.as_deref(), account.is_some(), shared);
         let core = Arc::new_cyclic(|this: &Weak<Self>| Self {
             countdown: Countdown::new(),
             started: AtomicU64::new(0),
@@ -120,7 +125,7 @@ impl NurseryCore {
             shielded,
             outer,
             place: AtomicU32::new(0),
-            authority,
+            credentials,
             account,
             gate,
             has_alarms: AtomicBool::new(false),
@@ -172,8 +177,13 @@ impl NurseryCore {
     }
 
     /// What its tasks may do, if that was said.
-    pub(crate) fn authority(&self) -> Option<&Arc<Authority>> {
-        self.authority.as_ref()
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
+    }
+
+    /// The profile around it that has no actors, if one is.
+    pub(crate) fn no_actors(&self) -> Option<Profile> {
+        self.credentials.as_ref().and_then(|credentials| credentials.no_actors())
     }
 
     /// What its tasks may spend, if that is limited.
@@ -243,10 +253,17 @@ impl NurseryCore {
         error
     }
 
-    /// Tells that children ended; the last one wakes the owner. The nursery must not be touched after.
-    pub(crate) fn children_ended(&self, children: u32) {
-        if let Some(gate) = &self.gate {
-            gate.ended(children);
+    /// A task has run to its end, and nobody has heard of it yet: its permit is free before whoever joins it goes on. False if there are plenty, and it is given back with the
+    /// next ones.
+    #[inline]
+    pub(crate) fn give_permit_back(&self) -> bool {
+        self.gate.as_ref().is_none_or(Gate::task_ended)
+    }
+
+    /// Tells that children ended, of which so many have not given their permit back; the last one wakes the owner. The nursery must not be touched after.
+    pub(crate) fn children_ended(&self, children: u32, permits: u32) {
+        if let Some(gate) = self.gate.as_ref().filter(|_| permits > 0) {
+            gate.give_back(permits);
         }
         if let Some(owner) = self.countdown.done(children) {
             strand::wake(owner, 0);
@@ -323,6 +340,22 @@ impl NurseryCore {
         u32::try_from(self.inner.lock().members.insert(member)).expect("fewer than 2^32 tasks wait at a time")
     }
 
+    /// Where a fiber of it stands that has not ended.
+    pub(crate) fn state_of(&self, task: TaskId) -> TaskState {
+        let is_parked = self
+            .inner
+            .lock()
+            .members
+            .iter()
+            .any(|(_, member)| matches!(member, Member::Seat(seat, Some(id)) if *id == task && seat.is_parked()));
+        let runs = || self.shared.workers.iter().any(|worker| worker.watch.shows(task));
+        match is_parked {
+            true => TaskState::Blocked,
+            false if runs() => TaskState::Running,
+            false => TaskState::Ready,
+        }
+    }
+
     /// Strikes a member off.
     pub(crate) fn delist(&self, place: u32) {
         let member = self.inner.lock().members.remove(place as usize);
@@ -388,7 +421,7 @@ impl NurseryCore {
             let inner = self.inner.lock();
             for (_, member) in &inner.members {
                 match member {
-                    Member::Seat(seat) => seats.push(seat),
+                    Member::Seat(seat, _) => seats.push(seat),
                     Member::Future(waker) => wakers.push(waker.clone()),
                 }
             }

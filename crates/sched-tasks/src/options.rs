@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use vocab::Budget;
 
 use crate::{
-    authority::{Authority, Capability},
+    authority::{Authority, Capability, Credentials},
     budget::{Account, Answer, CHILD_BUDGET, Exhausted, Handler, Recharge, Source, Terms},
     drive::shared::Shared,
     raw::scope::ScopeRef,
@@ -36,6 +36,8 @@ pub struct NurseryOptions {
     pub(crate) recharge: Option<Recharge>,
     pub(crate) on_exhausted: Option<Handler>,
     pub(crate) authority: Authority,
+    /// Its owner is a supervisor, which acts for the nursery it was started in.
+    pub(crate) supervises: bool,
 }
 
 impl NurseryOptions {
@@ -77,8 +79,8 @@ impl NurseryOptions {
     /// What its tasks may spend in all. If the caller has a budget itself, this comes out of it, and is no more than it has; what is not spent goes back when
     /// the nursery ends.
     ///
-    /// Each task gets a share, by default up to 10,000 operations, 1 MiB, no spawns, 100 channel operations and 10 calls of the system, but not more than a tenth of
-    /// all, and another when that is spent; see [`task_budget`](Self::task_budget) and [`recharge`](Self::recharge).
+    /// Each task gets a share, by default up to 10,000 operations, 1 MiB, no spawns, 100 channel operations and 10 calls of the system, but not more than leaves
+    /// half of it all when as many as may be spawned wait at the same time, and another when that is spent; see [`task_budget`](Self::task_budget) and [`recharge`](Self::recharge).
     ///
     /// ```
     /// use bursar::{Budget, NurseryOptions, charge, nursery_with};
@@ -149,21 +151,20 @@ impl NurseryOptions {
         &self,
         strand: &Strand,
         outer: Option<ScopeRef>,
-        authority: Option<&Authority>,
+        credentials: Option<&Credentials>,
         shared: &'static Shared,
     ) -> Option<Arc<Account>> {
         // A request above what the capability allows is cut down to it.
-        let allowed =
-            authority.and_then(|authority| authority.spawn.as_ref()).map(|lease| lease.terms().get_task_budget());
-        let task_budget = match (self.task_budget, allowed.filter(|allowed| *allowed != Budget::UNLIMITED)) {
+        let allowed = credentials.and_then(Credentials::task_budget);
+        let task_budget = match (self.task_budget, allowed) {
             (Some(wanted), Some(allowed)) => Some(wanted.min(&allowed)),
             (wanted, allowed) => wanted.or(allowed),
         };
         let says_something =
             self.budget.is_some() || task_budget.is_some() || self.recharge.is_some() || self.on_exhausted.is_some();
-        let owned =
-            outer.filter(|outer| outer.is_owned_by(strand.seat)).and_then(|outer| outer.shared_account().cloned());
-        let profile = shared.profile.filter(|_| outer.is_none());
+        let owned = outer.filter(|outer| strand.owns(outer)).and_then(|outer| outer.shared_account().cloned());
+        // A profile counts for whoever comes into its runtime.
+        let profile = shared.profile.filter(|_| outer.is_none_or(|outer| !std::ptr::eq(outer.shared(), shared)));
         if !says_something {
             match owned {
                 Some(account) => return Some(account), // the same task's nurseries: one account for both
@@ -181,13 +182,15 @@ impl NurseryOptions {
             }),
             handler: self.on_exhausted.clone(),
             period: self.period,
+            supervises: self.supervises,
         };
         let source = match owned {
             Some(account) => Source::Account(account),
             None if strand.meter.is_metered() => Source::Meter,
             None => Source::Root(profile.map_or(Budget::UNLIMITED, |profile| profile.pool())),
         };
-        Some(Account::open(terms, self.budget, source, strand))
+        let wanted = self.budget.or(profile.filter(|_| matches!(source, Source::Meter)).map(|profile| profile.pool()));
+        Some(Account::open(terms, wanted, source, strand))
     }
 }
 

@@ -25,7 +25,9 @@ use crate::{
         task::{Details, Identity},
     },
     state::NurseryState,
-    strand::{self, Strand},
+    strand,
+    task_builder::TaskBuilder,
+    task_state::TaskState,
 };
 
 /// Opens a nursery, runs `body` in it, and waits for every task the body spawned.
@@ -92,7 +94,8 @@ pub fn nursery_with<'env, F, T>(options: NurseryOptions, body: F) -> Result<T, T
 where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
-    match strand::with(Strand::shared) {
+    // On a thread that acts for a task, the tasks run where that one does.
+    match strand::with(|strand| strand.shared().or_else(|| strand.scope.get().map(|scope| scope.shared()))) {
         Some(shared) => open(shared, options, body),
         None => open(runtime::global()?.shared(), options, body),
     }
@@ -104,7 +107,7 @@ where
 {
     strand::with(|strand| {
         strand.take_turn();
-        strand.pay_overdraft(); // a nursery with a budget of its own must not hide it
+        strand.look_at_meter(); // a nursery with a budget of its own must not hide it
         if !strand.is_of(shared) {
             shared.check_process()?;
             let seeded = strand.shared().and_then(|own| own.seeded.as_ref());
@@ -119,7 +122,15 @@ where
         let nursery = Nursery { core, scope: PhantomData, env: PhantomData };
         let core = nursery.core();
         raw::while_open(strand, core, || {
-            let caught = raw::enter(strand, core, || catch_unwind(AssertUnwindSafe(|| body(&nursery))));
+            let caught = raw::enter(strand, core, || {
+                catch_unwind(AssertUnwindSafe(|| {
+                    let returned = body(&nursery);
+                    if strand.meter.is_refused() {
+                        strand.look_at_meter(); // who catches its exhaustion does not end well
+                    }
+                    returned
+                }))
+            });
             let body = match caught {
                 Ok(returned) => {
                     if let Err(error) = &returned {
@@ -210,11 +221,11 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
 
     /// Says more about a task before it starts: its name, its priority.
     pub fn task(&'scope self) -> TaskBuilder<'scope, 'env> {
-        TaskBuilder { nursery: self, details: Details::default(), priority: Priority::Normal }
+        TaskBuilder::new(self)
     }
 
     #[inline(always)]
-    fn start<F, T>(
+    pub(crate) fn start<F, T>(
         &'scope self,
         site: &'static Location<'static>,
         details: Option<Arc<Details>>,
@@ -235,7 +246,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         Task::new(handle)
     }
 
-    fn start_async<F, T>(
+    pub(crate) fn start_async<F, T>(
         &'scope self,
         site: &'static Location<'static>,
         details: Option<Arc<Details>>,
@@ -377,186 +388,6 @@ impl fmt::Debug for Canceller {
     }
 }
 
-/// What to say about a task before it starts; made by [`Nursery::task`].
-///
-/// ```
-/// use bursar::{Priority, nursery};
-///
-/// nursery(|n| {
-///     let parse = n.task().name("parse").priority(Priority::High).spawn(|| "42".parse::<u32>());
-///     assert_eq!(parse.join()?, Ok(42));
-///     Ok(())
-/// })?;
-/// # Ok::<(), bursar::TaskError>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "nothing starts before `spawn`"]
-pub struct TaskBuilder<'scope, 'env> {
-    nursery: &'scope Nursery<'scope, 'env>,
-    details: Details,
-    priority: Priority,
-}
-
-impl<'scope, 'env> TaskBuilder<'scope, 'env> {
-    /// A name for messages.
-    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
-        self.details.name = Some(name.into());
-        self
-    }
-
-    /// How much stack it gets, if that is more than the runtime's [usual](crate::Builder::stack_bytes): up to 1 GiB, rounded up to a power of two. Only what
-    /// it touches is taken from memory.
-    ///
-    /// ```
-    /// use bursar::nursery;
-    ///
-    /// fn depth(n: u64) -> u64 {
-    ///     if n == 0 { 0 } else { std::hint::black_box(depth(n - 1)) + 1 }
-    /// }
-    ///
-    /// let deep = nursery(|n| n.task().stack_bytes(64 << 20).spawn(|| depth(100_000)).join())?;
-    /// assert_eq!(deep, 100_000);
-    /// # Ok::<(), bursar::TaskError>(())
-    /// ```
-    pub fn stack_bytes(mut self, bytes: usize) -> Self {
-        self.details.stack_bytes = bytes;
-        self
-    }
-
-    /// Has the task fail alone, with [`Reason::StackOverflow`], if it overflows its stack. Else that ends the process.
-    ///
-    /// It may borrow nothing. Its frames are skipped, not unwound: its stack and all it owns, also what it allocated, is kept for ever; locks it holds stay
-    /// locked, those of `println!` included. The thread of its worker is kept as well when the runtime ends. Tasks it started are cancelled and
-    /// waited for. In a [seeded](crate::Builder::seeded) run it does not survive.
-    ///
-    /// ```
-    /// use bursar::{Reason, nursery};
-    ///
-    /// fn endless(n: u64) -> u64 {
-    ///     std::hint::black_box(endless(n + 1)) + 1
-    /// }
-    ///
-    /// let outcome = nursery(|n| n.task().survives_overflow().spawn(|| endless(0)).join());
-    /// assert!(matches!(outcome.unwrap_err().reason(), Reason::StackOverflow { .. }));
-    /// ```
-    ///
-    /// ```compile_fail,E0597
-    /// use bursar::nursery;
-    ///
-    /// let mut lent = vec![3, 1, 2];
-    /// let lent = &mut lent;
-    /// nursery(|n| n.task().survives_overflow().spawn(move || lent.sort()).join()).unwrap();
-    /// ```
-    pub fn survives_overflow(mut self) -> OwnedTaskBuilder<'scope, 'env> {
-        self.details.survives_overflow = true;
-        OwnedTaskBuilder(self)
-    }
-
-    /// What was said, if anything.
-    fn details(&mut self) -> Option<Arc<Details>> {
-        let Details { name, stack_bytes, survives_overflow } = &self.details;
-        let says_something = name.is_some() || *stack_bytes > 0 || *survives_overflow;
-        says_something.then(|| Arc::new(std::mem::take(&mut self.details)))
-    }
-
-    /// How soon it would like to start.
-    pub fn priority(mut self, priority: Priority) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// As [`Nursery::spawn`].
-    #[track_caller]
-    pub fn spawn<F, T>(mut self, body: F) -> Task<'scope, T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        self.nursery.start(Location::caller(), self.details(), self.priority, move || Ok(body()))
-    }
-
-    /// As [`Nursery::try_spawn`].
-    #[track_caller]
-    pub fn try_spawn<F, T>(mut self, body: F) -> Task<'scope, T>
-    where
-        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
-        T: Send + 'scope,
-    {
-        self.nursery.start(Location::caller(), self.details(), self.priority, body)
-    }
-
-    /// The same for a caller that is not to be blamed for it.
-    pub(crate) fn try_spawn_at<F, T>(mut self, site: &'static Location<'static>, body: F) -> Task<'scope, T>
-    where
-        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
-        T: Send + 'scope,
-    {
-        self.nursery.start(site, self.details(), self.priority, body)
-    }
-
-    /// As [`Nursery::spawn_async`].
-    #[track_caller]
-    pub fn spawn_async<F>(mut self, future: F) -> Task<'scope, F::Output>
-    where
-        F: Future + Send + 'scope,
-        F::Output: Send + 'scope,
-    {
-        self.nursery.start_async(Location::caller(), self.details(), self.priority, async move { Ok(future.await) })
-    }
-}
-
-/// A [`TaskBuilder`] for tasks that borrow nothing; made by [`TaskBuilder::survives_overflow`].
-#[derive(Debug)]
-#[must_use = "nothing starts before `spawn`"]
-pub struct OwnedTaskBuilder<'scope, 'env>(TaskBuilder<'scope, 'env>);
-
-impl<'scope> OwnedTaskBuilder<'scope, '_> {
-    /// As [`TaskBuilder::name`].
-    pub fn name(self, name: impl Into<Box<str>>) -> Self {
-        Self(self.0.name(name))
-    }
-
-    /// As [`TaskBuilder::priority`].
-    pub fn priority(self, priority: Priority) -> Self {
-        Self(self.0.priority(priority))
-    }
-
-    /// As [`TaskBuilder::stack_bytes`].
-    pub fn stack_bytes(self, bytes: usize) -> Self {
-        Self(self.0.stack_bytes(bytes))
-    }
-
-    /// As [`Nursery::spawn`].
-    #[track_caller]
-    pub fn spawn<F, T>(self, body: F) -> Task<'scope, T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.0.spawn(body)
-    }
-
-    /// As [`Nursery::try_spawn`].
-    #[track_caller]
-    pub fn try_spawn<F, T>(self, body: F) -> Task<'scope, T>
-    where
-        F: FnOnce() -> Result<T, TaskError> + Send + 'static,
-        T: Send + 'static,
-    {
-        self.0.try_spawn(body)
-    }
-
-    /// As [`Nursery::spawn_async`]: a poll that overflows ends the future alone.
-    #[track_caller]
-    pub fn spawn_async<F>(self, future: F) -> Task<'scope, F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.0.spawn_async(future)
-    }
-}
-
 /// A spawned task. Dropping it lets the task go on: its nursery waits for it.
 ///
 /// [`join`](Self::join) it where one may block, or `.await` it in a future.
@@ -580,6 +411,27 @@ impl<T> Task<'_, T> {
     /// Whether it has ended.
     pub fn is_done(&self) -> bool {
         self.handle.is_done()
+    }
+
+    /// Where it stands, as of a moment ago. Costs the task nothing, and the caller a look at every worker.
+    ///
+    /// ```
+    /// use bursar::{TaskState, channel, nursery, yield_now};
+    ///
+    /// nursery(|n| {
+    ///     let (tx, rx) = channel::<()>(1);
+    ///     let task = n.spawn(move || rx.recv().is_err());
+    ///     while task.state() != TaskState::Blocked {
+    ///         yield_now(); // it is Ready, then Running, and soon it waits
+    ///     }
+    ///     drop(tx);
+    ///     task.join()
+    /// })?;
+    /// # Ok::<(), bursar::TaskError>(())
+    /// ```
+    pub fn state(&self) -> TaskState {
+        strand::with(|strand| strand.ensure_room());
+        self.handle.state()
     }
 
     /// Whether it has spent its budget and waits for an answer; see [`Nursery::treasury`].

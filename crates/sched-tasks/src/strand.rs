@@ -16,6 +16,7 @@ use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
+    authority::Credentials,
     budget::{Meter, Reading},
     decide,
     drive::{
@@ -47,7 +48,7 @@ pub(crate) struct Strand {
     /// The innermost nursery around what runs here: the one whose cancellation it heeds.
     pub(crate) scope: Cell<Option<ScopeRef>>,
     /// The nursery the task belongs to, and whether this seat is among its members, to be kicked when it is cancelled.
-    base: Cell<Option<ScopeRef>>,
+    pub(crate) base: Cell<Option<ScopeRef>>,
     enlisted: Cell<Option<u32>>,
     /// What runs here.
     pub(crate) running: Cell<Option<Running>>,
@@ -73,6 +74,12 @@ pub(crate) struct Strand {
     pub(crate) meter: Meter,
     /// A handler answers for the task, on its stack.
     pub(crate) answering: Cell<bool>,
+    /// On whose behalf it runs, if not on its own; see `raw::loan`.
+    pub(crate) acts_for: Cell<Option<&'static Seat>>,
+    /// What somebody runs with who belongs to no nursery, and was started by one that does.
+    pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
+    /// Another strand runs on its behalf, with its meter.
+    pub(crate) lent: Cell<bool>,
     /// How large its stack is; 0 for a plain thread.
     pub(crate) stack_bytes: usize,
     /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
@@ -126,6 +133,9 @@ impl Strand {
             open: Cell::new(None),
             meter: Meter::unmetered(),
             answering: Cell::new(false),
+            acts_for: Cell::new(None),
+            inherited: RefCell::new(None),
+            lent: Cell::new(false),
             stack_bytes: mech_fiber::stack_bytes().unwrap_or(0),
             stack_limit: mech_fiber::stack_limit(ROOM_BYTES),
             guard_lent: Cell::new(false),
@@ -252,7 +262,8 @@ impl Strand {
     #[cold]
     fn enlist(&self) {
         if let Some(scope) = self.base.get() {
-            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat))));
+            let task = self.running.get().map(|running| running.task().id());
+            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat, task))));
             if scope.is_cancelled() {
                 // Cancelled before it could know of us: nobody else will kick.
                 if let Some(delivery) = self.seat.kick() {
@@ -323,16 +334,6 @@ impl Strand {
         }
     }
 
-    /// The task's stack was lost, and with it what it had left: open nurseries on it may have had a part.
-    pub(crate) fn forfeit_meter(&self) {
-        if self.meter.is_metered() {
-            self.meter.take();
-            if let Some(account) = self.base.get().as_ref().and_then(|scope| scope.account()) {
-                account.holder_lost();
-            }
-        }
-    }
-
     #[cold]
     fn clean_up(&self) {
         if self.guard_lent.replace(false)
@@ -372,10 +373,10 @@ impl Strand {
         drop(unwanted); // the borrow is over: destructors may use others
     }
 
-    /// Whether the running task has been told to stop and may not put it off.
+    /// Whether the running task has been told to stop, or was refused a budget, and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.scope.get().is_some_and(|scope| scope.is_cancelled())
+        (self.scope.get().is_some_and(|scope| scope.is_cancelled()) || self.meter.is_refused())
             && (self.shields.get() == 0 || self.breaks_shields())
             && !self.is_unwinding()
     }
@@ -437,6 +438,9 @@ impl Strand {
 
     #[cold]
     fn interleave_now(&self) {
+        if !self.scope.get().is_some_and(|scope| self.is_of(scope.shared())) {
+            return; // on behalf of a task of another runtime, which has turns of its own
+        }
         self.ensure_room();
         match (&self.worker, &self.driver) {
             (Some(worker), _) => worker.interleave(self),
@@ -464,10 +468,10 @@ impl Strand {
 
     /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
     #[inline]
-    pub(crate) fn count_ended(&self, scope: ScopeRef) {
+    pub(crate) fn count_ended(&self, scope: ScopeRef, owes_permit: bool) {
         match &self.worker {
-            Some(worker) => worker.tally(scope),
-            None => scope.children_ended(1),
+            Some(worker) => worker.tally(scope, owes_permit),
+            None => scope.children_ended(1, u32::from(owes_permit)),
         }
     }
 

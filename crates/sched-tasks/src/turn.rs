@@ -26,7 +26,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{drive::worker, strand::Strand};
+use crate::{drive::give_way, strand::Strand};
 
 /// So many operations make a turn; tokio's number.
 pub(crate) const TURN: u32 = 128;
@@ -125,7 +125,7 @@ impl Strand {
         }
         self.turn.begin();
         self.come_by();
-        worker::give_turn(self);
+        give_way::give_turn(self);
         if heeds_cancellation && self.is_cancelled() {
             self.unwind();
         }
@@ -141,9 +141,9 @@ impl Strand {
 
     #[cold]
     fn refuse(&self, cx: &Context<'_>) -> Poll<()> {
-        self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nobody else begins it
         self.turn.refused.set(true);
-        cx.waker().wake_by_ref();
+        self.turn.while_fixed(|| cx.waker().wake_by_ref());
+        self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nobody else begins it
         Poll::Pending
     }
 }

@@ -104,10 +104,14 @@ impl Strand {
         std::thread::panicking() && (self.unwinding.get() || !elsewhere())
     }
 
-    /// Unwinds to the nearest nursery or the end of the task. Not a panic: no hook runs and nothing is printed.
+    /// Unwinds to the nearest nursery or the end of the task: it was told to stop, or refused a budget. Not a panic: no hook runs and nothing is printed.
     #[cold]
     pub(crate) fn unwind(&self) -> ! {
-        self.rethrow(Box::new(Cancellation))
+        let told_to_stop = self.shields.get() == 0 && self.scope.get().is_some_and(|scope| scope.is_cancelled());
+        match self.exhaustion().filter(|_| !told_to_stop) {
+            Some(error) => self.fail(error),
+            None => self.rethrow(Box::new(Cancellation)),
+        }
     }
 
     /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.

@@ -15,7 +15,7 @@ use std::{hint, time::Instant};
 use mech_sync::{TIMEOUT, Ticket};
 
 use crate::{
-    drive::{clock::Alarm, worker},
+    drive::{clock::Alarm, give_way},
     strand::{Strand, Woken},
 };
 
@@ -90,7 +90,7 @@ pub(crate) fn linger(strand: &Strand) -> bool {
         strand.linger_credit.set(credit + 1); // some day it is worth another try
         return false;
     }
-    worker::yield_to_ready(strand)
+    give_way::yield_to_ready(strand)
 }
 
 /// Notes whether lingering helped.

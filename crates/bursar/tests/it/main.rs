@@ -1,6 +1,7 @@
 //! What is written about the crate outside of it is what is in it.
 
 mod budgeted;
+mod tenants;
 
 use std::{fs, path::Path};
 

@@ -1,6 +1,7 @@
 //! Bugs put in on purpose: `cargo xtask test asan` and `tsan` begin with them, and fail if nobody reports them.
 
 use std::hint::black_box;
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use mech_fiber::{Fiber, Step, suspend};
@@ -29,14 +30,17 @@ fn a_race_of_two_fibers() {
     // SAFETY: none: two threads write through it, on purpose.
     unsafe impl Send for Shared {}
     let number = Box::into_raw(Box::new(0_u64));
-    let count = move |shared: Shared| {
+    let together = Arc::new(Barrier::new(2));
+    let count = |shared: Shared| {
+        let together = together.clone();
         thread::spawn(move || {
-            let shared = shared;
+            let shared = shared; // the whole of it, not its pointer
             let mut fiber = Fiber::new(stack(), move |_| {
                 let shared = &shared;
+                together.wait();
                 for _ in 0..1000 {
                     // SAFETY: none, as above.
-                    unsafe { shared.0.write_volatile(shared.0.read_volatile() + 1) };
+                    unsafe { *black_box(shared.0) += 1 };
                     suspend(0);
                 }
                 1

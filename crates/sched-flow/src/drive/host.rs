@@ -46,7 +46,7 @@ impl NurseryHost {
         let thread = Arc::clone(&name);
         let start = move |keeper: Body| {
             let thread = std::thread::Builder::new().name(format!("flow {thread}"));
-            thread.spawn(keeper).map(drop).map_err(NodeError::from)
+            thread.spawn(confined(keeper)).map(drop).map_err(NodeError::from)
         };
         Self::with(name, tell, Box::new(start))
     }
@@ -68,6 +68,14 @@ impl NurseryHost {
             self.keeper = Some(Keeper { bodies, over });
         }
         Ok(self.keeper.as_ref().expect("started"))
+    }
+}
+
+/// A keeper on a thread may do what its node may, and has nothing to spend: nobody there belongs to the task that runs the flow.
+fn confined(keeper: Body) -> Body {
+    match sched_tasks::Confinement::here() {
+        None => keeper,
+        Some(limits) => Box::new(move || limits.enter(keeper)),
     }
 }
 
@@ -134,7 +142,7 @@ impl Keepers {
                 Some(fibers) => fibers.send(keeper).map_err(|_| NodeError::msg("the flow is over")),
                 None => {
                     let thread = std::thread::Builder::new().name(format!("flow {name}"));
-                    thread.spawn(keeper).map(drop).map_err(NodeError::from)
+                    thread.spawn(confined(keeper)).map(drop).map_err(NodeError::from)
                 }
             }
         })

@@ -360,6 +360,7 @@ fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
     result.unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let text = text.or_else(|| payload.downcast_ref::<sched_tasks::TaskError>().map(ToString::to_string));
         Err(Failure::Panic(text.unwrap_or_else(|| "with something that is not a text".to_owned())))
     })
 }

@@ -38,6 +38,7 @@ use crate::{
     options::NurseryOptions,
     scope::{Nursery, nursery_with},
     select::Select,
+    strand,
 };
 
 /// Who a supervisor answers to.
@@ -165,7 +166,12 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         }
     }
 
+    /// Waits for what comes next. Nobody pays for that: it is the runtime's own news.
     fn receive(&self) -> Result<Input<'a>, RecvTimeoutError> {
+        strand::with(|strand| strand.meter.while_off(|| self.receive_input()))
+    }
+
+    fn receive_input(&self) -> Result<Input<'a>, RecvTimeoutError> {
         let patience = self.stopping.and_then(|(_, until)| until).map(|until| until.saturating_duration_since(now()));
         let Some(treasurer) = &self.treasurer else {
             return match patience {

@@ -10,6 +10,7 @@ use std::{fmt, marker::PhantomData, panic::Location, sync::Arc};
 
 use super::{
     address::Address,
+    error::SupervisorError,
     mailbox::{CAPACITY, Mailbox, Signal, StopMode},
 };
 use crate::{error::TaskError, free::checkpoint, scope::Nursery};
@@ -179,7 +180,8 @@ impl<M, F> fmt::Debug for FnActor<M, F> {
 
 /// Starts an actor without a supervisor: it ends when its last address is dropped and all is handled, and its failure is the nursery's.
 ///
-/// Its mailbox holds 64 messages; see [`spawn_bounded`].
+/// Its mailbox holds 64 messages; see [`spawn_bounded`]. In a profile [without actors](crate::Profile::actors) it does not start: the nursery fails, and the address is that of
+/// an actor that is gone.
 #[track_caller]
 pub fn spawn<'scope, A>(n: &'scope Nursery<'scope, '_>, name: impl Into<Arc<str>>, actor: A) -> Address<A::Message>
 where
@@ -213,6 +215,10 @@ where
     A: Actor + Send + 'scope,
 {
     let (mailbox, address) = Mailbox::addressed(name.clone(), capacity);
+    if let Some(profile) = n.core().no_actors() {
+        n.core().child_failed(SupervisorError::NoActors { profile }.into());
+        return address; // of a mailbox that is closed
+    }
     n.task().name(&*name).try_spawn_at(site, move || {
         let mut actor = actor;
         let mut ctx = Context::new(Arc::new(mailbox), 0);

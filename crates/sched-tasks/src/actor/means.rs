@@ -38,6 +38,7 @@ impl Means {
         }
         options.budget = self.pool;
         options.task_budget = self.child;
+        options.supervises = true;
         options
     }
 }

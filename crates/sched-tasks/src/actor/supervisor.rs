@@ -132,7 +132,7 @@ impl<'a> Supervisor<'a> {
         'a: 'scope,
     {
         self.check()?;
-        if let Some(profile) = n.core().shared().profile.filter(|profile| !profile.actors()) {
+        if let Some(profile) = n.core().no_actors() {
             return Err(SupervisorError::NoActors { profile });
         }
         let (inbox, inputs) = unbounded();

@@ -41,6 +41,16 @@ const PURSE_CHILDREN: u64 = 16;
 /// What tasks spend themselves. Spawns are paid by pools.
 const SPENT: [Component; 4] = [Component::Ops, Component::Memory, Component::ChannelOps, Component::Syscalls];
 
+/// For how many children at least, and at most, a pool's first shares are made.
+const CHILDREN_MIN: u64 = 8;
+const CHILDREN_MAX: u64 = 1024;
+
+/// The owner of a nursery, who spawns the others, begins with such a part.
+const OWNERS_PART: u64 = 10;
+
+/// Another share is as large as all that somebody had before, but at most so small a part of what is left.
+const SHARE_PART: u64 = 64;
+
 /// What somebody draws at a time. Small, so that those who wait do not keep what others need.
 const SHARE: Budget = CHILD_BUDGET.memory(64 << 10).spawns(16);
 
@@ -54,6 +64,8 @@ pub(crate) struct Account {
     recharge: Recharge,
     handler: Option<Handler>,
     period: Option<Duration>,
+    /// Its owner acts for the nursery around it.
+    supervises: bool,
     /// What it began with, and what somebody said it should have.
     given: Budget,
     walls: Budget,
@@ -127,6 +139,7 @@ pub(crate) struct Terms {
     pub(crate) recharge: Recharge,
     pub(crate) handler: Option<Handler>,
     pub(crate) period: Option<Duration>,
+    pub(crate) supervises: bool,
 }
 
 /// Where a pool comes from, and goes back to.
@@ -142,25 +155,33 @@ pub(crate) enum Source {
 impl Account {
     /// Opens an account with as much of `wanted` as the source has, or all of it. A task that has a meter gets a new one, with a share of this pool, until the nursery ends.
     pub(crate) fn open(terms: Terms, wanted: Option<Budget>, source: Source, strand: &Strand) -> Arc<Self> {
-        let Terms { child, usual_child, recharge, handler, period } = terms;
+        let Terms { child, usual_child, recharge, handler, period, supervises } = terms;
         let all = wanted.unwrap_or(Budget::UNLIMITED);
         let given = match &source {
             Source::Root(usual) => wanted.unwrap_or(*usual),
             Source::Meter => {
-                strand.draw_due(&wanted.unwrap_or(Budget::ZERO));
+                strand.draw_due(&wanted.unwrap_or(Budget::ZERO), supervises);
                 strand.meter.draw(&all)
             }
-            Source::Account(around) => around.draw(&all),
+            Source::Account(around) => {
+                let mut given = around.draw(&all);
+                if let Some(wanted) = wanted {
+                    given.recharge(&strand.fetch_around(wanted.saturating_sub(&given), around));
+                }
+                given
+            }
         };
-        // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them.
-        let share = |component: Component| match given[component] {
+        // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them. Shares are so small
+        // that all children that may be spawned, should they wait at the same time, keep no more than half from those that work.
+        let children = given.spawns.clamp(CHILDREN_MIN, CHILDREN_MAX);
+        let share = |component: Component, part: u64| match given[component] {
             UNLIMITED => SHARE[component],
-            given => (given / 10).clamp(1, SHARE[component]),
+            given => (given / part).clamp(1, SHARE[component]),
         };
         let limit = child.unwrap_or(usual_child);
         let mut first = Budget::ZERO;
         for component in SPENT {
-            first.set(component, limit[component].min(share(component)));
+            first.set(component, limit[component].min(share(component, 2 * children)));
         }
         static ACCOUNTS: AtomicU64 = AtomicU64::new(1);
         let aside = strand.meter.is_metered().then(|| strand.meter.take());
@@ -171,6 +192,7 @@ impl Account {
             recharge,
             handler,
             period,
+            supervises,
             given,
             walls: all,
             has_aside: aside.is_some(),
@@ -192,7 +214,7 @@ impl Account {
         if account.has_aside {
             let mut own = Budget::ZERO;
             for component in SPENT {
-                own.set(component, share(component));
+                own.set(component, share(component, OWNERS_PART));
             }
             strand.meter.begin(&account.draw(&own));
         }
@@ -225,7 +247,10 @@ impl Account {
         let usual = match component {
             // Few when they run out, so that none lie idle where they are not needed.
             Component::Spawns => (self.pool().left().spawns / 256).min(SHARE.spawns),
-            _ => self.child[component],
+            _ => {
+                let had = granted.unwrap_or(0).min(self.pool().left()[component] / SHARE_PART).min(SHARE[component]);
+                self.child[component].max(had)
+            }
         };
         usual.max(missing).min(most)
     }
@@ -245,8 +270,13 @@ impl Account {
         self.walls[component] != UNLIMITED
     }
 
+    /// Whether its owner asks further out as the nursery around it would, not as a task of that.
+    pub(super) fn supervises(&self) -> bool {
+        self.supervises
+    }
+
     /// Whether its pool gives to whoever has spent its share.
-    fn recharges(&self) -> bool {
+    pub(super) fn recharges(&self) -> bool {
         self.recharge == Recharge::FromPool || self.period.is_some()
     }
 
@@ -334,6 +364,12 @@ impl Account {
     /// Draws without waiting: as much of `wanted` as there is.
     pub(crate) fn draw(&self, wanted: &Budget) -> Budget {
         self.books.lock().pool.draw(wanted)
+    }
+
+    /// Draws `wanted`, or at least what is missing; nothing if there is less.
+    pub(super) fn draw_enough(&self, exhausted: &Exhausted, wanted: &Budget) -> Option<Budget> {
+        let mut books = self.books.lock();
+        (books.pool.left()[exhausted.component] >= exhausted.missing).then(|| books.pool.draw(wanted))
     }
 
     /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `ticket` is on the list.

@@ -7,21 +7,23 @@
 //! ```
 //!
 //! # Invariant
-//! An exhausted task does not run until it has what it asked for. It waits only while somebody is there who can answer.
+//! An exhausted task does not run until it has what it asked for. It waits only while somebody is there who can answer. A refusal is final.
 //!
 //! # Why it holds
-//! `pay_slowly` returns only after the charge succeeded. Each nursery from the task's own outwards is asked in turn: its pool, if it recharges by itself; its
+//! `pay_slowly` returns only after the charge succeeded. One that was refused is asked no more: its meter pays nothing, see `meter.rs`, so whoever catches the unwinding
+//! and goes on comes back here at its next operation, and at the end of its task. Each nursery from the task's own outwards is asked in turn: its pool, if it recharges by itself; its
 //! handler, who answers at once; its treasurers, who may take their time. See `account.rs` for why the waiting ends.
 
 use policy_admission::CapError;
-use vocab::{Budget, Component, Shortage};
+use vocab::{Budget, Component, Shortage, UNLIMITED};
 
 use super::{
     Answer, Exhausted, Settlement,
     account::{Account, Draw, Told},
+    meter::Refused,
 };
 use crate::{
-    drive::worker,
+    drive::give_way,
     error::{Reason, TaskError},
     nursery::NurseryCore,
     raw::scope::ScopeRef,
@@ -41,6 +43,24 @@ enum Reply {
     Cancelled,
 }
 
+/// As whom a nursery is asked.
+struct Asker {
+    /// What it was granted there, as a task of that nursery.
+    granted: Option<u64>,
+    /// Somebody set the budget of a nursery inside: no pool gives to that by itself.
+    walled: bool,
+    /// It is a supervisor, for which the pool is there as for the owner.
+    supervises: bool,
+}
+
+impl Asker {
+    /// The owner of a nursery with `account` asks the one around it.
+    fn owner_of(account: &Account, component: Component) -> Self {
+        let (granted, walled) = (account.owner_granted(component), account.is_walled(component));
+        Self { granted, walled, supervises: account.supervises() }
+    }
+}
+
 impl Strand {
     /// Pays what it could not pay at once.
     #[cold]
@@ -52,6 +72,9 @@ impl Strand {
         }
         self.ensure_room();
         loop {
+            if self.meter.is_refused() {
+                self.fail_exhausted();
+            }
             let shortage = match self.overdrawn() {
                 Some(overdraft) => overdraft,
                 None => match self.meter.pay(cost) {
@@ -62,9 +85,11 @@ impl Strand {
             match self.ask(&shortage) {
                 Reply::Given(amount) => self.meter.recharge(&amount),
                 Reply::Cancelled => self.unwind(),
-                Reply::NotMe | Reply::Refused => self.fail_exhausted(&shortage),
+                Reply::NotMe | Reply::Refused => self.meter.refuse(&shortage),
             }
-            worker::yield_now(self); // this is the tick: those that have not spent theirs go first
+            if !self.meter.is_refused() {
+                give_way::yield_now(self); // this is the tick: those that have not spent theirs go first
+            }
         }
     }
 
@@ -76,23 +101,27 @@ impl Strand {
         }
     }
 
-    fn fail_exhausted(&self, shortage: &Shortage) -> ! {
-        let Shortage { component, wanted, .. } = *shortage;
-        let granted = self.meter.granted()[component];
-        self.checkpoint(); // a cancelled one ends as that
+    fn fail_exhausted(&self) -> ! {
+        self.come_by();
         // A task that catches this and goes on comes back at once: others go first, every time.
-        worker::yield_now(self);
-        let error = TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label());
-        self.fail(error)
+        give_way::yield_now(self);
+        self.unwind() // a cancelled one ends as that
+    }
+
+    /// What ends a task that was refused a budget.
+    pub(crate) fn exhaustion(&self) -> Option<TaskError> {
+        let Refused { component, granted, wanted, .. } = self.meter.refused()?;
+        Some(TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label()))
     }
 
     /// Asks for more.
     fn ask(&self, shortage: &Shortage) -> Reply {
         let Some(task) = self.label() else { return Reply::Refused };
         let Shortage { component, wanted, left } = *shortage;
+        let left = left + self.draw_rest(component, wanted - left);
         let granted = self.meter.granted()[component];
         let exhausted = Exhausted { task, component, granted, missing: wanted - left };
-        self.ask_from(self.scope.get(), &exhausted, Some(granted), false)
+        self.ask_from(self.scope.get(), &exhausted, Asker { granted: Some(granted), walled: false, supervises: false })
     }
 
     /// Asks for spawns, for the task itself. False if nobody gives any.
@@ -111,8 +140,9 @@ impl Strand {
     pub(crate) fn ask_further_out(&self, nursery: &NurseryCore, account: &Account, component: Component) -> bool {
         let Some(task) = self.label() else { return false };
         let exhausted = Exhausted { task, component, granted: account.pool().granted()[component], missing: 1 };
-        let (granted, walled) = (account.owner_granted(component), account.is_walled(component));
-        match self.ask_from(nursery.outer(), &exhausted, granted, walled) {
+        let asker = Asker::owner_of(account, component);
+        let outer = if nursery.shares_account() { nursery.outer().and_then(around) } else { nursery.outer() };
+        match self.ask_from(outer, &exhausted, asker) {
             Reply::Given(amount) => {
                 account.recharge(&amount);
                 true
@@ -122,17 +152,77 @@ impl Strand {
         }
     }
 
+    /// Draws what is due to the task of what is `missing`, from `level` outwards, without asking anybody. It has passed through every nursery from the task's own on.
+    ///
+    /// At each level so much is due as to a task of that nursery that was `granted` so much; to its owner, everything. What a supervisor's children get comes out of
+    /// the nursery it was started in, unless that limits each of its tasks.
+    pub(super) fn fetch(
+        &self,
+        mut missing: Budget,
+        mut level: Option<ScopeRef>,
+        mut granted: Option<Budget>,
+        mut supervises: bool,
+    ) -> Budget {
+        let mut fetched = Budget::ZERO;
+        while let Some(scope) = level.filter(|_| missing != Budget::ZERO)
+            && let Some(account) = scope.account()
+        {
+            let due = match granted {
+                _ if self.owns(&scope) || (supervises && account.recharges()) => missing,
+                Some(granted) => account.undrawn(&granted).min(&missing),
+                None => Budget::ZERO,
+            };
+            let drawn = account.draw(&due);
+            pass_down(self.scope.get(), scope, &drawn);
+            fetched.recharge(&drawn);
+            missing = missing.saturating_sub(&drawn);
+            let mut owner = Budget::ZERO;
+            for component in Component::ALL {
+                owner.set(component, account.owner_granted(component).unwrap_or(UNLIMITED));
+                if account.is_walled(component) {
+                    missing.set(component, 0);
+                }
+            }
+            (granted, supervises) = (Some(owner), account.supervises());
+            level = around(scope);
+        }
+        fetched
+    }
+
+    /// The same for the owner of the nurseries that have the account `inner`, which has given what it had.
+    pub(super) fn fetch_around(&self, mut missing: Budget, inner: &Account) -> Budget {
+        let mut owner = Budget::ZERO;
+        for component in Component::ALL {
+            owner.set(component, inner.owner_granted(component).unwrap_or(UNLIMITED));
+            if inner.is_walled(component) {
+                missing.set(component, 0);
+            }
+        }
+        self.fetch(missing, self.scope.get().and_then(around), Some(owner), inner.supervises())
+    }
+
+    /// Draws the rest of what is due to the task, if that is less than it needs: then it was granted all it may have.
+    fn draw_rest(&self, component: Component, missing: u64) -> u64 {
+        let Some(scope) = self.scope.get() else { return 0 };
+        let Some(account) = scope.account().filter(|account| !account.recharges() && !self.owns(&scope)) else {
+            return 0;
+        };
+        let due = account.undrawn(&self.meter.granted())[component];
+        if due == 0 || due >= missing {
+            return 0; // nothing, or enough: it is asked for
+        }
+        let mut rest = Budget::ZERO;
+        rest.set(component, due);
+        let drawn = account.draw(&rest);
+        self.meter.recharge(&drawn);
+        drawn[component]
+    }
+
     /// Asks every nursery from `innermost` outwards, until one answers. What it gives has passed through those between.
     ///
     /// At each level it asks as a task of that nursery: as itself, which was `granted` so much, then as the owner of the one inside. Behind a wall, a nursery whose
     /// budget somebody set, no pool gives by itself, but a handler or a treasurer may.
-    fn ask_from(
-        &self,
-        innermost: Option<ScopeRef>,
-        exhausted: &Exhausted,
-        mut granted: Option<u64>,
-        mut walled: bool,
-    ) -> Reply {
+    fn ask_from(&self, innermost: Option<ScopeRef>, exhausted: &Exhausted, mut asker: Asker) -> Reply {
         if let Some(worker) = &self.worker {
             worker.report(); // what is missing may be in our own purse
         }
@@ -140,28 +230,23 @@ impl Strand {
         while let Some(scope) = level
             && let Some(account) = scope.account()
         {
-            let owner = scope.is_owned_by(self.seat);
-            let share = if walled { 0 } else { account.share_of(exhausted, granted, owner) };
+            let owner = self.owns(&scope) || (asker.supervises && account.recharges());
+            let share = if asker.walled { 0 } else { account.share_of(exhausted, asker.granted, owner) };
             if level == innermost
                 && let Some(amount) = self.ask_capability(scope, exhausted, share)
             {
                 return Reply::Given(amount);
             }
-            match self.ask_one(account, exhausted, share, owner) {
+            match self.ask_one(scope, account, exhausted, share) {
                 Reply::Given(amount) => {
                     pass_down(innermost, scope, &amount);
                     return Reply::Given(amount);
                 }
                 Reply::NotMe => {
-                    let mut inner = scope;
-                    while inner.shares_account()
-                        && let Some(outer) = inner.outer()
-                    {
-                        inner = outer; // the same account: it was asked
-                    }
-                    granted = account.owner_granted(exhausted.component);
-                    walled |= account.is_walled(exhausted.component);
-                    level = inner.outer();
+                    let walled = asker.walled;
+                    asker = Asker::owner_of(account, exhausted.component);
+                    asker.walled |= walled;
+                    level = around(scope);
                 }
                 reply => return reply,
             }
@@ -169,9 +254,10 @@ impl Strand {
         Reply::Refused
     }
 
-    fn ask_one(&self, account: &Account, exhausted: &Exhausted, share: u64, owner: bool) -> Reply {
+    fn ask_one(&self, scope: ScopeRef, account: &Account, exhausted: &Exhausted, share: u64) -> Reply {
+        let waits = self.may_wait_for(scope);
         if share >= exhausted.missing {
-            match self.ask_pool(account, exhausted, share) {
+            match self.ask_pool(account, exhausted, share, waits) {
                 Reply::NotMe => {}
                 reply => return reply,
             }
@@ -189,7 +275,7 @@ impl Strand {
                 }
             }
         }
-        if owner {
+        if self.owns(&scope) || !waits {
             return Reply::NotMe; // the treasurer of its own nursery is most likely itself, who cannot answer now
         }
         self.ask_treasurer(account, exhausted)
@@ -214,7 +300,7 @@ impl Strand {
         if share >= exhausted.missing && account.pool().left()[exhausted.component] >= exhausted.missing {
             return None; // the pool comes first
         }
-        scope.authority()?.budget.as_ref()?;
+        scope.credentials().filter(|credentials| credentials.may_recharge())?;
         let mut wanted = Budget::ZERO;
         wanted.set(exhausted.component, account.child()[exhausted.component].max(exhausted.missing));
         self.draw_by_capability(scope, wanted).ok().filter(|drawn| drawn[exhausted.component] > 0)
@@ -222,6 +308,7 @@ impl Strand {
 
     /// Adds to the meter by the capability of the nursery around.
     pub(super) fn recharge_by_capability(&self, wanted: Budget) -> Result<Budget, CapError> {
+        self.look_at_meter(); // who was refused is not helped any more
         let scope = self.scope.get().filter(|_| self.meter.is_metered()).ok_or(CapError::NoBudgetCapability)?;
         let drawn = self.draw_by_capability(scope, wanted)?;
         self.meter.recharge(&drawn);
@@ -230,9 +317,8 @@ impl Strand {
 
     /// What is drawn by a capability comes from outside: every nursery around has so much more to account for.
     fn draw_by_capability(&self, scope: ScopeRef, wanted: Budget) -> Result<Budget, CapError> {
-        let lease = scope.authority().and_then(|authority| authority.budget.as_ref());
-        let lease = scope.shared().honour(lease, CapError::NoBudgetCapability)?;
-        let drawn = lease.ok_or(CapError::NoBudgetCapability)?.draw(wanted)?;
+        let credentials = scope.credentials().ok_or(CapError::NoBudgetCapability)?;
+        let drawn = credentials.to_recharge(scope.shared())?.draw(wanted)?;
         let mut level = Some(scope);
         while let Some(scope) = level {
             if let Some(account) = scope.account().filter(|_| !scope.shares_account()) {
@@ -243,10 +329,21 @@ impl Strand {
         Ok(drawn)
     }
 
+    /// A seeded run does not wait for what another runtime's tasks give back: no seed decides when that is.
+    fn may_wait_for(&self, scope: ScopeRef) -> bool {
+        self.shared().is_none_or(|own| own.seeded.is_none() || std::ptr::eq(own, scope.shared()))
+    }
+
     /// Draws another share from the pool, if need be when others have settled or a new period begins.
-    fn ask_pool(&self, account: &Account, exhausted: &Exhausted, amount: u64) -> Reply {
+    fn ask_pool(&self, account: &Account, exhausted: &Exhausted, amount: u64, waits: bool) -> Reply {
         let mut share = Budget::ZERO;
         share.set(exhausted.component, amount);
+        if !waits {
+            return match account.draw_enough(exhausted, &share) {
+                Some(amount) => Reply::Given(amount),
+                None => Reply::NotMe,
+            };
+        }
         loop {
             let ticket = self.ticket();
             match account.draw_or_wait(exhausted, &share, ticket) {
@@ -274,6 +371,16 @@ impl Strand {
             (Told::Refused, _) => Reply::Refused,
         }
     }
+}
+
+/// The nursery around all those that share the account of `scope`.
+fn around(mut scope: ScopeRef) -> Option<ScopeRef> {
+    while scope.shares_account()
+        && let Some(outer) = scope.outer()
+    {
+        scope = outer; // the same account: it was asked
+    }
+    scope.outer()
 }
 
 /// What was drawn at `giver` passes through every nursery inside it.

@@ -5,10 +5,15 @@
 //! # Invariants
 //! Of a task without a budget nobody looks at the numbers or changes them: whoever charges asks first whether there is one.
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
+//! Once a task was refused what it asked for, no charge succeeds any more until its meter is settled.
+//!
+//! # Why the last holds
+//! Every operation costs at least one `ops`, and a refused meter shows none: what was left of them is kept beside, for the settlement. So the common charge looks at
+//! nothing new.
 
 use std::cell::Cell;
 
-use vocab::{Budget, Shortage, UNLIMITED};
+use vocab::{Budget, Component, Shortage, UNLIMITED};
 
 use super::{account::Account, pool::Settlement};
 
@@ -29,6 +34,18 @@ pub(crate) struct Meter {
     recharged: Cell<bool>,
     /// Of which account's children the numbers show the first share, untouched, though no task has them: if the next task is such a child, it can begin with them as they are.
     primed_for: Cell<u64>,
+    /// What the task asked for and was refused: it does not go on.
+    refused: Cell<Option<Refused>>,
+}
+
+/// What a task was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(super) component: Component,
+    pub(super) granted: u64,
+    pub(super) wanted: u64,
+    /// Operations that were left then: nobody may spend them, and they are not spent.
+    ops_kept: u64,
 }
 
 /// A meter that was put aside: while its task owns an open nursery, or a future waits.
@@ -38,16 +55,18 @@ pub(crate) struct Reading {
     pub(crate) left: Budget,
     overdraft: u64,
     metered: bool,
+    refused: Option<Refused>,
 }
 
 impl Reading {
     /// Of a task without a budget.
     pub(crate) const UNMETERED: Reading =
-        Reading { granted: Budget::UNLIMITED, left: Budget::UNLIMITED, overdraft: 0, metered: false };
+        Reading { granted: Budget::UNLIMITED, left: Budget::UNLIMITED, overdraft: 0, metered: false, refused: None };
 
     /// What goes back to where it was drawn, of a task that does not go on.
     pub(crate) fn settlement(&self) -> Settlement {
-        Settlement { left: self.left, spent: self.granted.saturating_sub(&self.left) }
+        let left = with_kept(self.left, self.refused);
+        Settlement { left, spent: self.granted.saturating_sub(&left) }
     }
 
     /// Gives a part of it away: as much of `wanted` as there is.
@@ -76,13 +95,51 @@ impl Meter {
             metered: Cell::new(false),
             recharged: Cell::new(false),
             primed_for: Cell::new(0),
+            refused: Cell::new(None),
         }
+    }
+
+    /// The task gets no more of what it asked for: nothing can be paid from now on.
+    pub(super) fn refuse(&self, shortage: &Shortage) {
+        let (component, granted) = (shortage.component, self.granted.get()[shortage.component]);
+        let ops_kept = self.ops.replace(0);
+        self.refused.set(Some(Refused { component, granted, wanted: shortage.wanted, ops_kept }));
+        self.recharged.set(true); // it is not as it began
+    }
+
+    /// Whether the task was refused what it asked for.
+    #[inline(always)]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.get().is_some()
+    }
+
+    /// What it was refused.
+    pub(super) fn refused(&self) -> Option<Refused> {
+        self.refused.get()
+    }
+
+    /// Whether the task must not go on before somebody has looked at its meter.
+    #[inline(always)]
+    pub(crate) fn needs_look(&self) -> bool {
+        self.overdraft.get() != 0 || self.refused.get().is_some()
     }
 
     /// Whether the task has a budget.
     #[inline(always)]
     pub(crate) fn is_metered(&self) -> bool {
         self.metered.get()
+    }
+
+    /// Charges nobody while `body` runs: it works for the runtime.
+    pub(crate) fn while_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct On<'a>(&'a Cell<bool>, bool);
+        impl Drop for On<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _on = On(&self.metered, self.metered.replace(false));
+        body()
     }
 
     /// All that was drawn for the task.
@@ -117,6 +174,7 @@ impl Meter {
         self.granted.set(*budget);
         self.metered.set(true);
         self.recharged.set(false);
+        self.refused.set(None);
         self.primed_for.set(0);
     }
 
@@ -151,7 +209,7 @@ impl Meter {
     /// Ends it: what goes back to where it was drawn.
     #[inline(always)]
     pub(crate) fn end(&self) -> Settlement {
-        let left = self.left();
+        let left = with_kept(self.left(), self.refused.get());
         let spent = self.granted.get().saturating_sub(&left);
         self.put(&Reading::UNMETERED);
         Settlement { left, spent }
@@ -159,10 +217,11 @@ impl Meter {
 
     /// The same, but it goes on with nothing. What it has overdrawn it still has.
     pub(super) fn end_and_wait(&self) -> Settlement {
-        let overdraft = self.overdraft.get();
+        let (overdraft, refused) = (self.overdraft.get(), self.refused.get());
         let settlement = self.end();
         self.begin(&Budget::ZERO);
         self.overdraft.set(overdraft);
+        self.refused.set(refused.map(|refused| Refused { ops_kept: 0, ..refused }));
         settlement
     }
 
@@ -178,6 +237,7 @@ impl Meter {
             left: self.left(),
             overdraft: self.overdraft.get(),
             metered: self.metered.get(),
+            refused: self.refused.get(),
         };
         self.put(&Reading::UNMETERED);
         reading
@@ -190,6 +250,7 @@ impl Meter {
         self.granted.set(reading.granted);
         self.overdraft.set(reading.overdraft);
         self.metered.set(reading.metered);
+        self.refused.set(reading.refused);
         self.recharged.set(true); // perhaps; it is only asked for what began here
         self.primed_for.set(0);
     }
@@ -239,8 +300,11 @@ impl Meter {
         enough
     }
 
-    /// Any cost.
+    /// Any cost. Nothing is taken while memory is overdrawn.
     pub(crate) fn pay(&self, cost: &Budget) -> Result<(), Shortage> {
+        if self.overdraft.get() != 0 {
+            return Err(Shortage { component: Component::Memory, wanted: self.overdraft.get(), left: 0 });
+        }
         let mut left = self.left();
         left.charge(cost)?;
         self.set_left(&left);
@@ -286,9 +350,34 @@ impl Meter {
     }
 }
 
+/// What is left, with what a refusal keeps beside.
+fn with_kept(mut left: Budget, refused: Option<Refused>) -> Budget {
+    if let Some(refused) = refused {
+        left.ops = left.ops.saturating_add(refused.ops_kept);
+    }
+    left
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_was_refused_pays_nothing_more_and_settles_what_it_had() {
+        let meter = Meter::unmetered();
+        meter.begin(&Budget::ops(10).channel_ops(2).syscalls(3));
+        assert!(meter.pay_ops(4));
+        meter.refuse(&Shortage { component: Component::Ops, wanted: 50, left: 6 });
+        assert!(!meter.pay_ops(1) && !meter.pay_channel_op() && meter.needs_look());
+        assert!(meter.pay(&Budget::ops(1).syscalls(1)).is_err());
+        let reading = meter.take();
+        assert!(!meter.needs_look(), "the next task is another");
+        let settlement = Settlement { left: Budget::ops(6).channel_ops(2).syscalls(3), spent: Budget::ops(4) };
+        assert_eq!(reading.settlement(), settlement);
+        meter.put(&reading);
+        assert!(!meter.pay_ops(1));
+        assert_eq!(meter.end(), settlement);
+    }
 
     #[test]
     fn what_is_freed_is_never_more_than_was_granted() {

@@ -152,21 +152,14 @@ impl Strand {
         let Some(scope) = self.scope.get() else { return Budget::ZERO };
         let Some(account) = scope.account() else { return Budget::ZERO };
         let left = account.pool().left();
-        if scope.is_owned_by(self.seat) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
+        if self.owns(&scope) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
     }
 
     /// Draws of the task's due what is missing to have `wanted`: it opens a nursery, and passes so much on.
-    pub(crate) fn draw_due(&self, wanted: &Budget) {
+    pub(crate) fn draw_due(&self, wanted: &Budget, supervises: bool) {
         let missing = wanted.saturating_sub(&self.meter.left());
-        if let Some(scope) = self.scope.get()
-            && let Some(account) = scope.account()
-        {
-            let due = if scope.is_owned_by(self.seat) {
-                missing
-            } else {
-                account.undrawn(&self.meter.granted()).min(&missing)
-            };
-            self.meter.recharge(&account.draw(&due));
+        if missing != Budget::ZERO {
+            self.meter.recharge(&self.fetch(missing, self.scope.get(), Some(self.meter.granted()), supervises));
         }
     }
 
@@ -179,11 +172,21 @@ impl Strand {
         }
     }
 
-    /// What it overdrew it pays before it ends, or fails: else what it leaves to others would be free.
+    /// What it overdrew it pays before it ends, or fails: else what it leaves to others would be free. And who was refused a budget does not end well.
     #[inline(always)]
-    pub(crate) fn pay_overdraft(&self) {
-        if self.meter.overdraft() != 0 {
+    pub(crate) fn look_at_meter(&self) {
+        if self.meter.needs_look() {
             self.pay_slowly(&Budget::ZERO);
+        }
+    }
+
+    /// The task's stack was lost, and with it what it had left: open nurseries on it may have had a part.
+    pub(crate) fn forfeit_meter(&self) {
+        if self.meter.is_metered() || self.lent.get() {
+            self.meter.take();
+            if let Some(account) = self.base.get().as_ref().and_then(|scope| scope.account()) {
+                account.holder_lost();
+            }
         }
     }
 
@@ -192,7 +195,7 @@ impl Strand {
     #[inline]
     pub(crate) fn may_spend_as_two(&self) -> bool {
         let Some(scope) = self.scope.get() else { return true };
-        scope.account().is_none_or(|account| !scope.is_owned_by(self.seat) && !account.limits_each())
+        scope.account().is_none_or(|account| !self.owns(&scope) && !account.limits_each())
     }
 
     /// Pays for operations.

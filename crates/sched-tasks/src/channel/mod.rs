@@ -80,14 +80,14 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 
 /// A channel as by [`channel`], if the capabilities of the caller's nursery allow it.
 pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>), TaskError> {
-    let permit = strand::with(|strand| {
+    let permits = strand::with(|strand| {
         strand.ensure_room();
         authority::permit_channel(strand, capacity as u64)
     })?;
-    Ok(ends(Core::bounded(capacity), permit))
+    Ok(ends(Core::bounded(capacity), permits))
 }
 
-/// A channel that takes as many values as there is memory for: sending never waits.
+/// A channel that takes as many values as there is memory for: sending never waits for a receiver. A sender that never stops lets others run now and then, as with every operation.
 ///
 /// ```
 /// let (tx, rx) = bursar::unbounded();
@@ -104,16 +104,16 @@ pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
 
 /// A channel as by [`unbounded`], if the capabilities of the caller's nursery allow it.
 pub fn try_unbounded<T: Send>() -> Result<(Sender<T>, Receiver<T>), TaskError> {
-    let permit = strand::with(|strand| {
+    let permits = strand::with(|strand| {
         strand.ensure_room();
         authority::permit_channel(strand, u64::MAX)
     })?;
-    Ok(ends(Core::unbounded(), permit))
+    Ok(ends(Core::unbounded(), permits))
 }
 
-fn ends<T>(core: Core<T>, permit: Option<ChannelPermit>) -> (Sender<T>, Receiver<T>) {
+fn ends<T>(core: Core<T>, permits: Vec<ChannelPermit>) -> (Sender<T>, Receiver<T>) {
     let (senders, receivers) = (AtomicUsize::new(1), AtomicUsize::new(1));
-    let shared = Arc::new(Shared { core, senders, receivers, _permit: permit });
+    let shared = Arc::new(Shared { core, senders, receivers, _permits: permits });
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
@@ -122,7 +122,7 @@ struct Shared<T> {
     senders: AtomicUsize,
     receivers: AtomicUsize,
     /// It is counted as open until both ends are gone.
-    _permit: Option<ChannelPermit>,
+    _permits: Vec<ChannelPermit>,
 }
 
 /// The end of a channel that values go into. Made by [`channel`] and [`unbounded`].

@@ -16,7 +16,7 @@ use std::{cell::Cell, ptr};
 
 use vocab::Budget;
 
-use super::worker::Worker;
+use super::{stats, worker::Worker};
 use crate::{
     budget::{Account, Meter, Settlement},
     raw::scope::ScopeRef,
@@ -27,6 +27,8 @@ pub(super) struct Dues {
     scope: Cell<Option<ScopeRef>>,
     /// Its tasks that ended here.
     ended: Cell<u32>,
+    /// Of these, how many have not given their permit back.
+    permits: Cell<u32>,
     /// Whether something was drawn from its pool.
     has_purse: Cell<bool>,
     /// The purse: what was drawn and nobody has, and what those spent who had it.
@@ -43,6 +45,7 @@ impl Dues {
         Self {
             scope: Cell::new(None),
             ended: Cell::new(0),
+            permits: Cell::new(0),
             has_purse: Cell::new(false),
             left: Cell::new(Budget::ZERO),
             spent: Cell::new(Budget::ZERO),
@@ -78,13 +81,20 @@ impl Worker {
     /// Notes that a task of `scope` ended. Its nursery is told at the latest before anything of another nursery runs: until then whatever
     /// runs here keeps that nursery open anyway.
     #[inline]
-    pub(crate) fn tally(&self, scope: ScopeRef) {
+    pub(crate) fn tally(&self, scope: ScopeRef, owes_permit: bool) {
         let dues = &self.dues;
         if dues.scope.get() != Some(scope) {
             self.report();
             dues.scope.set(Some(scope));
         }
         dues.ended.set(dues.ended.get() + 1);
+        dues.permits.set(dues.permits.get() + u32::from(owes_permit));
+    }
+
+    /// One of those was cancelled.
+    #[cold]
+    pub(crate) fn count_cancelled(&self) {
+        stats::add(&self.slot().counters.cancelled, 1);
     }
 
     /// Pays what it owes.
@@ -114,7 +124,10 @@ impl Worker {
         }
         match self.dues.ended.replace(0) {
             0 => {}
-            ended => scope.children_ended(ended),
+            ended => {
+                stats::add(&self.slot().counters.ended, ended.into());
+                scope.children_ended(ended, self.dues.permits.replace(0));
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use std::{
 
 use mech_fiber::{SlabOptions, StackError};
 use mech_sync::{Deque, Idle, Injector};
-use policy_admission::{Cap, CapError, CapExecutor, Capabilities, ExecutorPermit, Lease, Ledger, Profile, Scheduler};
+use policy_admission::{Cap, CapExecutor, ExecutorPermit, Lease, Ledger, Profile};
 
 use super::{
     chance::{Divergence, Plan},
@@ -79,13 +79,13 @@ pub struct Builder {
     seed: u64,
     name: String,
     no_stealing: Vec<usize>,
-    blocking_threads: usize,
-    profile: Option<Profile>,
-    ledger: Option<Ledger>,
-    executor: Option<Lease<CapExecutor>>,
+    pub(super) blocking_threads: usize,
+    pub(super) profile: Option<Profile>,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) executor: Option<Lease<CapExecutor>>,
     watchdog: Option<Duration>,
     on_stuck: Hook,
-    is_seeded: bool,
+    pub(super) is_seeded: bool,
     options: Options,
     log_entries: usize,
 }
@@ -244,27 +244,6 @@ impl Builder {
         self
     }
 
-    /// The permit for the threads, where one is needed.
-    fn permit(&self, workers: usize) -> Result<Option<ExecutorPermit>, BuildError> {
-        if let Some(profile) = self.profile {
-            if profile.scheduler() == Scheduler::None {
-                return Err(BuildError::NoScheduler { profile });
-            }
-            if profile.capabilities() == Capabilities::Explicit && self.ledger.is_none() {
-                return Err(BuildError::NoLedger { profile });
-            }
-            if profile.capabilities() == Capabilities::Explicit && self.executor.is_none() {
-                let missing = CapError::NoExecutorCapability;
-                let refused = self.ledger.as_ref().map_or(missing, |ledger| ledger.refuse(missing, None));
-                return Err(BuildError::NotAllowed(refused));
-            }
-        }
-        let Some(lease) = &self.executor else { return Ok(None) };
-        let vouched = self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.vouch(lease));
-        let permit = vouched.and_then(|()| lease.open_executor(workers, self.blocking_threads));
-        permit.map(Some).map_err(BuildError::NotAllowed)
-    }
-
     /// Makes a runtime without threads, for tests. Whatever runs on it runs on the caller's thread, which plays all workers in turn; the seed decides every choice, and
     /// [`sleep`](crate::sleep) and timeouts take no time. So the same seed gives the same run again, with the same [`Runtime::trace`]. A deadlock is an error.
     ///
@@ -339,9 +318,11 @@ impl Builder {
         self
     }
 
-    /// Starts the workers.
+    /// Starts the workers. In a task of a profile that wants everything by name, that takes an [`executor`](Self::executor) of the task's ledger; a
+    /// [seeded](Self::seeded) runtime has no threads, and needs none.
     pub fn build(self) -> Result<Runtime, BuildError> {
         strand::with(Strand::ensure_much_room);
+        self.check_caller()?;
         self.start()
     }
 
@@ -609,8 +590,8 @@ fn crew(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runnable>)>
     Crew::rest(workers.collect())
 }
 
-/// The runtime everybody shares, made on first use and never dropped.
+/// The runtime everybody shares, made on first use and never dropped. It is the program's, whoever comes first.
 pub(crate) fn global() -> Result<&'static Runtime, BuildError> {
     static GLOBAL: OnceLock<Result<Runtime, BuildError>> = OnceLock::new();
-    GLOBAL.get_or_init(Runtime::new).as_ref().map_err(Clone::clone)
+    GLOBAL.get_or_init(|| Builder::default().start()).as_ref().map_err(Clone::clone)
 }

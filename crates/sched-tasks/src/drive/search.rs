@@ -60,6 +60,7 @@ impl Worker {
             }
         }
         let patient = self.shared.patient.pop_batch(0, |_| {})?;
+        stats::add(&self.slot().counters.shared_pops, 1);
         if self.watched {
             self.log(Choice::Patient, None, Some(patient.id()));
         }

@@ -39,7 +39,7 @@ use crate::{
     error::{Reason, TaskError, TaskLabel},
     nursery::NurseryCore,
     places,
-    raw::{crew::Crew, current},
+    raw::{crew::Crew, current, loan},
     strand::{self, Strand},
 };
 
@@ -228,7 +228,10 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
     }
     let driver = Rc::new(Driver::begin(shared, seeded));
     let root = strand::driving(driver.clone());
-    let outcome = current::enter(&root, || catch_unwind(AssertUnwindSafe(body)));
+    // What runs in there runs on behalf of the caller, and may do and spend no more.
+    let outcome = loan::lend(&strand::current(), |loan| {
+        current::enter(&root, || loan.on(&root, || catch_unwind(AssertUnwindSafe(body))))
+    });
     strand::retire_thread(&root);
     drop(root);
     let driver = Rc::into_inner(driver).expect("no strand outlives its run");

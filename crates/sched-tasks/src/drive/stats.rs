@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) executed: AtomicU64,
+    /// Begun or polled after they were taken from a queue that all workers share.
+    pub(crate) shared_pops: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
     pub(crate) stolen: AtomicU64,
     pub(crate) failed_steals: AtomicU64,
     pub(crate) parks: AtomicU64,
@@ -32,6 +36,12 @@ pub struct WorkerStats {
     pub executed: u64,
     /// Of these, taken from other workers.
     pub stolen: u64,
+    /// Of these, taken from its own queue: all that were neither stolen nor taken from a queue that the workers share.
+    pub local_pops: u64,
+    /// Tasks that came to their end on it, well or not: all but the cancelled.
+    pub completed: u64,
+    /// Tasks that ended on it because they were cancelled, those that had not begun included.
+    pub cancelled: u64,
     /// Attempts to steal that brought nothing.
     pub failed_steals: u64,
     /// Times it went to sleep.
@@ -50,9 +60,14 @@ pub struct WorkerStats {
 
 impl Counters {
     pub(crate) fn read(&self) -> WorkerStats {
+        let (executed, stolen) = (self.executed.load(Relaxed), self.stolen.load(Relaxed));
+        let cancelled = self.cancelled.load(Relaxed);
         WorkerStats {
-            executed: self.executed.load(Relaxed),
-            stolen: self.stolen.load(Relaxed),
+            executed,
+            stolen,
+            local_pops: executed.saturating_sub(stolen + self.shared_pops.load(Relaxed)),
+            completed: self.ended.load(Relaxed).saturating_sub(cancelled),
+            cancelled,
             failed_steals: self.failed_steals.load(Relaxed),
             parks: self.parks.load(Relaxed),
             wakes: self.wakes.load(Relaxed),
@@ -77,6 +92,9 @@ impl Stats {
         self.workers.iter().fold(WorkerStats::default(), |sum, one| WorkerStats {
             executed: sum.executed + one.executed,
             stolen: sum.stolen + one.stolen,
+            local_pops: sum.local_pops + one.local_pops,
+            completed: sum.completed + one.completed,
+            cancelled: sum.cancelled + one.cancelled,
             failed_steals: sum.failed_steals + one.failed_steals,
             parks: sum.parks + one.parks,
             wakes: sum.wakes + one.wakes,

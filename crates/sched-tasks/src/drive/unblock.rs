@@ -20,6 +20,7 @@ use std::{
 };
 
 use crate::{
+    confine::Confinement,
     drive::{runtime, shared::Shared},
     raw::unblock::run_elsewhere,
     strand::{self, Strand},
@@ -156,6 +157,8 @@ fn charge() {
 /// The closure may borrow. Therefore the caller does not go on before it has run, even if it is cancelled meanwhile: once begun it is shielded. A
 /// caller that is cancelled while all threads are busy takes its closure back and unwinds. A panic of the closure goes on in the caller.
 ///
+/// What the closure does it does as the task: it spends the task's budget, and may open nurseries and channels by its capabilities.
+///
 /// On a plain thread this is a call. See [`Builder::blocking_threads`](crate::Builder::blocking_threads) for how many may run at one time.
 ///
 /// ```
@@ -190,7 +193,8 @@ where
 
 /// The same for futures: the closure starts at once, and the future gives its result, or its panic.
 ///
-/// Dropping the future does not stop the closure.
+/// Dropping the future does not stop the closure, which may outlive the task. So it has the task's capabilities, but nothing of its budget: in a task that has one, whatever
+/// has a price there, a nursery or a channel operation, fails. What is to be paid by the task belongs into [`unblock`].
 ///
 /// ```
 /// use bursar::{block_on, unblock_async};
@@ -207,8 +211,12 @@ where
     let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None, given: false }));
     let there = meeting.clone();
     let shared = here();
+    let confinement = Confinement::here();
     let job = move || {
-        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        let outcome = catch_unwind(AssertUnwindSafe(|| match confinement {
+            None => closure(),
+            Some(confinement) => confinement.enter(closure),
+        }));
         let waker = {
             let mut meeting = there.lock().unwrap_or_else(PoisonError::into_inner);
             meeting.outcome = Some(outcome);

@@ -116,6 +116,11 @@ impl Watched {
         self.plate.show(name);
     }
 
+    /// Whether this task runs now, as far as the plate says.
+    pub(crate) fn shows(&self, task: TaskId) -> bool {
+        self.plate.read().task().is_some_and(|(id, _)| id == task)
+    }
+
     /// So many are ready on the worker. A yield from one to the next leaves their number as it is, so it need not say.
     #[inline(always)]
     pub(super) fn count_ready(&self, ready: usize) {

@@ -50,10 +50,13 @@ const EXIT: usize = 1;
 
 /// What a fiber stops with: nobody to enter, or (plus its key) the fiber to enter next.
 pub(super) const STOP: usize = 0;
-const HOP: usize = 1;
+pub(super) const HOP: usize = 1;
 
 /// Most idle fibers a worker keeps, for its warm stacks: some 2 MiB.
 const MAX_IDLE_FIBERS: usize = 256;
+
+/// Past so many that yielded a woken fiber is found, while they wait for tasks that have not started.
+const AHEAD_MOST: usize = 64;
 
 pub(crate) struct Worker {
     pub(crate) index: usize,
@@ -102,11 +105,11 @@ pub(super) struct Ready {
     /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
     /// deep in its tree, before the worker opens up another branch.
     pub(super) mark: isize,
-    what: ReadyWhat,
+    pub(super) what: ReadyWhat,
 }
 
 #[derive(Clone, Copy)]
-enum ReadyWhat {
+pub(super) enum ReadyWhat {
     Fiber(&'static Seat),
     /// The oldest of `yielded`, if it is still there.
     Future,
@@ -193,7 +196,7 @@ impl Worker {
 
     /// One of our fibers yielded.
     #[inline]
-    fn enqueue_behind_all(&self, what: ReadyWhat) {
+    pub(super) fn enqueue_behind_all(&self, what: ReadyWhat) {
         self.ready.push(Ready { mark: self.deque.mark(), what });
         self.watch.count_ready(self.ready.len());
     }
@@ -259,20 +262,19 @@ impl Worker {
     /// What to run next, of what is here.
     #[inline]
     fn next_here<const LOG: bool>(&self) -> Option<Next> {
-        if self.home.has_arrivals() {
-            self.take_in();
-        }
+        self.take_in_any();
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
             let choice = decide::choose(tick, self);
             let found = match choice {
                 Choice::Ready => self.next_ready(),
+                Choice::Ahead => self.next_ahead().or_else(|| self.next_oldest()),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
-                Choice::Oldest => self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item))),
-                Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(Next::Start),
-                Choice::Injected => self.take_injected().map(Next::Start),
-                Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(Next::Start),
+                Choice::Oldest => self.next_oldest(),
+                Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
+                Choice::Injected => self.take_injected().map(|task| self.popped_shared(task)),
+                Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
                 Choice::Elsewhere => self.steal().map(Next::Start),
                 Choice::Search => return None,
             };
@@ -304,6 +306,27 @@ impl Worker {
         }
     }
 
+    fn next_oldest(&self) -> Option<Next> {
+        self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item)))
+    }
+
+    /// The first fiber in line that waits for no unstarted task, past those that do. Futures stay: their line has one order.
+    #[cold]
+    fn next_ahead(&self) -> Option<Next> {
+        let is_next = |ready: Ready| matches!(ready.what, ReadyWhat::Fiber(_)) && self.deque.has_passed(ready.mark);
+        let ReadyWhat::Fiber(seat) = self.ready.take_first(AHEAD_MOST, is_next)?.what else { return None };
+        self.watch.count_ready(self.ready.len());
+        self.report();
+        Some(Next::Resume(seat))
+    }
+
+    #[inline]
+    pub(super) fn take_in_any(&self) {
+        if self.home.has_arrivals() {
+            self.take_in();
+        }
+    }
+
     /// Takes in the fibers that other threads woke.
     #[cold]
     fn take_in(&self) {
@@ -318,7 +341,7 @@ impl Worker {
 
     /// How to go on with `next`.
     #[inline(always)]
-    fn successor(&self, next: Next) -> usize {
+    pub(super) fn successor(&self, next: Next) -> usize {
         match next {
             Next::Resume(seat) => HOP + seat.tag() as usize,
             Next::Start(runnable) => {
@@ -337,6 +360,12 @@ impl Worker {
         }
     }
 
+    /// Counts what came from a queue that all workers share: what came from its own is the rest, and need not be counted.
+    fn popped_shared(&self, task: RunnableRef) -> Next {
+        stats::add(&self.slot().counters.shared_pops, 1);
+        Next::Start(task)
+    }
+
     /// Whether any idle fiber's stack will do.
     #[inline]
     fn is_for_usual_stack(&self, runnable: &RunnableRef) -> bool {
@@ -351,66 +380,6 @@ impl Worker {
             self.shared.idle.published(); // on their way from there to here nobody saw them
         }
         first
-    }
-
-    /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `seat` goes to the back.
-    #[inline(always)]
-    fn other_ready_fiber(&self, seat: &'static Seat) -> Option<usize> {
-        let tick = self.tick.get().wrapping_add(1);
-        let first = self.ready.front()?;
-        let ReadyWhat::Fiber(other) = first.what else { return None };
-        let undisturbed = !self.watched
-            && !tick.is_multiple_of(decide::PATIENCE)
-            && !self.home.has_arrivals()
-            && self.shared.urgent.is_empty()
-            && self.deque.has_passed(first.mark);
-        if !undisturbed {
-            return None;
-        }
-        self.tick.set(tick);
-        self.report();
-        self.ready.rotate(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(seat) });
-        Some(HOP + other.tag() as usize)
-    }
-
-    /// Any other case: whoever is to run before `seat` goes on, if there is somebody.
-    #[inline(never)]
-    fn other_work(&self, seat: &'static Seat) -> Option<usize> {
-        if self.stepwise.is_some() {
-            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
-            return Some(self.yield_step());
-        }
-        if !self.has_other_work() {
-            // Alone here; but now and then the others are asked: they may compute, and have what `seat` waits for in their queues.
-            let tick = self.tick.get().wrapping_add(1);
-            self.tick.set(tick);
-            if !tick.is_multiple_of(decide::PATIENCE) || !self.shared.has_stealable(self.index) {
-                return None;
-            }
-            let stolen = self.steal()?;
-            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
-            return Some(self.successor(Next::Start(stolen)));
-        }
-        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
-        let successor = self.choose_successor();
-        (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
-    }
-
-    /// Whoever is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
-    fn other_turn(&self, strand: &Strand) -> Option<usize> {
-        let tick = self.tick.get().wrapping_add(1);
-        let is_alone = self.ready.is_empty() && !self.home.has_arrivals() && self.shared.urgent.is_empty();
-        if is_alone && self.stepwise.is_none() && !tick.is_multiple_of(decide::PATIENCE) {
-            self.tick.set(tick);
-            return None;
-        }
-        strand.ensure_room();
-        self.enqueue(strand.seat);
-        if self.stepwise.is_some() {
-            return Some(self.yield_step());
-        }
-        let successor = self.choose_successor();
-        (!self.is_key_of(successor, strand.seat)).then_some(successor)
     }
 
     /// Whether a successor is the very fiber that sits on `seat`.
@@ -481,6 +450,7 @@ impl Worker {
                 // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
                 let thread = strand::for_thread_here();
                 current::enter(&thread, || runnable.refuse(reason, &thread));
+                stats::add(&self.slot().counters.ended, 1); // that strand has no worker to count
                 strand::retire_thread(&thread);
             }
         }
@@ -568,43 +538,4 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
         word = mech_fiber::suspend(successor);
     }
     STOP
-}
-
-/// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
-#[inline(always)]
-pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
-    let Some(worker) = &strand.worker else { return false };
-    let successor = worker.other_ready_fiber(strand.seat);
-    if let Some(successor) = successor {
-        strand.suspend_to_yield(worker, successor);
-        strand.turn.begin();
-    }
-    successor.is_some()
-}
-
-/// Lets others run first, if there are any. Inlined for the reason that [`Strand::wait`] is.
-#[inline(always)]
-pub(crate) fn yield_now(strand: &Strand) {
-    let Some(worker) = &strand.worker else {
-        return strand.yield_thread();
-    };
-    strand.ensure_room();
-    strand.turn.begin(); // also if there is nobody
-    if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
-        strand.suspend_to_yield(worker, successor);
-    }
-}
-
-/// Lets those run first that are ready, since the turn of `strand` is over; see `turn.rs`.
-pub(crate) fn give_turn(strand: &Strand) {
-    match (&strand.worker, &strand.driver) {
-        // Between tasks it is no fiber, or one that nobody waits for.
-        (Some(worker), _) if strand.running.get().is_some() => {
-            if let Some(successor) = worker.other_turn(strand) {
-                strand.suspend(worker, successor);
-            }
-        }
-        (None, Some(driver)) => driver.others_first(strand),
-        _ => {} // a plain thread has its turns from the system
-    }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use async_io::Async;
 
-use super::{TcpStream, charge, resolve, try_until};
+use super::{TcpStream, resolve, try_until};
 
 /// A socket that takes connections. As [`std::net::TcpListener`], but waiting blocks only the task.
 ///
@@ -39,7 +39,6 @@ pub struct TcpListener {
 impl TcpListener {
     /// Listens at `address`, or at the first one it stands for that is free. Port 0: the system chooses.
     pub fn bind(address: impl ToSocketAddrs + Send) -> io::Result<Self> {
-        charge();
         Self::try_from(std::net::TcpListener::bind(&*resolve(address)?)?)
     }
 

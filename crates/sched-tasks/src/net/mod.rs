@@ -51,7 +51,6 @@ pub use stream::TcpStream;
 use crate::{
     block_on,
     drive::clock,
-    free,
     strand::{self, Strand},
     time::{Elapsed, timeout},
     unblock,
@@ -95,8 +94,10 @@ where
 
 /// A checkpoint, and now and then a chance for others: a peer that is always ready must not keep the worker for itself. It counts as two operations: it calls the system.
 fn take_turns() {
-    strand::with(|strand| strand.turn.count());
-    free::checkpoint();
+    strand::with(|strand| {
+        strand.turn.count();
+        strand.checkpoint(); // the operation is paid already
+    });
 }
 
 /// Refuses a seeded run: what comes from outside comes at its own time, and no seed could bring it again.
@@ -110,7 +111,8 @@ fn check_world() -> io::Result<()> {
     }
 }
 
-/// The addresses that `address` stands for. The system may have to ask a server far away, and blocks a thread meanwhile.
+/// The addresses that `address` stands for. The system may have to ask a server far away, and blocks a thread meanwhile. The task is charged here, once for what it wants
+/// the addresses for too.
 fn resolve(address: impl ToSocketAddrs + Send) -> io::Result<Vec<SocketAddr>> {
     check_world()?;
     let found = unblock(move || address.to_socket_addrs().map(|found| found.collect::<Vec<_>>()))?;

@@ -43,7 +43,6 @@ pub struct TcpStream {
 impl TcpStream {
     /// Connects to `address`, or to the first one it stands for that answers. Names are looked up without blocking a worker.
     pub fn connect(address: impl ToSocketAddrs + Send) -> io::Result<Self> {
-        charge();
         let mut failed = None;
         for address in resolve(address)? {
             match block_on(Async::<std::net::TcpStream>::connect(address)) {

@@ -59,7 +59,7 @@ pub(crate) fn get() -> StrandRef {
 
 /// The strand of this thread, if it has one. Allocates nothing, so that an allocator may ask.
 #[inline(always)]
-pub(super) fn peek() -> Option<StrandRef> {
+pub(crate) fn peek() -> Option<StrandRef> {
     let current = CURRENT.get();
     (!current.is_null()).then_some(StrandRef(current))
 }

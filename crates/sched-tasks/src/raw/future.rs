@@ -46,6 +46,7 @@ use crate::{
     local::Locals,
     nursery::{Member, NurseryCore},
     strand::Strand,
+    task_state::TaskState,
 };
 
 const IDLE: u32 = 0;
@@ -96,6 +97,7 @@ where
         refuse: refuse::<F, T>,
         free: release::<F, T>,
         id: task::id,
+        state: state::<F, T>,
         stack_bytes: if asks_for_stack { Some(stack_bytes_of::<T>) } else { None },
     }
 }
@@ -191,7 +193,7 @@ where
         // Not `start_funded`: one that only waits for others costs nothing, and must not fail for want of what it does not need.
         let polled = strand.turn.while_fixed(|| future.poll(&mut Context::from_waker(&waker)));
         if polled.is_ready() {
-            strand.pay_overdraft();
+            strand.look_at_meter();
         }
         polled
     }));
@@ -256,6 +258,17 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     unsafe {
         task::finish(this.cast::<Front<T>>(), outcome, strand, release::<F, T>);
         release::<F, T>(this);
+    }
+}
+
+/// # Safety
+/// `this` is a live [`Cell`] with these types.
+unsafe fn state<F, T>(this: Pointer) -> TaskState {
+    // SAFETY: as the caller promised.
+    match unsafe { this.cast::<Cell<F, T>>().as_ref() }.state.load(Relaxed) {
+        IDLE => TaskState::Blocked,
+        SCHEDULED => TaskState::Ready,
+        _ => TaskState::Running,
     }
 }
 

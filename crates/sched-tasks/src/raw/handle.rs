@@ -17,10 +17,11 @@ use mech_sync::Completion;
 
 use super::task::{Front, Header, Runnable, label};
 use crate::{
-    error::{TaskError, TaskLabel},
+    error::{Reason, TaskError, TaskLabel},
     panics,
     places::FutureWait,
     strand::{self, Strand, Woken},
+    task_state::TaskState,
 };
 
 /// The reader's end of a task: one word, so that handles move cheaply.
@@ -41,7 +42,7 @@ const _: () = assert!(align_of::<Header>() > TAGS, "the tags fit below the addre
 
 // SAFETY: a handle gives out the result, which is sent from the thread that ran the task.
 unsafe impl<T: Send> Send for Handle<T> {}
-// SAFETY: by reference one can only ask whether the task is done and who it is.
+// SAFETY: by reference one can only ask whether the task is done, who it is, and how it failed: never for its value.
 unsafe impl<T: Send> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
@@ -90,6 +91,29 @@ impl<T> Handle<T> {
 
     pub(crate) fn label(&self) -> TaskLabel {
         label(&self.front().header)
+    }
+
+    /// Where it stands.
+    pub(crate) fn state(&self) -> TaskState {
+        if self.tag() == TAKEN {
+            return TaskState::Completed; // whoever took the result knows more
+        }
+        if !self.is_done() && self.is_exhausted() {
+            return TaskState::BudgetExhausted;
+        }
+        if !self.is_done() {
+            // SAFETY: the handle has not left, so the memory is there; and it cannot outlive the nursery.
+            let state = unsafe { (self.runnable().as_ref().vtable.state)(self.runnable()) };
+            if !self.is_done() {
+                return state;
+            } // else it ended meanwhile
+        }
+        // SAFETY: done, so the result was written, and nobody but this handle takes it out.
+        match unsafe { (*self.front().result.get()).assume_init_ref() } {
+            Err(error) if error.is_cancelled() => TaskState::Cancelled,
+            Err(error) if matches!(error.reason(), Reason::BudgetExhausted { .. }) => TaskState::BudgetExhausted,
+            _ => TaskState::Completed,
+        }
     }
 
     /// Whether it has spent its budget, and waits for more.

@@ -28,6 +28,7 @@ use crate::{
     local::Locals,
     panics,
     strand::{self, Strand, Woken},
+    task_state::TaskState,
 };
 
 #[repr(C)]
@@ -69,6 +70,7 @@ where
                 refuse: fail::<B, RB>,
                 free: keep,
                 id: id::<B, RB>,
+                state,
                 stack_bytes: Some(stack_bytes::<B, RB>),
             },
         },
@@ -149,7 +151,7 @@ where
     strand.shields.set(half.shields);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let value = closure();
-        strand.pay_overdraft();
+        strand.look_at_meter();
         value
     }));
     let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
@@ -203,6 +205,12 @@ fn tell(completion: &Completion) {
         Finish::Kept => {} // `join` will see it: it has not waited yet
         Finish::Abandoned => unreachable!("join waits for its halves"),
     }
+}
+
+/// # Safety
+/// None needed: nobody has a handle of a half, so nobody asks.
+unsafe fn state(_: NonNull<Runnable>) -> TaskState {
+    TaskState::Running
 }
 
 /// # Safety

@@ -78,6 +78,21 @@ impl<T: Copy> LocalQueue<T> {
         Some(unsafe { self.slot(last).read() })
     }
 
+    /// Takes the first of the `most` at the front that is `wanted`; the others keep their order.
+    pub(crate) fn take_first(&self, most: usize, wanted: impl Fn(T) -> bool) -> Option<T> {
+        let head = self.head.get();
+        // SAFETY: called for places inside `head..tail`; a copy, so nobody holds a reference while `wanted` runs.
+        let at = |place: usize| unsafe { self.slot(head.wrapping_add(place)).read() };
+        let found = (0..self.len().min(most)).find(|&place| wanted(at(place)))?;
+        let taken = at(found);
+        for place in (0..found).rev() {
+            // SAFETY: `place + 1` is at most `found`, inside `head..tail`.
+            unsafe { self.slot(head.wrapping_add(place + 1)).write(at(place)) };
+        }
+        self.head.set(head.wrapping_add(1));
+        Some(taken)
+    }
+
     #[inline(always)]
     pub(crate) fn front(&self) -> Option<T> {
         if self.is_empty() {
@@ -144,6 +159,11 @@ mod tests {
             }
             assert_eq!(queue.front(), expected.front().copied());
         }
+        for wanted in (0..10_000).step_by(97) {
+            let found = expected.iter().take(300).position(|n| n % 100 == wanted % 100);
+            assert_eq!(queue.take_first(300, |n| n % 100 == wanted % 100), found.and_then(|at| expected.remove(at)));
+        }
+        assert_eq!(queue.take_first(1000, |n| n > 10_000), None);
         while let Some(n) = queue.pop_front() {
             assert_eq!(Some(n), expected.pop_front());
         }

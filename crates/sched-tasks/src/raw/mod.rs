@@ -15,6 +15,7 @@ pub(crate) mod fibers;
 pub(crate) mod future;
 pub(crate) mod handle;
 pub(crate) mod join;
+pub(crate) mod loan;
 pub(crate) mod local_queue;
 pub(crate) mod lock;
 pub(crate) mod nameplate;

@@ -27,6 +27,7 @@ use crate::{
     nursery::NurseryCore,
     panics,
     strand::{self, Cancellation, Strand},
+    task_state::TaskState,
 };
 
 /// Anything a worker can run: the first word of every task and of every half of a `join`.
@@ -48,6 +49,8 @@ pub(super) struct VTable {
     pub(super) free: unsafe fn(NonNull<Runnable>),
     /// On behalf of which task it runs.
     pub(super) id: unsafe fn(NonNull<Runnable>) -> TaskId,
+    /// Where it stands, if it has not ended.
+    pub(super) state: unsafe fn(NonNull<Runnable>) -> TaskState,
     /// How many bytes of stack it needs, if that may be more than usual.
     pub(super) stack_bytes: Option<unsafe fn(NonNull<Runnable>) -> usize>,
 }
@@ -176,6 +179,7 @@ where
         refuse: refuse::<F, T>,
         free: free::<F, T>,
         id,
+        state,
         stack_bytes: if asks_for_stack { Some(stack_bytes_of::<F, T>) } else { None },
     }
 }
@@ -250,7 +254,7 @@ where
             // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
             let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };
             let outcome = closure();
-            strand.pay_overdraft();
+            strand.look_at_meter();
             outcome
         }));
         strand.end();
@@ -358,6 +362,14 @@ pub(super) unsafe fn id(this: NonNull<Runnable>) -> TaskId {
 }
 
 /// # Safety
+/// As for [`id`]; it is a fiber's, and its nursery has not ended.
+unsafe fn state(this: NonNull<Runnable>) -> TaskState {
+    // SAFETY: as the caller promised.
+    let header = unsafe { this.cast::<Header>().as_ref() };
+    header.scope.state_of(header.identity.id)
+}
+
+/// # Safety
 /// Runner and handle have both left, and the result has been moved out or dropped.
 unsafe fn free<F, T>(this: NonNull<Runnable>) {
     // SAFETY: made in `create`, with these types; closure and result are `MaybeUninit`, so only the header is dropped.
@@ -377,14 +389,17 @@ pub(super) unsafe fn finish<T>(
     // SAFETY: live: the runner has not left yet.
     let header = unsafe { &front.as_ref().header };
     let scope = header.scope;
-    let _counted = CountsAtEnd(strand, scope); // dropped last: after this the nursery may be gone
-    if let Err(error) = &outcome
-        && !error.is_cancelled()
-    {
-        scope.child_failed(error.clone());
+    let counted = CountsAtEnd { strand, scope, owes_permit: std::cell::Cell::new(true) }; // dropped last: after this the nursery may be gone
+    if let Err(error) = &outcome {
+        match (error.is_cancelled(), &strand.worker) {
+            (false, _) => scope.child_failed(error.clone()),
+            (true, Some(worker)) => worker.count_cancelled(),
+            (true, None) => {}
+        }
     }
     // SAFETY: the reader looks only after `completion` is done.
     unsafe { (*front.as_ref().result.get()).write(outcome) };
+    counted.owes_permit.set(!scope.give_permit_back());
     match header.completion.finish() {
         Finish::Kept => {}
         Finish::Wake(ticket) => {
@@ -412,12 +427,16 @@ pub(super) unsafe fn finish<T>(
 }
 
 /// Counts a task as ended when it goes out of scope, also by unwinding: whatever a destructor or a waker does, the nursery does not wait for ever.
-struct CountsAtEnd<'a>(&'a Strand, ScopeRef);
+struct CountsAtEnd<'a> {
+    strand: &'a Strand,
+    scope: ScopeRef,
+    owes_permit: std::cell::Cell<bool>,
+}
 
 impl Drop for CountsAtEnd<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.count_ended(self.1);
+        self.strand.count_ended(self.scope, self.owes_permit.get());
     }
 }
 

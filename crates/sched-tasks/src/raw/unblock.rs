@@ -15,7 +15,7 @@ use std::{
 
 use mech_sync::{Completion, Finish};
 
-use super::scope;
+use super::{loan, scope};
 use crate::{
     drive::unblock::{Job, Pool},
     strand::{self, Strand, Woken},
@@ -58,16 +58,18 @@ where
 {
     let place = Place { outcome: UnsafeCell::new(None), completion: Completion::new() };
     let there = &place;
-    let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(closure));
-        // SAFETY: a job is called at most once, and the closure is gone.
-        unsafe { there.fill(outcome) };
-    });
-    // SAFETY: only the lifetime changes. The job is called, and with that used up, or handed back before this frame is left; see the wait below.
-    let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Job>(job) };
-    let taken_back = scope::while_joining(strand, &place.completion, || {
-        let number = pool.submit(job);
-        wait(strand, &place.completion, || pool.take_back(number))
+    let taken_back = loan::lend(strand, |loan| {
+        let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
+            let outcome = strand::with(|thread| loan.on(thread, || catch_unwind(AssertUnwindSafe(closure))));
+            // SAFETY: a job is called at most once, and the closure is gone.
+            unsafe { there.fill(outcome) };
+        });
+        // SAFETY: only the lifetime changes. The job is called, and with that used up, or handed back before this frame is left; see the wait below.
+        let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Job>(job) };
+        scope::while_joining(strand, &place.completion, || {
+            let number = pool.submit(job);
+            wait(strand, &place.completion, || pool.take_back(number))
+        })
     });
     drop(taken_back); // a destructor of the closure may do as it likes: nobody else knows of it any more
     place.outcome.into_inner()

@@ -1,6 +1,7 @@
 //! What tasks promise, one sentence a test.
 
 mod actors;
+mod authority_travels;
 mod block_on;
 mod budgets;
 mod budgets_corners;
@@ -13,6 +14,7 @@ mod contained;
 mod decision_log;
 mod destructors;
 mod errors;
+mod exhaustion_is_final;
 mod explore;
 mod fs;
 mod futures_core;
@@ -26,7 +28,9 @@ mod medley;
 mod net;
 mod nurseries;
 mod overflow;
+mod overflow_ends;
 mod pools_model;
+mod profiles;
 mod seeded;
 mod seeded_budgets;
 mod seeded_deadlocks;
@@ -38,9 +42,11 @@ mod supervisors_budgets;
 mod supervisors_model;
 mod support;
 mod turns;
+mod turns_corners;
 mod unblock;
 mod unwinding;
 mod verdicts;
 mod wakers;
 mod watchdog;
+mod what_it_costs;
 mod workers;

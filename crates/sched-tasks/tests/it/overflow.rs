@@ -1,14 +1,11 @@
-//! A task that runs out of stack ends the process with a line that names it. It fails alone where its code looks first, or where it borrows nothing.
+//! A task that runs out of stack fails alone where its code looks first, or where it borrows nothing and asked for it. Else it ends the process: see `overflow_ends.rs`.
 
 use std::{
     cell::RefCell,
-    collections::BinaryHeap,
     hint::black_box,
-    os::unix::process::ExitStatusExt,
     pin::pin,
-    process::Output,
     sync::{
-        Arc, Mutex,
+        Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
         mpsc,
     },
@@ -22,7 +19,7 @@ use sched_tasks::{
     sleep, yield_now,
 };
 
-use crate::support::{Dice, for_seeds, output_alone, skipping, spin_until, text, until, watch};
+use crate::support::{Dice, for_seeds, skipping, spin_until, until, watch};
 
 #[allow(unconditional_recursion)]
 fn forever(n: u64) -> u64 {
@@ -31,179 +28,6 @@ fn forever(n: u64) -> u64 {
 
 fn is_overflow(error: &TaskError) -> bool {
     matches!(error.reason(), Reason::StackOverflow { .. })
-}
-
-/// What a process says that ended by an overflow.
-fn assert_ended(output: &Output, parts: &[&str]) {
-    let told = text(&output.stderr);
-    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{told}");
-    let line = told.lines().find(|line| line.starts_with("bursar: ")).unwrap_or_else(|| panic!("no line: {told}"));
-    for part in [&["task ", "spawned at ", "overflow.rs", "overflowed its stack", "`stack_bytes`"], parts].concat() {
-        assert!(line.contains(part), "{part} is not in: {line}");
-    }
-}
-
-#[test]
-fn an_overflow_ends_the_process_with_a_line_that_names_the_task() {
-    let Some(output) = output_alone("overflow::an_overflow_ends_the_process_with_a_line_that_names_the_task") else {
-        let runtime = Runtime::builder().workers(1).stack_bytes(128 << 10).build().unwrap();
-        let _ = runtime.nursery(|n| n.task().name("deep").spawn(|| forever(0)).join());
-        return;
-    };
-    assert_ended(&output, &["`deep`", "`stack_bytes` = 131072", "frames that others may borrow from"]);
-}
-
-// ---- what skipping frames would break: each of these once went on, with a double free or a dangling borrow ----
-
-/// Overflows in the middle of something that has borrowed from the parent's frame.
-fn end_in_the_middle(test: &str, program: impl FnOnce() + Send) {
-    let Some(output) = output_alone(&format!("overflow::{test}")) else {
-        Runtime::builder().workers(1).build().unwrap().run(program).unwrap();
-        return;
-    };
-    assert_ended(&output, &[]);
-}
-
-#[test]
-fn an_overflow_while_a_parents_vector_is_sorted_ends_the_process() {
-    end_in_the_middle("an_overflow_while_a_parents_vector_is_sorted_ends_the_process", || {
-        let mut words: Vec<String> = (0..100).map(|i| format!("{}", i * 7919 % 100)).collect();
-        let lent = &mut words;
-        let calls = AtomicU64::new(0);
-        let _ = nursery(|n| {
-            n.spawn(move || {
-                lent.sort_by(|a, b| if calls.fetch_add(1, SeqCst) == 150 { forever(0).cmp(&0) } else { a.cmp(b) });
-            })
-            .join()
-        });
-    });
-}
-
-#[test]
-fn an_overflow_while_a_parents_heap_is_changed_ends_the_process() {
-    struct Deep(Box<u64>);
-    impl PartialEq for Deep {
-        fn eq(&self, other: &Self) -> bool {
-            self.0 == other.0
-        }
-    }
-    impl Eq for Deep {}
-    impl PartialOrd for Deep {
-        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-            Some(self.cmp(other))
-        }
-    }
-    impl Ord for Deep {
-        fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-            if *self.0 == 100 { forever(0).cmp(&0) } else { self.0.cmp(&other.0) }
-        }
-    }
-    end_in_the_middle("an_overflow_while_a_parents_heap_is_changed_ends_the_process", || {
-        let mut heap = BinaryHeap::new();
-        let lent = &mut heap;
-        let _ = nursery(|n| n.spawn(move || (0..=100).for_each(|i| lent.push(Deep(Box::new(i))))).join());
-    });
-}
-
-#[test]
-fn an_overflow_while_a_parents_vector_is_thinned_ends_the_process() {
-    end_in_the_middle("an_overflow_while_a_parents_vector_is_thinned_ends_the_process", || {
-        let mut words: Vec<String> = (0..100).map(|i| format!("{i}")).collect();
-        let lent = &mut words;
-        let _ = nursery(|n| {
-            n.spawn(move || lent.retain(|word| if word == "50" { forever(0) > 0 } else { word.len() > 1 })).join()
-        });
-    });
-}
-
-#[test]
-fn an_overflow_beside_a_scoped_thread_ends_the_process() {
-    end_in_the_middle("an_overflow_beside_a_scoped_thread_ends_the_process", || {
-        let mut lent = vec![String::from("lent")];
-        let lent = &mut lent;
-        let _ = nursery(|n| {
-            n.spawn(move || {
-                thread::scope(|s| {
-                    s.spawn(|| {
-                        loop {
-                            lent.push(String::from("for ever"));
-                            lent.clear();
-                        }
-                    });
-                    forever(0)
-                })
-            })
-            .join()
-        });
-    });
-}
-
-#[test]
-fn an_overflow_beside_a_pinned_future_ends_the_process() {
-    end_in_the_middle("an_overflow_beside_a_pinned_future_ends_the_process", || {
-        let (_tx, rx) = async_channel::bounded::<u32>(1);
-        let _ = nursery(|n| {
-            n.spawn(|| {
-                let mut waiting = pin!(rx.recv()); // stands in the channel's list of waiters
-                assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-                forever(0)
-            })
-            .join()
-        });
-    });
-}
-
-#[test]
-fn an_overflow_that_prints_ends_the_process_and_holds_nobody_up() {
-    #[expect(unconditional_recursion, reason = "it is to overflow")]
-    fn tell(depth: u64) -> u64 {
-        println!("{:>40}", format!("{depth}"));
-        tell(depth + 1) + 1
-    }
-    end_in_the_middle("an_overflow_that_prints_ends_the_process_and_holds_nobody_up", || {
-        let _ = nursery(|n| n.spawn(|| tell(0)).join());
-    });
-}
-
-#[test]
-fn an_overflow_in_a_stolen_half_of_a_join_ends_the_process() {
-    end_in_the_middle("an_overflow_in_a_stolen_half_of_a_join_ends_the_process", || {
-        let runtime = Runtime::builder().workers(2).build().unwrap();
-        let stolen = Arc::new(AtomicBool::new(false));
-        let half = move || {
-            let seen = || spin_until(|| stolen.load(SeqCst));
-            let overflow = || {
-                stolen.store(true, SeqCst);
-                forever(0)
-            };
-            join(seen, overflow)
-        };
-        // It borrows nothing itself; but the half borrows from it.
-        let _ = runtime.nursery(|n| n.task().survives_overflow().spawn(half).join());
-    });
-}
-
-#[test]
-fn an_overflow_of_a_destructor_that_unwinds_ends_the_process() {
-    struct Deep;
-    impl Drop for Deep {
-        fn drop(&mut self) {
-            forever(0);
-        }
-    }
-    let Some(output) = output_alone("overflow::an_overflow_of_a_destructor_that_unwinds_ends_the_process") else {
-        let _ = nursery(|n| {
-            n.task()
-                .survives_overflow()
-                .spawn(|| {
-                    let _deep = Deep;
-                    panic!("on purpose")
-                })
-                .join()
-        });
-        return;
-    };
-    assert_ended(&output, &["it was unwinding"]);
 }
 
 // ---- tasks that borrow nothing, and asked to survive ----

@@ -141,7 +141,7 @@ fn what_a_supervisor_gives_comes_out_of_what_it_has_itself() {
 #[test]
 fn a_supervisor_that_may_start_nothing_says_so() {
     let _watchdog = watch("a_supervisor_that_may_start_nothing_says_so");
-    let error = nursery_with(NurseryOptions::new().budget(Budget::ops(5_000).spawns(100).channel_ops(1_000)), |n| {
+    let error = nursery_with(NurseryOptions::new().budget(Budget::ops(5_000).spawns(1).channel_ops(1_000)), |n| {
         let worker = Child::task("worker", || Ok(()));
         Supervisor::new(Strategy::OneForOne).budget(Budget::UNLIMITED).child(worker).start(n)?;
         Ok(())

@@ -23,7 +23,7 @@ pub(crate) fn watch(test: &'static str) -> Watchdog {
 pub(crate) fn watch_seed(test: &'static str, seed: u64) -> Watchdog {
     let (alive, over) = mpsc::channel::<()>();
     thread::spawn(move || {
-        if over.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if over.recv_timeout(patience()) == Err(mpsc::RecvTimeoutError::Timeout) {
             // Not `eprintln!`: that is kept until the test ends, and it does not.
             let mut stderr = std::io::stderr();
             let _ =
@@ -32,6 +32,12 @@ pub(crate) fn watch_seed(test: &'static str, seed: u64) -> Watchdog {
         }
     });
     Watchdog(alive)
+}
+
+/// How long a test may take: a minute, and more where a sanitizer or an emulator makes everything slower (`BURSAR_TEST_SLOWDOWN`).
+fn patience() -> Duration {
+    let slowdown = std::env::var("BURSAR_TEST_SLOWDOWN").ok().and_then(|times| times.parse().ok());
+    Duration::from_secs(60) * slowdown.unwrap_or(1)
 }
 
 /// Runs `body` with each seed, or with `SEED` alone, under a watchdog.

@@ -1,0 +1,115 @@
+//! Giving way: by a yield, which goes behind everything, and at the end of a turn, which goes behind what is ready.
+//!
+//! # Invariants
+//! Whoever gives way is in the line of its worker before it stops. What other threads woke until then goes before it.
+//!
+//! All of it is inlined into the caller as far as a yield needs it, for the reason that [`Strand::wait`] is.
+
+use mech_sync::Seat;
+
+use super::worker::{HOP, Next, Ready, ReadyWhat, Worker};
+use crate::{decide, strand::Strand};
+
+impl Worker {
+    /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `seat` goes to the back.
+    #[inline(always)]
+    fn other_ready_fiber(&self, seat: &'static Seat) -> Option<usize> {
+        let tick = self.tick.get().wrapping_add(1);
+        let first = self.ready.front()?;
+        let ReadyWhat::Fiber(other) = first.what else { return None };
+        let undisturbed = !self.watched
+            && !tick.is_multiple_of(decide::PATIENCE)
+            && !self.home.has_arrivals()
+            && self.shared.urgent.is_empty()
+            && self.deque.has_passed(first.mark);
+        if !undisturbed {
+            return None;
+        }
+        self.tick.set(tick);
+        self.report();
+        self.ready.rotate(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(seat) });
+        Some(HOP + other.tag() as usize)
+    }
+
+    /// Any other case: whoever is to run before `seat` goes on, if there is somebody.
+    #[inline(never)]
+    fn other_work(&self, seat: &'static Seat) -> Option<usize> {
+        if self.stepwise.is_some() {
+            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+            return Some(self.yield_step());
+        }
+        if !self.has_other_work() {
+            // Alone here; but now and then the others are asked: they may compute, and have what `seat` waits for in their queues.
+            let tick = self.tick.get().wrapping_add(1);
+            self.tick.set(tick);
+            if !tick.is_multiple_of(decide::PATIENCE) || !self.shared.has_stealable(self.index) {
+                return None;
+            }
+            let stolen = self.steal()?;
+            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+            return Some(self.successor(Next::Start(stolen)));
+        }
+        self.take_in_any(); // they go first
+        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+        let successor = self.choose_successor();
+        (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
+    }
+
+    /// Whoever is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
+    fn other_turn(&self, strand: &Strand) -> Option<usize> {
+        let tick = self.tick.get().wrapping_add(1);
+        let is_alone = self.ready.is_empty() && !self.home.has_arrivals() && self.shared.urgent.is_empty();
+        if is_alone && self.stepwise.is_none() && !tick.is_multiple_of(decide::PATIENCE) {
+            self.tick.set(tick);
+            return None;
+        }
+        strand.ensure_room();
+        if self.stepwise.is_some() {
+            self.enqueue(strand.seat);
+            return Some(self.yield_step());
+        }
+        self.take_in_any(); // they go first
+        self.enqueue(strand.seat);
+        let successor = self.choose_successor();
+        (!self.is_key_of(successor, strand.seat)).then_some(successor)
+    }
+}
+
+/// Lets the first fiber in line run first, if there is one that is ready now. Says whether there was.
+#[inline(always)]
+pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
+    let Some(worker) = &strand.worker else { return false };
+    let successor = worker.other_ready_fiber(strand.seat);
+    if let Some(successor) = successor {
+        strand.suspend_to_yield(worker, successor);
+        strand.turn.begin();
+    }
+    successor.is_some()
+}
+
+/// Lets others run first, if there are any. Inlined for the reason that [`Strand::wait`] is.
+#[inline(always)]
+pub(crate) fn yield_now(strand: &Strand) {
+    let Some(worker) = &strand.worker else {
+        return strand.yield_thread();
+    };
+    strand.ensure_room();
+    strand.turn.begin(); // also if there is nobody
+    if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
+        strand.suspend_to_yield(worker, successor);
+    }
+}
+
+/// Lets those run first that are ready, since the turn of `strand` is over; see `turn.rs`.
+pub(crate) fn give_turn(strand: &Strand) {
+    match (&strand.worker, &strand.driver) {
+        // Between tasks it is no fiber, or one that nobody waits for.
+        (Some(worker), _) if strand.running.get().is_some() => {
+            if let Some(successor) = worker.other_turn(strand) {
+                strand.suspend(worker, successor);
+            }
+        }
+        (None, Some(driver)) => driver.others_first(strand),
+        _ => {} // a plain thread has its turns from the system
+    }
+}

@@ -1,0 +1,48 @@
+//! Where a task stands, for whoever looks on.
+//!
+//! ```text
+//!      Ready ◄──────────────┬───────────────────┐
+//!        │ a worker takes it │ woken             │ recharged
+//!        ▼                   │                   │
+//!     Running ──────────► Blocked         BudgetExhausted
+//!        │    waits                              ▲
+//!        ├── a component is spent ───────────────┘
+//!        ├── returns, fails or panics ──► Completed
+//!        └── unwinds, being told to ────► Cancelled
+//! ```
+//!
+//! # Invariant
+//! No task writes down where it stands. What is told is put together from what is there anyway: its completion, the list of its account, the members of its
+//! nursery, the nameplates of the workers. So a running task pays nothing for it, and the answer may be old by the time it is read; an end is not.
+
+use std::fmt;
+
+/// Where a task stands: SPEC-021 §5.2. Told by [`Task::state`](crate::Task::state).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TaskState {
+    /// It could run, and no worker has come to it yet.
+    Ready,
+    /// A worker runs it.
+    Running,
+    /// It waits: for a channel, a lock, a time, a socket, another task.
+    Blocked,
+    /// It has spent its budget, and waits for more; or it got none, and ended so.
+    BudgetExhausted,
+    /// It came to its end: it returned, or failed.
+    Completed,
+    /// It ended because it was told to.
+    Cancelled,
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            TaskState::Ready => "Ready",
+            TaskState::Running => "Running",
+            TaskState::Blocked => "Blocked",
+            TaskState::BudgetExhausted => "BudgetExhausted",
+            TaskState::Completed => "Completed",
+            TaskState::Cancelled => "Cancelled",
+        })
+    }
+}
