@@ -264,7 +264,7 @@ fn no_door_leads_to_actors_where_there_are_none() {
     let runtime = Runtime::builder().workers(1).profile(Profile::Service).build().unwrap();
     let refused = runtime
         .run(|| {
-            let started = || nursery(|n| Ok(Supervisor::new(Strategy::OneForOne).start(n)?.stop()?));
+            let started = || nursery(|n| Supervisor::new(Strategy::OneForOne).start(n)?.stop());
             sched_tasks::run(started).map_err(|error| error.to_string())?.map_err(|error| error.to_string())
         })
         .unwrap();
