@@ -140,7 +140,7 @@
 //! ```
 //!
 //! What the standard library or C blocks, blocks the worker: `std::fs`, `std::thread::sleep`, a held `std::sync::Mutex`. Wrap the slow ones in [`unblock`], which
-//! runs them on a thread kept for that while only the task waits; [`fs`] does so for files. Let go of a `std::sync::Mutex` before you spawn, send, receive or try to: others may run
+//! runs them on a thread kept for that while only the task waits; [`fs`] does so for files. Let go of a `std::sync::Mutex` before you send, receive or try to: others may run
 //! then, and one of them may want it, on the same thread. A task that holds its worker for a second without a checkpoint is named
 //! on standard error, with the line that spawned it: see [`Builder::watchdog`].
 //!

@@ -290,7 +290,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     #[inline]
     fn admit(&self) -> (TaskId, Option<TaskError>) {
         strand::with(|strand| {
-            strand.take_turn();
+            strand.count_turn();
             strand.interleave();
             (strand.next_task_id(), self.core.admit(strand).err())
         })

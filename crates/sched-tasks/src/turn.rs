@@ -16,7 +16,7 @@
 //! regular look at what it puts off; see `decide.rs`.
 //!
 //! In two places nothing can be stopped: inside the poll of a future, and inside a waker, which any operation may call in the middle. There operations are counted, and the next
-//! one elsewhere pays. What never waits by its nature and is often done under somebody's lock, as to notify, to give back a permit, to answer once, is only counted everywhere.
+//! one elsewhere pays. What never waits by its nature and is often done under somebody's lock, as to spawn, to notify, to give back a permit, to answer once, is only counted everywhere.
 //!
 //! # Rejected
 //! To look at the clock: dearer than the operations. To refuse a future until it is polled anew: an executor inside the future that polls it again at once would do so for ever.
@@ -114,6 +114,25 @@ impl Strand {
         self.turn.left.set(left);
         if is_over {
             self.end_turn(false);
+        }
+    }
+
+    /// The same for what nobody expects to stop, as a spawn, and is often done under a lock of the standard library: another fiber of the worker that wants that lock would
+    /// wait for ever. It is counted, and the next operation pays. At the end of the turn a cancelled task unwinds.
+    #[inline(always)]
+    pub(crate) fn count_turn(&self) {
+        self.ensure_room();
+        if self.turn.is_over() {
+            self.heed();
+        }
+        self.turn.count();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn heed(&self) {
+        if !self.turn.fixed.get() && self.is_cancelled() {
+            self.unwind();
         }
     }
 

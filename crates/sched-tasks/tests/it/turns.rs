@@ -378,14 +378,6 @@ operations_take_turns! {
             }
         });
     };
-    a_loop_of_only_spawns_takes_turns: |rounds| {
-        let _ = nursery(|n| {
-            while rounds.another() {
-                n.spawn(|| ());
-            }
-            Ok(())
-        });
-    };
     a_loop_of_spawns_that_are_refused_takes_turns: |rounds| {
         let options = NurseryOptions::new().on_failure(OnFailure::WaitAll);
         let _ = nursery_with(options, |n| {

@@ -508,3 +508,46 @@ fn a_seeded_run_takes_turns_and_the_same_ones_again() {
         }
     }
 }
+
+#[test]
+fn a_spawn_lets_nobody_run_who_may_want_a_lock_that_is_held() {
+    let _watchdog = watch("a_spawn_lets_nobody_run_who_may_want_a_lock_that_is_held");
+    let held = std::sync::Mutex::new(0);
+    one_worker()
+        .nursery(|n| {
+            let greedy = || {
+                yield_now(); // both have begun
+                for _ in 0..20 {
+                    let mut held = held.lock().unwrap(); // blocks the worker, if its other fiber has stopped with it
+                    *held += 1;
+                    let spawned = nursery(|inner| {
+                        (0..1_000).for_each(|_| drop(inner.spawn(|| ())));
+                        drop(held);
+                        Ok(())
+                    });
+                    spawned.unwrap();
+                    yield_now();
+                }
+            };
+            n.spawn(greedy);
+            n.spawn(greedy).join()
+        })
+        .unwrap();
+    assert_eq!(held.into_inner().unwrap(), 40);
+}
+
+#[test]
+fn a_loop_of_only_spawns_ends_when_its_time_is_over() {
+    let _watchdog = watch("a_loop_of_only_spawns_ends_when_its_time_is_over");
+    let (mut spawned, limit) = (0_u64, 50_000_000);
+    let outcome = one_worker().run(|| {
+        nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
+            while spawned < limit {
+                drop(n.spawn(|| ()));
+                spawned += 1;
+            }
+            Ok(())
+        })
+    });
+    assert!(outcome.unwrap().is_err() && spawned < limit, "{spawned}");
+}
