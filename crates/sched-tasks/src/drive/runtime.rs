@@ -395,9 +395,6 @@ impl Builder {
                 }
                 let may_end = Rc::new(Worker::new(index, shared, deque, yielded)).main();
                 shared.workers[index].ended.set(may_end);
-                while !may_end {
-                    std::thread::park(); // its thread-locals stay for ever, as the frames that may have lent them on
-                }
             });
             match started {
                 Ok(thread) => runtime.threads.push(thread),

@@ -81,9 +81,15 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// Tells. Does not return if the thread must not end: its locals stay, as the frames that may have lent them on.
     pub(crate) fn set(&self, may_end: bool) {
         *self.may_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(may_end);
         self.changed.notify_all();
+        if !may_end {
+            loop {
+                std::thread::park();
+            }
+        }
     }
 
     pub(crate) fn wait(&self) -> bool {

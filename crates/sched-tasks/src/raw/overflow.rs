@@ -42,12 +42,13 @@ fn on_overflow(line: &mut dyn Write) -> OnOverflow {
     if let Some((_, site)) = name {
         let _ = write!(line, " (spawned at {site})");
     }
-    let seeded = strand.shared().is_some_and(|shared| shared.seeded.is_some());
+    let shared = strand.shared();
+    let vouched = shared.is_some_and(|shared| shared.skips_frames);
+    let owns_all = details.is_some_and(|details| details.survives_overflow) && running.is_whole();
+    let keeps_thread = shared.is_some_and(|shared| shared.seeded.is_none());
     if strand.is_unwinding() {
         OnOverflow::EndProcess("it was unwinding")
-    } else if strand.shared().is_some_and(|shared| shared.skips_frames) {
-        OnOverflow::Leave
-    } else if details.is_some_and(|details| details.survives_overflow) && running.is_whole() && !seeded {
+    } else if vouched || owns_all && keeps_thread {
         OnOverflow::Leave
     } else {
         OnOverflow::EndProcess("frames that others may borrow from cannot be skipped")

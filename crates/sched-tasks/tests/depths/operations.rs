@@ -1,4 +1,5 @@
 //! The public operations: what each needs is made before, so that only the operation itself is done with little stack.
+#![allow(clippy::unit_arg, reason = "a table of one-liners")]
 
 use std::{
     future::ready,
@@ -48,8 +49,11 @@ fn connected() -> (net::TcpStream, net::TcpStream) {
     (near, far)
 }
 
+/// Makes what an operation needs.
+pub(crate) type Prepare = fn() -> Operation;
+
 /// Each has a name, and how it is prepared.
-pub(crate) const ALL: &[(&str, fn() -> Operation)] = &[
+pub(crate) const ALL: &[(&str, Prepare)] = &[
     // ---- tasks ----
     ("nursery", || of(|| nursery(|_| Ok(())).unwrap())),
     ("nursery_with a name and a deadline", || {

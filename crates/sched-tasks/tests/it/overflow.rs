@@ -130,7 +130,11 @@ fn a_future_that_survives_its_overflow_stays_where_it_was_pinned() {
                 .join()
         });
         assert!(is_overflow(&overflowed.unwrap_err()));
-        runtime.nursery(|n| Ok((0..50).for_each(|i| drop(n.spawn_async(async move { black_box([i; 40]) }))))).unwrap();
+        let others = runtime.nursery(|n| {
+            (0..50).for_each(|i| drop(n.spawn_async(async move { black_box([i; 40]) })));
+            Ok(())
+        });
+        others.unwrap();
         block_on(tx.send(1)).unwrap(); // the listener is still in its list
     }
 }
@@ -346,7 +350,11 @@ fn large_captures_and_results() {
         Ok(())
     });
     assert!(cancelled.unwrap_err().is_cancelled());
-    runtime.nursery(|n| Ok(drop(n.spawn(|| black_box([3_u8; BYTES]))))).unwrap();
+    let forgotten = runtime.nursery(|n| {
+        n.spawn(|| black_box([3_u8; BYTES]));
+        Ok(())
+    });
+    forgotten.unwrap();
 }
 
 #[test]

@@ -305,13 +305,11 @@ fn a_deadline_ends_a_tree_whose_tasks_are_always_ready() {
 #[test]
 fn a_time_limit_reaches_a_future_that_uses_up_its_turns() {
     let _watchdog = watch("a_time_limit_reaches_a_future_that_uses_up_its_turns");
-    fn always_ready(rounds: &Rounds) -> impl Future<Output = ()> + Send + '_ {
-        async {
-            let (tx, rx) = channel(1);
-            while rounds.done.fetch_add(1, SeqCst) < 10_000_000 {
-                tx.send_async(1).await.unwrap();
-                rx.recv_async().await.unwrap();
-            }
+    async fn always_ready(rounds: &Rounds) {
+        let (tx, rx) = channel(1);
+        while rounds.done.fetch_add(1, SeqCst) < 10_000_000 {
+            tx.send_async(1).await.unwrap();
+            rx.recv_async().await.unwrap();
         }
     }
     for limit in [Duration::ZERO, Duration::from_millis(5)] {

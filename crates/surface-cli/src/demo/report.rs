@@ -68,7 +68,7 @@ const COUNTED: [CountedLine; 6] = [
     ("  attempts that got nothing", |worker| worker.failed_steals),
     ("stack switches", |worker| worker.switches),
     ("times asleep", |worker| worker.parks),
-    ("stacks overflowed", |worker| worker.overflowed),
+    ("stacks lost to overflows", |worker| worker.overflowed),
 ];
 
 /// Columns are for a few workers; more do not fit on a line.
