@@ -33,7 +33,7 @@ use crate::{
 ///     n.spawn(|| {
 ///         let confinement = Confinement::here().expect("the task has a budget");
 ///         let thread = std::thread::spawn(move || confinement.enter(|| nursery(|m| m.spawn(|| ()).join())));
-///         assert!(thread.join().is_err()); // there is nothing to spend for it there
+///         assert!(thread.join().unwrap().is_err()); // there is nothing to spend for it there
 ///     })
 ///     .join()
 /// })?;
