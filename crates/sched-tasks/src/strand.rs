@@ -80,6 +80,8 @@ pub(crate) struct Strand {
     pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
     /// Another strand runs on its behalf, with its meter.
     pub(crate) lent: Cell<bool>,
+    /// A destructor runs on a value in the memory of its task.
+    pub(crate) drops_in_place: Cell<bool>,
     /// How large its stack is; 0 for a plain thread.
     pub(crate) stack_bytes: usize,
     /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
@@ -136,6 +138,7 @@ impl Strand {
             acts_for: Cell::new(None),
             inherited: RefCell::new(None),
             lent: Cell::new(false),
+            drops_in_place: Cell::new(false),
             stack_bytes: mech_fiber::stack_bytes().unwrap_or(0),
             stack_limit: mech_fiber::stack_limit(ROOM_BYTES),
             guard_lent: Cell::new(false),
