@@ -69,6 +69,9 @@ impl Strand {
     pub(crate) fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
         let (unwinding, known) = (self.is_unwinding(), self.unwinding.get());
         self.unwinding.set(unwinding); // what was caught is over
+        if unwinding {
+            worker.looks_closely.set(true);
+        }
         self.aside_while(known, unwinding, &worker.stopped_unwinding, || {
             mech_fiber::suspend(successor);
         });
