@@ -23,6 +23,7 @@ mod options;
 mod panics;
 mod places;
 mod raw;
+mod room;
 mod scope;
 mod select;
 mod state;

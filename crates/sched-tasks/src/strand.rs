@@ -35,6 +35,7 @@ use crate::{
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
+    room,
     turn::Turn,
 };
 
@@ -85,17 +86,13 @@ pub(crate) struct Strand {
     /// How large its stack is; 0 for a plain thread.
     pub(crate) stack_bytes: usize,
     /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
-    stack_limit: usize,
+    pub(crate) stack_limit: usize,
     /// The task unwinds, or unwound, on half of its stack's guard.
     pub(crate) guard_lent: Cell<bool>,
 }
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
 const MAX_LOCALS_ROUNDS: u32 = 5;
-
-/// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
-/// door, where it holds nothing: inside it would end the process.
-const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
 /// What it takes to unwind. With less, the guard lends half of itself.
 pub(crate) const UNWIND_ROOM_BYTES: usize = 8 << 10;
@@ -140,24 +137,8 @@ impl Strand {
             lent: Cell::new(false),
             drops_in_place: Cell::new(false),
             stack_bytes: mech_fiber::stack_bytes().unwrap_or(0),
-            stack_limit: mech_fiber::stack_limit(ROOM_BYTES),
+            stack_limit: mech_fiber::stack_limit(room::ROOM_BYTES),
             guard_lent: Cell::new(false),
-        }
-    }
-
-    /// Makes sure that what the runtime does next does not overflow the stack halfway: else the task unwinds, with [`OutOfRoom`]. A destructor that
-    /// runs while the task unwinds goes on: room for that was kept.
-    #[inline(always)]
-    pub(crate) fn ensure_room(&self) {
-        if mech_fiber::stack_pointer() < self.stack_limit {
-            self.out_of_room();
-        }
-    }
-
-    /// The same for what needs far more than most operations.
-    pub(crate) fn ensure_much_room(&self) {
-        if !mech_fiber::has_room(4 * ROOM_BYTES) {
-            self.out_of_room();
         }
     }
 
