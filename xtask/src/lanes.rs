@@ -32,6 +32,23 @@ const DEPTHS: Skip = Skip {
     why: "the room that operations ask for is measured for plain code; `cargo xtask test depths` is their lane",
 };
 
+/// For the sanitizers.
+const OVERFLOWS_IN_MALLOC: Skip = Skip {
+    tests: "test(an_overflow_inside_the_c_library_leaves_errno_as_it_was) \
+            | test(an_overflow_inside_malloc_leaves_the_allocator_usable)",
+    why: "`malloc` is the sanitizer's own, part of the program and not of the C library",
+};
+
+/// For the sanitizers.
+const MEASURES_MEMORY: Skip = Skip {
+    tests: "package(mech-fiber) & test(/^memory::/) | package(bursar) & binary(memory) \
+            | test(ten_thousand_cancels_leak_nothing) | test(ten_thousand_seeds_leave_nothing_behind) \
+            | test(ten_thousand_restarts_do_not_grow_memory) | test(two_hundred_runtimes_leave_nothing_behind) \
+            | test(ten_thousand_cancelled_nurseries_give_their_memory_back) \
+            | test(a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back)",
+    why: "they measure memory, and the sanitizer keeps what was freed, and more for each stack",
+};
+
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
 // ---- AddressSanitizer ----
@@ -41,24 +58,13 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 const ASAN_OPTIONS: &str = "detect_leaks=0:handle_segv=0:handle_abort=0:use_sigaltstack=0";
 
 const ASAN_SKIPS: &[Skip] = &[
-    Skip {
-        tests: "package(mech-fiber) & test(/^memory::/) | package(bursar) & binary(memory) \
-                | test(ten_thousand_cancels_leak_nothing) | test(ten_thousand_seeds_leave_nothing_behind) \
-                | test(ten_thousand_restarts_do_not_grow_memory) | test(two_hundred_runtimes_leave_nothing_behind) \
-                | test(ten_thousand_cancelled_nurseries_give_their_memory_back) \
-                | test(a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back)",
-        why: "they measure memory, and the sanitizer keeps what was freed, and more for each stack",
-    },
+    MEASURES_MEMORY,
     DEPTHS,
     Skip {
         tests: "package(bursar) & binary(hostile)",
         why: "they measure how much others get done beside an attacker",
     },
-    Skip {
-        tests: "test(an_overflow_inside_the_c_library_leaves_errno_as_it_was) \
-                | test(an_overflow_inside_malloc_leaves_the_allocator_usable)",
-        why: "`malloc` is the sanitizer's own, part of the program and not of the C library",
-    },
+    OVERFLOWS_IN_MALLOC,
     Skip {
         tests: "test(a_frame_larger_than_the_guard_does_not_jump_it)",
         why: "instrumented code marks a large frame before it touches it, far below the stack pointer",
@@ -100,7 +106,19 @@ pub(crate) fn asan() -> Result<(), String> {
 
 const TSAN_OPTIONS: &str = "handle_segv=0:handle_abort=0:use_sigaltstack=0:second_deadlock_stack=1";
 
-const TSAN_SKIPS: &[Skip] = &[DEPTHS];
+const TSAN_SKIPS: &[Skip] = &[
+    MEASURES_MEMORY,
+    OVERFLOWS_IN_MALLOC,
+    DEPTHS,
+    Skip {
+        tests: "test(a_signal_every_millisecond_disturbs_no_switch)",
+        why: "the sanitizer keeps signals back until the program calls the C library",
+    },
+    Skip {
+        tests: "test(a_frame_larger_than_the_guard_does_not_jump_it)",
+        why: "the sanitizer's own code touches the frame first, far below the stack pointer",
+    },
+];
 
 /// Data races, with the library instrumented too and every switch told.
 pub(crate) fn tsan() -> Result<(), String> {
@@ -115,7 +133,7 @@ pub(crate) fn tsan() -> Result<(), String> {
                 runtime.display()
             );
             // Optimised: nothing may be called between telling of a switch and switching.
-            with_library_source(cargo).flags("RUSTFLAGS", &flags).env("CARGO_PROFILE_DEV_OPT_LEVEL", "2").args(&[
+            with_library_source(cargo).flags("RUSTFLAGS", &flags).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").args(&[
                 "--target",
                 HOST,
                 "--features",
