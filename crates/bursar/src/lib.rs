@@ -392,7 +392,7 @@
 //! A task that overflows its stack **ends the process**, as a thread does, with one line that names the task, where it was spawned, and its `stack_bytes`. To go on would be
 //! unsound: the frames that are skipped may be in the middle of something that they borrowed from frames that live on.
 //!
-//! It fails only itself, with [`Reason::StackOverflow`], in two cases. First, if its code looks in time: every function of this library does, and every function marked
+//! It fails only itself, with [`Reason::StackOverflow`], in two cases. First, if its code looks in time: every function of this library that starts something, waits, sends or receives does, and every function marked
 //! [`#[budgeted]`](budgeted). Then it unwinds, and its destructors run:
 //!
 //! ```
@@ -427,6 +427,9 @@
 //!   they leave in another order than they entered, the thread keeps a pointer into a frame that is gone: undefined behaviour, without a line of `unsafe` in your program. The language
 //!   gives no means to forbid it. So do not wait inside such a closure. Where you must, use a [future](Nursery::spawn_async), in which no `await` fits into a closure, or have a thread
 //!   for it: [`unblock`]. For a value of the task's own there is [`fiber_local!`].
+//! - **A foreign waker is quick.** A waker that a task makes itself runs wherever the wake happens, also on the thread that keeps the time for everybody, and outside the limits of the
+//!   task. If it panics, the panic ends there. If it blocks, it blocks that thread.
+//! - **A destructor that runs during a panic is not stopped by a budget**: a second unwinding would end the process. It is charged what there is.
 //! - **A started fiber never changes threads.** `Rc`s, guards, and addresses of thread-locals on its stack stay valid while it waits; what *stands in* a thread-local, the thread's other
 //!   tasks may have changed. Unstarted tasks and futures do move.
 //! - **There is no preemption.** A loop without checkpoints keeps its worker, and is not cancelled before its next checkpoint. [`budgeted`] writes them. The [watchdog](Builder::watchdog) names it,

@@ -30,7 +30,7 @@ use crate::StackError;
 use crate::control::{self, Words};
 use crate::header::{self, Header};
 use crate::memory;
-use crate::slab::Stack;
+use crate::slab::{self, Stack};
 
 /// A stack being run.
 ///
@@ -316,12 +316,19 @@ pub fn has_room(bytes: usize) -> bool {
     stack_pointer() >= low + bytes
 }
 
-/// The address below which less than `bytes` of the running fiber's stack are left; 0 outside fibers. To be compared with
+/// An address below which less than `bytes` of the running fiber's stack may be left; 0 outside fibers. To be compared with
 /// [`stack_pointer`], where [`has_room`] is asked so often that its look for the fiber counts.
+///
+/// Equally far from where frames begin on all stacks of a size, so that a recursion of the same frames gets equally deep on
+/// each.
 pub fn stack_limit(bytes: usize) -> usize {
     let header = header::current();
+    if header.is_null() {
+        return 0;
+    }
     // SAFETY: not null, so initialised and mapped.
-    if header.is_null() { 0 } else { unsafe { (*header).guard_high }.saturating_add(bytes) }
+    let all = unsafe { (*header).stack_bytes() };
+    (header as usize).saturating_sub(all - slab::TOP_BYTES).saturating_add(bytes)
 }
 
 /// Where the caller's stack ends now. Not the address of a local: under AddressSanitizer those live elsewhere.

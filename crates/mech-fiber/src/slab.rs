@@ -30,6 +30,9 @@ use crate::memory::{self, GuardKind};
 const COLOURS: usize = 8;
 const COLOUR_BYTES: usize = 128;
 
+/// What the bookkeeping and the different beginnings take at most of the top of a stack.
+pub(crate) const TOP_BYTES: usize = mem::size_of::<Header>() + COLOURS * COLOUR_BYTES;
+
 /// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
 static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
 

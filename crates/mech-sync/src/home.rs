@@ -19,7 +19,12 @@
 //! `a_delivery_is_seen_or_rings` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
 //! fails if `Ticket::is_woken` does not acquire.
 
-use std::{ptr, task::Waker, time::Instant};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr,
+    task::Waker,
+    time::Instant,
+};
 
 use crate::{
     seat::Seat,
@@ -139,7 +144,7 @@ impl Home {
             Bell::Future(waker) => waker.take(),
         };
         if let Some(waker) = waker {
-            waker.wake();
+            contain(|| waker.wake());
         }
     }
 
@@ -215,6 +220,15 @@ impl Home {
             }
         }
         true
+    }
+}
+
+/// Calls foreign code from the middle of an operation. Should it panic, the panic hook has told, and it ends here: whoever else was to be woken still is, and
+/// the thread that wakes, perhaps the one that keeps the time, goes on.
+fn contain(foreign: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        std::mem::forget(dropped); // a payload that panics when it is dropped is leaked
     }
 }
 

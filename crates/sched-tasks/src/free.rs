@@ -7,10 +7,10 @@ use std::{
 
 use crate::{
     drive::{clock, give_way, runtime},
-    error::{RunError, TaskLabel},
+    error::{RunError, TaskError, TaskLabel},
     options::NurseryOptions,
     panics, raw,
-    strand::{self, Strand},
+    strand::{self, OutOfRoom, Strand},
     wait::{self, End},
 };
 
@@ -78,6 +78,7 @@ pub fn is_cancelled() -> bool {
 /// assert!(saved && outcome.unwrap_err().is_cancelled());
 /// ```
 pub fn shield<R>(body: impl FnOnce() -> R) -> R {
+    strand::with(Strand::ensure_room);
     struct Lower;
     impl Drop for Lower {
         fn drop(&mut self) {
@@ -140,6 +141,10 @@ where
             both.map_err(|payload| (payload, panics::take_place()))
         }) {
             Ok(Ok(both)) => both,
+            // On a thread there is no task to end with it.
+            Ok(Err((payload, _))) if payload.is::<OutOfRoom>() => {
+                strand.fail(TaskError::new(panics::reason(&*payload), None))
+            }
             Ok(Err((payload, place))) => {
                 strand.panicked_at.replace(place);
                 strand.rethrow(payload) // as in a task: what was thrown there goes on here

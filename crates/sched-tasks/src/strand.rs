@@ -80,6 +80,8 @@ pub(crate) struct Strand {
     pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
     /// Another strand runs on its behalf, with its meter.
     pub(crate) lent: Cell<bool>,
+    /// A destructor runs on a value in the memory of its task.
+    pub(crate) drops_in_place: Cell<bool>,
     /// How large its stack is; 0 for a plain thread.
     pub(crate) stack_bytes: usize,
     /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
@@ -136,6 +138,7 @@ impl Strand {
             acts_for: Cell::new(None),
             inherited: RefCell::new(None),
             lent: Cell::new(false),
+            drops_in_place: Cell::new(false),
             stack_bytes: mech_fiber::stack_bytes().unwrap_or(0),
             stack_limit: mech_fiber::stack_limit(ROOM_BYTES),
             guard_lent: Cell::new(false),
@@ -228,14 +231,20 @@ impl Strand {
 
     /// The same for a yield, which looks only at what this strand itself knows of: a panic that foreign code resumed, and in which a destructor
     /// yields, goes unnoticed, and meanwhile others here seem to panic and put their cancellation off. The full look would cost every yield a fifth of its time;
-    /// it is taken once an unwinding has stopped on this thread.
+    /// it is taken once an unwinding has stopped on this thread: see `Worker::looks_closely`.
     #[inline(always)]
     pub(crate) fn suspend_to_yield(&self, worker: &Worker, successor: usize) {
-        if self.unwinding.get() || worker.stopped_unwinding.get() != 0 {
-            return self.suspend(worker, successor);
+        if self.unwinding.get() {
+            return self.suspend_closely(worker, successor);
         }
         mech_fiber::suspend(successor);
         worker.watch.show(self.name.get());
+    }
+
+    /// [`Strand::suspend`], out of the way of those who seldom need it.
+    #[inline(never)]
+    pub(crate) fn suspend_closely(&self, worker: &Worker, successor: usize) {
+        self.suspend(worker, successor);
     }
 
     #[cold]

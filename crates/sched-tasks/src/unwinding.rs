@@ -52,10 +52,26 @@ impl Strand {
         outcome
     }
 
+    /// The same for what is dropped where it is, in the task's memory. That is freed when the task has ended, so no frame of this may be skipped: an overflow ends the process.
+    pub(crate) fn aside_in_place(
+        &self,
+        running: Running,
+        scope: ScopeRef,
+        drop: impl FnOnce(),
+    ) -> std::thread::Result<()> {
+        self.drops_in_place.set(true);
+        let outcome = self.aside(running, scope, drop);
+        self.drops_in_place.set(false);
+        outcome
+    }
+
     #[cold]
     pub(crate) fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
         let (unwinding, known) = (self.is_unwinding(), self.unwinding.get());
         self.unwinding.set(unwinding); // what was caught is over
+        if unwinding {
+            worker.looks_closely.set(true);
+        }
         self.aside_while(known, unwinding, &worker.stopped_unwinding, || {
             mech_fiber::suspend(successor);
         });

@@ -18,6 +18,7 @@ impl Worker {
         let first = self.ready.front()?;
         let ReadyWhat::Fiber(other) = first.what else { return None };
         let undisturbed = !self.watched
+            && !self.looks_closely.get()
             && !tick.is_multiple_of(decide::PATIENCE)
             && !self.home.has_arrivals()
             && self.shared.urgent.is_empty()
@@ -95,8 +96,10 @@ pub(crate) fn yield_now(strand: &Strand) {
     };
     strand.ensure_room();
     strand.turn.begin(); // also if there is nobody
-    if let Some(successor) = worker.other_ready_fiber(strand.seat).or_else(|| worker.other_work(strand.seat)) {
+    if let Some(successor) = worker.other_ready_fiber(strand.seat) {
         strand.suspend_to_yield(worker, successor);
+    } else if let Some(successor) = worker.other_work(strand.seat) {
+        strand.suspend_closely(worker, successor);
     }
 }
 

@@ -566,7 +566,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    strand::with(Strand::ensure_room);
+    strand::with(Strand::checkpoint);
     shared.check_process()?;
     let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
     let outcome = seeded::run(shared, body);

@@ -22,6 +22,7 @@ use std::{
 use crate::{
     confine::Confinement,
     drive::{runtime, shared::Shared},
+    panics,
     raw::unblock::run_elsewhere,
     strand::{self, Strand},
 };
@@ -225,7 +226,7 @@ where
         // If nobody awaits it, this drops the outcome; a destructor that panics then has nobody to tell but the panic hook.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(there)));
         if let Some(waker) = waker {
-            waker.wake();
+            catch_unwind(AssertUnwindSafe(|| waker.wake())).unwrap_or_else(panics::discard);
         }
     };
     match shared.seeded {

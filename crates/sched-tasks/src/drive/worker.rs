@@ -91,6 +91,8 @@ pub(crate) struct Worker {
     pub(super) dues: Dues,
     /// Fibers that stopped in a destructor, in the middle of an unwinding that the thread goes on to count.
     pub(crate) stopped_unwinding: Rc<Cell<u32>>,
+    /// A fiber has stopped here in the middle of an unwinding, ever: from then on who yields looks closely whose unwinding is whose.
+    pub(crate) looks_closely: Cell<bool>,
     /// Undertakers of overflowed stacks, see `burial.rs`.
     pub(super) burials: RefCell<VecDeque<Burial>>,
     /// A stack of this thread was left for ever: so must the thread be.
@@ -145,6 +147,7 @@ impl Worker {
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
             dues: Dues::none(),
             stopped_unwinding: Rc::default(),
+            looks_closely: Cell::new(false),
             burials: RefCell::default(),
             lost_stacks: Cell::new(false),
         }

@@ -7,7 +7,7 @@
 //! A task survives an overflow only if `OwnedTaskBuilder` made it, which takes `'static` closures. Its frames then lend to one another, to tasks it
 //! started, to threads, and to values of its thread. The stack is kept for ever with all that was moved onto it; its tasks are waited for (`burial.rs`);
 //! its locals are leaked (`Strand::abandon`); its thread, whose thread-locals a frame may have lent on, never ends (`Worker::main`). A future's
-//! memory is kept, too: it was pinned. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime
+//! memory is kept, too: it was pinned. A task that never ran, or whose result nobody took, drops what it has in its own memory; there nothing survives. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime
 //! share a thread that is not ours to keep, so nothing survives there.
 
 use std::fmt::Write;
@@ -48,6 +48,8 @@ fn on_overflow(line: &mut dyn Write) -> OnOverflow {
     let keeps_thread = shared.is_some_and(|shared| shared.seeded.is_none());
     if strand.is_unwinding() {
         OnOverflow::EndProcess("it was unwinding")
+    } else if strand.drops_in_place.get() {
+        OnOverflow::EndProcess("a destructor ran on a value that cannot be kept")
     } else if vouched || owns_all && keeps_thread {
         OnOverflow::Leave
     } else {

@@ -313,7 +313,7 @@ unsafe fn drop_unrun<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &S
         let cell = this.cast::<Cell<F, T>>().as_ref();
         (&cell.front.header, cell.closure.get())
     };
-    let dropped = strand.aside(Running::of(this, header), header.scope, || {
+    let dropped = strand.aside_in_place(Running::of(this, header), header.scope, || {
         // SAFETY: written by `create`, and not moved out.
         unsafe { (*closure).assume_init_drop() };
     });
@@ -412,7 +412,7 @@ pub(super) unsafe fn finish<T>(
             let is_value = unsafe { result.assume_init_ref() }.is_ok();
             // A destructor of a value or an error nobody wanted may panic; that is the task's failure as well.
             if !is_value || std::mem::needs_drop::<T>() {
-                let dropped = strand.aside(Running::of(front.cast(), header), scope, || {
+                let dropped = strand.aside_in_place(Running::of(front.cast(), header), scope, || {
                     // SAFETY: written above, and not used again.
                     unsafe { result.assume_init_drop() };
                 });

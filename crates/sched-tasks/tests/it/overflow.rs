@@ -539,3 +539,13 @@ fn an_overflow_beside_a_destructor_that_waits_does_not_abort() {
     let error = outcome.unwrap().unwrap_err();
     assert!(is_overflow(&error) || error.others().iter().any(is_overflow), "{error}");
 }
+
+#[test]
+fn join_too_deep_on_a_plain_thread_says_so() {
+    fn deep(n: u64) -> u64 {
+        if n == 0 { 0 } else { join(|| deep(n - 1), || 1).0 + 1 }
+    }
+    let caught = std::panic::catch_unwind(|| deep(1_000_000)).unwrap_err();
+    let text = caught.downcast_ref::<String>().expect("a panic with words");
+    assert!(text.contains("overflowed its stack"), "{text}");
+}

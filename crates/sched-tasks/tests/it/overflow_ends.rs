@@ -197,3 +197,59 @@ fn an_overflow_of_a_destructor_that_unwinds_ends_the_process() {
     };
     assert_ended(&output, &["it was unwinding"]);
 }
+
+/// What a task drops in its own memory cannot be kept: here even a survivor does not survive.
+fn end_in_a_destructor(test: &str, leave: impl FnOnce(Lends) + Send) {
+    let Some(output) = output_alone(&format!("overflow_ends::{test}")) else {
+        Runtime::builder().workers(1).build().unwrap().run(|| leave(Lends([7; 1024]))).unwrap();
+        return;
+    };
+    assert_ended(&output, &["a value that cannot be kept"]);
+}
+
+/// Overflows in the middle of its destructor, while a thread borrows it.
+#[derive(Debug)]
+struct Lends([u8; 1024]);
+
+impl Drop for Lends {
+    fn drop(&mut self) {
+        let lent = &*self;
+        thread::scope(|s| {
+            s.spawn(|| while black_box(lent.0[512]) == 7 {});
+            forever(0)
+        });
+    }
+}
+
+#[test]
+fn an_overflow_while_a_survivors_result_is_dropped_ends_the_process() {
+    end_in_a_destructor("an_overflow_while_a_survivors_result_is_dropped_ends_the_process", |lends| {
+        let _ = nursery(|n| {
+            n.task().survives_overflow().spawn(move || lends);
+            Ok(())
+        });
+    });
+}
+
+#[test]
+fn an_overflow_while_a_survivors_future_gives_its_output_away_ends_the_process() {
+    let name = "an_overflow_while_a_survivors_future_gives_its_output_away_ends_the_process";
+    end_in_a_destructor(name, |lends| {
+        let _ = nursery(|n| {
+            n.task().survives_overflow().spawn_async(async move { lends });
+            Ok(())
+        });
+    });
+}
+
+#[test]
+fn an_overflow_while_the_captures_of_a_survivor_that_never_ran_are_dropped_ends_the_process() {
+    let name = "an_overflow_while_the_captures_of_a_survivor_that_never_ran_are_dropped_ends_the_process";
+    end_in_a_destructor(name, |lends| {
+        let _ = nursery(|n| {
+            n.task().survives_overflow().spawn(move || drop(lends)); // stands in the queue of this very worker
+            n.cancel();
+            Ok(())
+        });
+    });
+}

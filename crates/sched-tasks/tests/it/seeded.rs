@@ -107,7 +107,7 @@ fn the_same_seed_gives_the_same_trace_on_every_machine() {
 }
 
 /// Changes only if the runtime makes other choices than before: then traces that were kept cannot be replayed, and the changelog should say so.
-const GOLDEN: &str = "aca6ccd821e44b66 1508c4e9d19051eb f76b5728cfcfee0c d2c8783a26abb8b4";
+const GOLDEN: &str = "304708ca4d898a12 030c103b3371a3f9 d4eaec6388ede8fe 17994830f772055a";
 
 #[test]
 fn an_hour_of_sleep_takes_no_time() {
@@ -568,4 +568,29 @@ proptest! {
         prop_assert_eq!(again.run(program).unwrap(), order);
         prop_assert_eq!(again.trace(), runtime.trace());
     }
+}
+
+#[test]
+fn a_recursion_gets_equally_deep_in_every_run_of_a_seed() {
+    let _watchdog = watch("a_recursion_gets_equally_deep_in_every_run_of_a_seed");
+    #[expect(unconditional_recursion, reason = "it is to run out of stack")]
+    fn down(depth: &AtomicU32) {
+        depth.fetch_add(1, SeqCst);
+        checkpoint();
+        down(depth);
+        std::hint::black_box(depth);
+    }
+    let depths = [(); 6].map(|()| {
+        let depth = AtomicU32::new(0);
+        let runtime = Runtime::builder().workers(2).max_fibers(64).seeded(7).build().unwrap();
+        let ended = runtime.run(|| {
+            nursery(|n| {
+                n.spawn(yield_now);
+                n.spawn(|| down(&depth)).join()
+            })
+        });
+        assert!(matches!(ended.unwrap().unwrap_err().reason(), Reason::StackOverflow { .. }));
+        (depth.into_inner(), runtime.trace().hash())
+    });
+    assert!(depths.iter().all(|run| *run == depths[0]), "{depths:?}");
 }

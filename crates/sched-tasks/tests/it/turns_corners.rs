@@ -551,3 +551,17 @@ fn a_loop_of_only_spawns_ends_when_its_time_is_over() {
     });
     assert!(outcome.unwrap().is_err() && spawned < limit, "{spawned}");
 }
+
+#[test]
+fn a_loop_of_runs_ends_when_its_time_is_over() {
+    let _watchdog = watch("a_loop_of_runs_ends_when_its_time_is_over");
+    let outcome: Result<(), _> = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
+        n.spawn(|| {
+            loop {
+                let _ = sched_tasks::run(|| ());
+            }
+        })
+        .join()
+    });
+    assert!(matches!(outcome.unwrap_err().reason(), Reason::DeadlineExceeded { .. } | Reason::Cancelled));
+}

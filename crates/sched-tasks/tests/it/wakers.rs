@@ -382,3 +382,34 @@ fn a_waker_that_panics_keeps_no_nursery_waiting() {
         assert_eq!(runtime.run(|| 1).unwrap(), 1);
     }
 }
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_else_from_being_woken() {
+    let _watchdog = watch("a_waker_that_panics_keeps_nobody_else_from_being_woken");
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker, on purpose");
+        }
+    }
+    let waker = Waker::from(Arc::new(Panics));
+    for capacity in [0, 1] {
+        let (tx, rx) = channel::<u32>(capacity);
+        let mut hostile = Box::pin(rx.recv_async());
+        assert!(hostile.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let closed = nursery(|n| {
+            let waiting = n.spawn(|| rx.recv());
+            let late = n.spawn(|| rx.recv());
+            yield_now();
+            drop(tx);
+            Ok((waiting.join()?, late.join()?))
+        });
+        assert!(matches!(closed.unwrap(), (Err(_), Err(_))));
+    }
+    // The thread that keeps the time runs wakers, too.
+    let mut timer = Box::pin(sched_tasks::sleep_async(std::time::Duration::from_millis(1)));
+    assert!(timer.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    for _ in 0..3 {
+        sched_tasks::run(|| sched_tasks::sleep(std::time::Duration::from_millis(2))).unwrap();
+    }
+}
