@@ -303,9 +303,10 @@ impl Cargo {
     pub(crate) fn shown(&self) -> String {
         let env: String = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
         let program = if self.program == cargo() { "cargo".into() } else { self.program.to_string_lossy() };
-        let quoted = |arg: &String| match arg.contains([' ', '(']) {
-            true => format!("'{arg}'"),
-            false => arg.clone(),
+        let quoted = |arg: &String| match arg {
+            arg if arg.contains('\'') => format!("\"{arg}\""),
+            arg if arg.contains([' ', '(']) => format!("'{arg}'"),
+            arg => arg.clone(),
         };
         let args: Vec<_> = self.args.iter().map(quoted).collect();
         format!("{env}{program} {}", args.join(" "))

@@ -26,7 +26,6 @@ use std::{
     sync::atomic::{
         AtomicU32,
         Ordering::{AcqRel, Acquire, Relaxed, Release},
-        fence,
     },
     task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
 };
@@ -307,7 +306,7 @@ unsafe fn release<F, T>(this: Pointer) {
     // SAFETY: by the caller's reference.
     let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
     if cell.refs.fetch_sub(1, Release) == 1 {
-        fence(Acquire); // sees what the others did before they let go
+        let _ = cell.refs.load(Acquire); // sees what the others did before they let go; sanitizers know no fences
         // SAFETY: the last reference; future and result are gone or leaked (`ManuallyDrop`, `MaybeUninit`).
         unsafe { pool::unbox(this.cast::<Cell<F, T>>()) };
     }

@@ -27,7 +27,10 @@ fn forever(n: u64) -> u64 {
 fn assert_ended(output: &Output, parts: &[&str]) {
     let told = text(&output.stderr);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{told}");
-    let line = told.lines().find(|line| line.starts_with("bursar: ")).unwrap_or_else(|| panic!("no line: {told}"));
+    let line = told
+        .lines()
+        .find(|line| line.starts_with("bursar: ") && line.contains("overflowed"))
+        .unwrap_or_else(|| panic!("no line: {told}"));
     for part in [&["task ", "spawned at ", "overflow_ends.rs", "overflowed its stack", "`stack_bytes`"], parts].concat()
     {
         assert!(line.contains(part), "{part} is not in: {line}");
