@@ -202,7 +202,7 @@ fn note(ops: u32) {
     tests::noted(ops);
     strand::with(|strand| {
         if strand.meter.is_metered() {
-            strand.meter.pay_what_there_is(&Budget::ops(ops.into()));
+            strand.meter.owe(&Budget::ops(ops.into()));
         }
     });
 }

@@ -13,6 +13,13 @@ use crate::strand::Strand;
 /// door, where it holds nothing: inside it would end the process.
 pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
+/// Runs foreign code in a frame of its own. Inlined, what it keeps on the stack would be part of our frame: an overflow by it would happen before its task began,
+/// and belong to nobody.
+#[inline(never)]
+pub(crate) fn in_own_frame<R>(foreign: impl FnOnce() -> R) -> R {
+    foreign()
+}
+
 impl Strand {
     /// Makes sure that what the runtime does next does not overflow the stack halfway: else the task unwinds, with `OutOfRoom`. A destructor that
     /// runs while the task unwinds goes on: room for that was kept.

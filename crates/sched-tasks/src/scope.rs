@@ -17,8 +17,10 @@ use crate::{
     budget::{Pool, Treasury},
     drive::{runtime, shared::Shared},
     error::{Reason, TaskError, TaskLabel},
+    free::shield,
     nursery::{Body, NurseryCore},
     options::NurseryOptions,
+    panics,
     raw::{
         handle::Handle,
         scope as raw,
@@ -239,7 +241,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         let (id, refusal) = self.admit();
         let identity = Identity { id, site, details };
         if let Some(refusal) = refusal {
-            return Task::new(raw::refused(self, identity, refusal));
+            return self.refuse(identity, refusal, body);
         }
         let (runnable, handle) = raw::spawn(self, body, identity);
         self.core.shared().publish_as(priority, runnable);
@@ -260,7 +262,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         let (id, refusal) = self.admit();
         let identity = Identity { id, site, details };
         if let Some(refusal) = refusal {
-            return Task::new(raw::refused(self, identity, refusal));
+            return self.refuse(identity, refusal, future);
         }
         let (runnable, handle) = raw::spawn_async(self, future, identity, true);
         self.core.shared().publish_as(priority, runnable);
@@ -275,7 +277,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         let (id, refusal) = self.admit();
         let identity = Identity { id, site, details: None };
         if let Some(refusal) = refusal {
-            return Task::new(raw::refused(self, identity, refusal));
+            return self.refuse(identity, refusal, future);
         }
         let future = async move {
             future.await;
@@ -284,6 +286,22 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         let (runnable, handle) = raw::spawn_async(self, future, identity, false);
         self.core.shared().publish_as(Priority::Normal, runnable);
         Task::new(handle)
+    }
+
+    /// A task that may not start. What it captured is dropped here: a destructor that panics fails that task, not the one that spawned it.
+    #[cold]
+    fn refuse<B, T: Send + 'scope>(&'scope self, identity: Identity, refusal: TaskError, body: B) -> Task<'scope, T> {
+        let error = match shield(|| panics::drop_apart(body)) {
+            Ok(()) => refusal,
+            Err(payload) => {
+                let reason = panics::reason(&*payload);
+                panics::discard(payload);
+                let error = TaskError::new(reason, Some(identity.label())).and_others(panics::take_others());
+                self.core.child_failed(error.clone());
+                error
+            }
+        };
+        Task::new(raw::refused(self, identity, error))
     }
 
     /// A number for a task, and why it may not start, if so.

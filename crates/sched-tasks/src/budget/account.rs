@@ -461,10 +461,10 @@ impl Account {
 
     /// The nursery is over: what is left goes back to where it came from. Without its owner, whose stack was lost, what the owner had is spent.
     pub(crate) fn close(&self, strand: &Strand, by_owner: bool) {
-        let mut overdraft = 0;
+        let mut owed = Budget::ZERO;
         if self.has_aside {
             if by_owner {
-                overdraft = strand.meter.overdraft();
+                owed = strand.meter.owed();
                 self.settle(&strand.meter.end());
             } else {
                 self.holder_lost();
@@ -479,7 +479,7 @@ impl Account {
             around.settle(&settlement);
         }
         if let (Some(mut meter), true) = (aside, by_owner) {
-            meter.add_overdraft(overdraft); // found at the owner's next check
+            meter.owe(&owed); // found at the owner's next check
             if let Source::Meter = self.source {
                 // Whatever more than it gave came in through this nursery is accounted for where the owner drew its own.
                 meter.granted.recharge(&pool.granted().saturating_sub(&self.given).saturating_sub(&fetched));

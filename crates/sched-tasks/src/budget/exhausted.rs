@@ -68,20 +68,14 @@ impl Strand {
     pub(crate) fn pay_slowly(&self, cost: &Budget) {
         debug_assert!(self.meter.is_metered(), "nobody charges a task without a budget");
         if self.is_unwinding() {
-            return self.meter.pay_what_there_is(cost); // what unwinds must come to its end
+            return self.pay_later(cost);
         }
         self.ensure_room();
         loop {
             if self.meter.is_refused() {
                 self.fail_exhausted();
             }
-            let shortage = match self.overdrawn() {
-                Some(overdraft) => overdraft,
-                None => match self.meter.pay(cost) {
-                    Ok(()) => return,
-                    Err(shortage) => shortage,
-                },
-            };
+            let Err(shortage) = self.meter.pay(cost) else { return };
             match self.ask(&shortage) {
                 Reply::Given(amount) => self.meter.recharge(&amount),
                 Reply::Cancelled => self.unwind(),
@@ -93,12 +87,12 @@ impl Strand {
         }
     }
 
-    /// What was allocated beyond the budget.
-    fn overdrawn(&self) -> Option<Shortage> {
-        match self.meter.overdraft() {
-            0 => None,
-            over => Some(Shortage { component: Component::Memory, wanted: over, left: 0 }),
+    /// What unwinds must come to its end: nobody is asked, and what its nursery does not give it at once it owes until it has caught its panic.
+    fn pay_later(&self, cost: &Budget) {
+        if !self.meter.is_refused() {
+            self.draw_due(cost, false);
         }
+        self.meter.owe(cost);
     }
 
     fn fail_exhausted(&self) -> ! {

@@ -5,6 +5,7 @@
 //! # Invariants
 //! Of a task without a budget nobody looks at the numbers or changes them: whoever charges asks first whether there is one.
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
+//! Of what a task owes, nothing is left. `looks` is set while it owes something or was refused something.
 //! Once a task was refused what it asked for, no charge succeeds any more until its meter is settled.
 //!
 //! # Why the last holds
@@ -27,8 +28,10 @@ pub(crate) struct Meter {
     syscalls: Cell<u64>,
     /// All that was drawn for it.
     granted: Cell<Budget>,
-    /// Bytes allocated beyond what was left: an allocation cannot wait or unwind, so it is found at the next check.
-    overdraft: Cell<u64>,
+    /// What was spent beyond what was left, by what cannot wait or unwind: an allocation, a destructor during a panic. It is paid at the next check.
+    owed: Cell<Budget>,
+    /// Something is owed, or was refused: the next check looks closer.
+    looks: Cell<bool>,
     metered: Cell<bool>,
     /// More was drawn for it than it began with.
     recharged: Cell<bool>,
@@ -53,15 +56,20 @@ pub(crate) struct Refused {
 pub(crate) struct Reading {
     pub(crate) granted: Budget,
     pub(crate) left: Budget,
-    overdraft: u64,
+    owed: Budget,
     metered: bool,
     refused: Option<Refused>,
 }
 
 impl Reading {
     /// Of a task without a budget.
-    pub(crate) const UNMETERED: Reading =
-        Reading { granted: Budget::UNLIMITED, left: Budget::UNLIMITED, overdraft: 0, metered: false, refused: None };
+    pub(crate) const UNMETERED: Reading = Reading {
+        granted: Budget::UNLIMITED,
+        left: Budget::UNLIMITED,
+        owed: Budget::ZERO,
+        metered: false,
+        refused: None,
+    };
 
     /// What goes back to where it was drawn, of a task that does not go on.
     pub(crate) fn settlement(&self) -> Settlement {
@@ -76,9 +84,9 @@ impl Reading {
         drawn
     }
 
-    /// Takes over what a nursery's owner overdrew meanwhile.
-    pub(super) fn add_overdraft(&mut self, bytes: u64) {
-        self.overdraft = self.overdraft.saturating_add(bytes);
+    /// Takes over what a nursery's owner still owes.
+    pub(super) fn owe(&mut self, amount: &Budget) {
+        self.owed.recharge(amount);
     }
 }
 
@@ -91,7 +99,8 @@ impl Meter {
             channel_ops: Cell::new(UNLIMITED),
             syscalls: Cell::new(UNLIMITED),
             granted: Cell::new(Budget::UNLIMITED),
-            overdraft: Cell::new(0),
+            owed: Cell::new(Budget::ZERO),
+            looks: Cell::new(false),
             metered: Cell::new(false),
             recharged: Cell::new(false),
             primed_for: Cell::new(0),
@@ -104,6 +113,7 @@ impl Meter {
         let (component, granted) = (shortage.component, self.granted.get()[shortage.component]);
         let ops_kept = self.ops.replace(0);
         self.refused.set(Some(Refused { component, granted, wanted: shortage.wanted, ops_kept }));
+        self.looks.set(true);
         self.recharged.set(true); // it is not as it began
     }
 
@@ -121,7 +131,13 @@ impl Meter {
     /// Whether the task must not go on before somebody has looked at its meter.
     #[inline(always)]
     pub(crate) fn needs_look(&self) -> bool {
-        self.overdraft.get() != 0 || self.refused.get().is_some()
+        self.looks.get()
+    }
+
+    /// From now on it owes so much.
+    fn set_owed(&self, owed: Budget) {
+        self.owed.set(owed);
+        self.looks.set(owed != Budget::ZERO || self.is_refused());
     }
 
     /// Whether the task has a budget.
@@ -175,6 +191,7 @@ impl Meter {
         self.metered.set(true);
         self.recharged.set(false);
         self.refused.set(None);
+        debug_assert!(!self.looks.get(), "the task before settled what it owed");
         self.primed_for.set(0);
     }
 
@@ -196,9 +213,8 @@ impl Meter {
             | (self.memory.get() ^ child.memory)
             | (self.spawns.get() ^ child.spawns)
             | (self.channel_ops.get() ^ child.channel_ops)
-            | (self.syscalls.get() ^ child.syscalls)
-            | self.overdraft.get();
-        let untouched = spent == 0 && !self.recharged.get();
+            | (self.syscalls.get() ^ child.syscalls);
+        let untouched = spent == 0 && !self.looks.get() && !self.recharged.get();
         if untouched {
             self.metered.set(false);
             self.primed_for.set(account.serial());
@@ -215,13 +231,13 @@ impl Meter {
         Settlement { left, spent }
     }
 
-    /// The same, but it goes on with nothing. What it has overdrawn it still has.
+    /// The same, but it goes on with nothing. What it owes it still owes.
     pub(super) fn end_and_wait(&self) -> Settlement {
-        let (overdraft, refused) = (self.overdraft.get(), self.refused.get());
+        let (owed, refused) = (self.owed.get(), self.refused.get());
         let settlement = self.end();
         self.begin(&Budget::ZERO);
-        self.overdraft.set(overdraft);
         self.refused.set(refused.map(|refused| Refused { ops_kept: 0, ..refused }));
+        self.set_owed(owed);
         settlement
     }
 
@@ -235,7 +251,7 @@ impl Meter {
         let reading = Reading {
             granted: self.granted.get(),
             left: self.left(),
-            overdraft: self.overdraft.get(),
+            owed: self.owed.get(),
             metered: self.metered.get(),
             refused: self.refused.get(),
         };
@@ -248,24 +264,30 @@ impl Meter {
     pub(crate) fn put(&self, reading: &Reading) {
         self.set_left(&reading.left);
         self.granted.set(reading.granted);
-        self.overdraft.set(reading.overdraft);
         self.metered.set(reading.metered);
         self.refused.set(reading.refused);
+        self.set_owed(reading.owed);
         self.recharged.set(true); // perhaps; it is only asked for what began here
         self.primed_for.set(0);
     }
 
-    /// Adds what was drawn for the task.
+    /// Adds what was drawn for the task. What it owes is paid first.
     pub(crate) fn recharge(&self, amount: &Budget) {
         let (mut granted, mut left) = (self.granted.get(), self.left());
         granted.recharge(amount);
         left.recharge(amount);
         self.granted.set(granted);
         self.recharged.set(true);
-        let repaid = self.overdraft.get().min(left.memory);
-        self.overdraft.set(self.overdraft.get() - repaid);
-        left.memory -= repaid;
         self.set_left(&left);
+        self.pay_debts();
+    }
+
+    fn pay_debts(&self) {
+        let (mut left, owed) = (self.left(), self.owed.get());
+        let paid = left.min(&owed);
+        left.charge(&paid).expect("no more than there is");
+        self.set_left(&left);
+        self.set_owed(owed.saturating_sub(&paid));
     }
 
     /// Gives a part of it away, to be brought back: what is drawn is less than `wanted` if there is less.
@@ -281,7 +303,7 @@ impl Meter {
     #[inline(always)]
     pub(crate) fn pay_ops(&self, ops: u64) -> bool {
         let left = self.ops.get();
-        let enough = left >= ops && self.overdraft.get() == 0;
+        let enough = left >= ops && self.owed.get().memory == 0;
         if enough {
             self.ops.set(left - ops);
         }
@@ -292,7 +314,7 @@ impl Meter {
     #[inline(always)]
     pub(crate) fn pay_channel_op(&self) -> bool {
         let (ops, channel_ops) = (self.ops.get(), self.channel_ops.get());
-        let enough = ops != 0 && channel_ops != 0 && self.overdraft.get() == 0;
+        let enough = ops != 0 && channel_ops != 0 && self.owed.get().memory == 0;
         if enough {
             self.ops.set(ops - 1);
             self.channel_ops.set(channel_ops - 1);
@@ -300,10 +322,11 @@ impl Meter {
         enough
     }
 
-    /// Any cost. Nothing is taken while memory is overdrawn.
+    /// Any cost. Nothing is taken while something is owed.
     pub(crate) fn pay(&self, cost: &Budget) -> Result<(), Shortage> {
-        if self.overdraft.get() != 0 {
-            return Err(Shortage { component: Component::Memory, wanted: self.overdraft.get(), left: 0 });
+        let owed = self.owed.get();
+        if let Some(component) = Component::ALL.into_iter().find(|&component| owed[component] != 0) {
+            return Err(Shortage { component, wanted: owed[component], left: 0 });
         }
         let mut left = self.left();
         left.charge(cost)?;
@@ -311,14 +334,19 @@ impl Meter {
         Ok(())
     }
 
-    /// Takes as much of `cost` as there is: for what cannot be stopped.
-    pub(crate) fn pay_what_there_is(&self, cost: &Budget) {
-        let mut left = self.left();
-        left.charge(&left.min(cost)).expect("no more than there is");
-        self.set_left(&left);
+    /// Takes `cost`, for what cannot be stopped: what there is of it now, the rest at the next check.
+    pub(crate) fn owe(&self, cost: &Budget) {
+        if !self.looks.get() && self.pay(cost).is_ok() {
+            return;
+        }
+        let mut owed = self.owed.get();
+        owed.recharge(cost);
+        self.owed.set(owed);
+        self.recharged.set(true); // it is not as it began
+        self.pay_debts();
     }
 
-    /// Bytes were allocated. False if that was more than was left, which is noted.
+    /// Bytes were allocated. False if that was more than was left, which is owed.
     #[inline]
     pub(crate) fn allocated(&self, bytes: u64) -> bool {
         self.ops.set(self.ops.get().saturating_sub(1));
@@ -328,25 +356,25 @@ impl Meter {
             return true;
         }
         self.memory.set(0);
-        self.overdraft.set(self.overdraft.get().saturating_add(bytes - left));
+        self.set_owed(self.owed.get().memory(self.owed.get().memory.saturating_add(bytes - left)));
         false
     }
 
     /// Bytes were freed. They may have been somebody else's: nobody gets back more than was granted.
     #[inline]
     pub(crate) fn freed(&self, bytes: u64) {
-        let repaid = self.overdraft.get().min(bytes);
+        let owed = self.owed.get();
+        let repaid = owed.memory.min(bytes);
         if repaid != 0 {
-            self.overdraft.set(self.overdraft.get() - repaid);
+            self.set_owed(owed.memory(owed.memory - repaid));
         }
         let left = self.memory.get().saturating_add(bytes - repaid);
         self.memory.set(left.min(self.granted.get().memory));
     }
 
-    /// How many bytes it is over.
-    #[inline(always)]
-    pub(crate) fn overdraft(&self) -> u64 {
-        self.overdraft.get()
+    /// What it owes.
+    pub(super) fn owed(&self) -> Budget {
+        self.owed.get()
     }
 }
 
@@ -389,16 +417,27 @@ mod tests {
     }
 
     #[test]
-    fn an_overdraft_is_repaid_first() {
+    fn what_is_owed_is_paid_first() {
         let meter = Meter::unmetered();
         meter.begin(&Budget::ops(10).memory(100));
         assert!(!meter.allocated(130));
-        assert_eq!((meter.left().memory, meter.overdraft()), (0, 30));
+        assert_eq!((meter.left().memory, meter.owed().memory), (0, 30));
         meter.freed(40);
-        assert_eq!((meter.left().memory, meter.overdraft()), (10, 0));
+        assert_eq!((meter.left().memory, meter.owed().memory), (10, 0));
         assert!(!meter.allocated(20));
         meter.recharge(&Budget::ZERO.memory(50));
-        assert_eq!((meter.left().memory, meter.overdraft()), (40, 0));
+        assert_eq!((meter.left().memory, meter.owed().memory), (40, 0));
+        meter.owe(&Budget::ops(15).channel_ops(2));
+        assert_eq!(
+            (meter.left().ops, meter.owed()),
+            (0, Budget::ops(7).channel_ops(2)),
+            "two allocations cost one each"
+        );
+        assert!(meter.needs_look() && meter.pay(&Budget::ZERO).is_err());
+        meter.recharge(&Budget::ops(10).channel_ops(1));
+        assert_eq!((meter.left().ops, meter.owed()), (3, Budget::ZERO.channel_ops(1)));
+        meter.recharge(&Budget::ZERO.channel_ops(1));
+        assert!(!meter.needs_look() && meter.pay(&Budget::ops(3)) == Ok(()));
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Strand {
         if self.owns(&scope) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
     }
 
-    /// Draws of the task's due what is missing to have `wanted`: it opens a nursery, and passes so much on.
+    /// Draws of the task's due what is missing to have `wanted`, without asking anybody.
     pub(crate) fn draw_due(&self, wanted: &Budget, supervises: bool) {
         let missing = wanted.saturating_sub(&self.meter.left());
         if missing != Budget::ZERO {

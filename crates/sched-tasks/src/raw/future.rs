@@ -44,6 +44,7 @@ use crate::{
     error::TaskError,
     local::Locals,
     nursery::{Member, NurseryCore},
+    room::in_own_frame,
     strand::Strand,
     task_state::TaskState,
 };
@@ -190,7 +191,7 @@ where
     strand.turn.take_refused();
     let polled = catch_unwind(AssertUnwindSafe(|| {
         // Not `start_funded`: one that only waits for others costs nothing, and must not fail for want of what it does not need.
-        let polled = strand.turn.while_fixed(|| future.poll(&mut Context::from_waker(&waker)));
+        let polled = strand.turn.while_fixed(|| in_own_frame(|| future.poll(&mut Context::from_waker(&waker))));
         if polled.is_ready() {
             strand.look_at_meter();
         }
@@ -243,7 +244,7 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     let dropped = strand.aside(Running::of(this, header), header.scope, || {
         strand.put_locals(locals);
         // SAFETY: dropped here only, since it ends once.
-        unsafe { ManuallyDrop::drop(&mut rest.future) };
+        in_own_frame(|| unsafe { ManuallyDrop::drop(&mut rest.future) });
     });
     if rest.place != NO_PLACE {
         header.scope.delist(rest.place);

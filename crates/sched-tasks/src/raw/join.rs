@@ -27,6 +27,7 @@ use crate::{
     error::TaskError,
     local::Locals,
     panics,
+    room::in_own_frame,
     strand::{self, Strand, Woken},
     task_state::TaskState,
 };
@@ -150,7 +151,7 @@ where
     strand.begin(Running::new(half.task, this), half.scope);
     strand.shields.set(half.shields);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let value = closure();
+        let value = in_own_frame(closure);
         strand.look_at_meter();
         value
     }));

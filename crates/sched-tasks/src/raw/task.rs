@@ -26,6 +26,7 @@ use crate::{
     error::{Reason, TaskError, TaskLabel},
     nursery::NurseryCore,
     panics,
+    room::in_own_frame,
     strand::{self, Cancellation, Strand},
     task_state::TaskState,
 };
@@ -251,9 +252,11 @@ where
         strand.begin(Running::of(this, header), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
-            // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
-            let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };
-            let outcome = closure();
+            let outcome = in_own_frame(|| {
+                // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
+                let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };
+                closure()
+            });
             strand.look_at_meter();
             outcome
         }));
@@ -315,7 +318,7 @@ unsafe fn drop_unrun<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &S
     };
     let dropped = strand.aside_in_place(Running::of(this, header), header.scope, || {
         // SAFETY: written by `create`, and not moved out.
-        unsafe { (*closure).assume_init_drop() };
+        in_own_frame(|| unsafe { (*closure).assume_init_drop() });
     });
     match dropped {
         Ok(()) => error,
@@ -414,7 +417,7 @@ pub(super) unsafe fn finish<T>(
             if !is_value || std::mem::needs_drop::<T>() {
                 let dropped = strand.aside_in_place(Running::of(front.cast(), header), scope, || {
                     // SAFETY: written above, and not used again.
-                    unsafe { result.assume_init_drop() };
+                    in_own_frame(|| unsafe { result.assume_init_drop() });
                 });
                 if let Err(payload) = dropped {
                     scope.child_failed(error_of(payload, header));
@@ -440,10 +443,16 @@ impl Drop for CountsAtEnd<'_> {
     }
 }
 
+impl Identity {
+    /// Who it is, for a report.
+    pub(crate) fn label(&self) -> TaskLabel {
+        let name = self.details.as_ref().and_then(|details| details.name.as_deref());
+        TaskLabel { id: self.id, name: name.map(Arc::from), spawned_at: self.site }
+    }
+}
+
 pub(super) fn label(header: &Header) -> TaskLabel {
-    let Identity { id, site, details } = &header.identity;
-    let name = details.as_ref().and_then(|details| details.name.as_deref());
-    TaskLabel { id: *id, name: name.map(Arc::from), spawned_at: site }
+    header.identity.label()
 }
 
 pub(super) fn cancelled(header: &Header) -> TaskError {

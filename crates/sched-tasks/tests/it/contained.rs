@@ -7,7 +7,7 @@ use std::{
 };
 
 use sched_tasks::{
-    NurseryOptions, OnFailure, Runtime, channel, fiber_local, join, nursery, nursery_with, oneshot, run, sleep,
+    NurseryOptions, OnFailure, Reason, Runtime, channel, fiber_local, join, nursery, nursery_with, oneshot, run, sleep,
     unbounded, yield_now,
 };
 
@@ -51,6 +51,27 @@ fn comes_through(test: &str, body: impl FnOnce()) {
             assert!(said.contains("a destructor panics, on purpose"), "it happened, and was told: {said}");
         }
     }
+}
+
+#[test]
+fn what_a_task_captured_that_may_not_start_fails_that_task_and_not_its_spawner() {
+    let _watchdog = watch("what_a_task_captured_that_may_not_start_fails_that_task_and_not_its_spawner");
+    let went_on = AtomicBool::new(false);
+    let verdict = nursery(|n| {
+        n.close();
+        let (closure, future) = (Bomb, Bomb);
+        let refused = [n.spawn(move || _ = &closure).join(), n.spawn_async(async move { _ = &future }).join()];
+        for outcome in refused {
+            assert!(matches!(outcome.unwrap_err().reason(), Reason::Panicked { .. }));
+        }
+        went_on.store(true, SeqCst);
+        Ok(())
+    });
+    assert!(went_on.load(SeqCst));
+    let error = verdict.unwrap_err();
+    assert!(matches!(error.reason(), Reason::NurseryNotActive { .. }), "{error}");
+    let others: Vec<_> = error.others().iter().map(|other| matches!(other.reason(), Reason::Panicked { .. })).collect();
+    assert_eq!(others, [true, true]);
 }
 
 #[test]

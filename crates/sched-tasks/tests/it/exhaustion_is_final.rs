@@ -6,11 +6,11 @@ use std::{
 };
 
 use sched_tasks::{
-    Budget, CapSpawn, Component, Ledger, NurseryOptions, OnFailure, Reason, Runtime, Task, TaskError, block_on,
-    channel, charge, checkpoint, nursery, nursery_with, recharge, sleep, unblock, yield_now,
+    Budget, CapSpawn, Component, Ledger, NurseryOptions, OnFailure, Reason, Recharge, Runtime, Task, TaskError,
+    block_on, channel, charge, checkpoint, nursery, nursery_with, recharge, sleep, unblock, yield_now,
 };
 
-use crate::support::watch;
+use crate::{destructors::OnDrop, support::watch};
 
 fn caught<R>(what: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(what)).is_err()
@@ -45,6 +45,68 @@ fn who_catches_its_exhaustion_does_not_go_on() {
     assert_eq!(rounds.load(SeqCst), 1_001, "600 and 1 were paid, the second 600 were refused, and nothing after");
     let error = verdict.unwrap_err();
     assert!(is_exhausted(&error), "{error}");
+}
+
+#[test]
+fn what_a_destructor_spends_during_a_panic_is_paid_after_it() {
+    let _watchdog = watch("what_a_destructor_spends_during_a_panic_is_paid_after_it");
+    let rounds = AtomicU64::new(0);
+    let verdict = nursery_with(limited(), |n| {
+        n.spawn(|| {
+            for _ in 0..100 {
+                let panicked = caught(|| {
+                    let _spends = OnDrop(|| charge(600));
+                    panic!("caught below");
+                });
+                assert!(panicked);
+                charge(1);
+                rounds.fetch_add(1, SeqCst);
+            }
+            "all is well"
+        })
+        .join()
+    });
+    assert_eq!(rounds.load(SeqCst), 1, "the second round owes 201, and nobody pays that");
+    let error = verdict.unwrap_err();
+    assert!(is_exhausted(&error), "{error}");
+}
+
+#[test]
+fn a_destructor_that_only_ends_its_task_owes_too() {
+    let _watchdog = watch("a_destructor_that_only_ends_its_task_owes_too");
+    let verdict = nursery_with(limited(), |n| {
+        n.spawn(|| {
+            assert!(caught(|| {
+                let _spends = OnDrop(|| charge(5_000));
+                panic!("caught below");
+            }));
+        })
+        .join()
+    });
+    let error = verdict.unwrap_err();
+    assert!(is_exhausted(&error), "{error}");
+}
+
+#[test]
+fn what_a_destructor_spends_during_a_panic_comes_out_of_the_pool() {
+    let _watchdog = watch("what_a_destructor_spends_during_a_panic_comes_out_of_the_pool");
+    let options = NurseryOptions::new()
+        .budget(Budget::ops(100_000).spawns(9))
+        .task_budget(Budget::ops(1_000))
+        .recharge(Recharge::FromPool);
+    let spent = nursery_with(options, |n| {
+        let before = n.pool().expect("it has one").left().ops;
+        n.spawn(|| {
+            assert!(caught(|| {
+                let _spends = OnDrop(|| charge(5_000));
+                panic!("caught below");
+            }));
+            charge(1);
+        })
+        .join()?;
+        Ok(before - n.pool().expect("it has one").left().ops)
+    });
+    assert_eq!(spent.unwrap(), 5_001);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-use sched_tasks::{Runtime, join, nursery};
+use sched_tasks::{Reason, Runtime, join, nursery};
 
 use crate::support::{output_alone, spin_until, text};
 
@@ -255,4 +255,68 @@ fn an_overflow_while_the_captures_of_a_survivor_that_never_ran_are_dropped_ends_
             Ok(())
         });
     });
+}
+
+/// A body that needs more stack than it has from its first line on.
+#[inline(always)]
+fn large_frame() -> u8 {
+    let mut frame = [1_u8; 2 << 20];
+    black_box(&mut frame);
+    frame[black_box(7)]
+}
+
+#[test]
+fn a_body_whose_own_frame_is_too_large_is_named_like_any_other() {
+    let Some(output) = output_alone("overflow_ends::a_body_whose_own_frame_is_too_large_is_named_like_any_other")
+    else {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let _ = runtime.nursery(|n| n.task().name("broad").spawn(large_frame).join());
+        return;
+    };
+    assert_ended(&output, &["`broad`"]);
+}
+
+#[test]
+fn a_future_whose_poll_has_too_large_a_frame_is_named_like_any_other() {
+    let Some(output) = output_alone("overflow_ends::a_future_whose_poll_has_too_large_a_frame_is_named_like_any_other")
+    else {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let _ = runtime.nursery(|n| n.task().name("broad").spawn_async(async { large_frame() }).join());
+        return;
+    };
+    assert_ended(&output, &["`broad`"]);
+}
+
+#[test]
+fn a_capture_whose_destructor_has_too_large_a_frame_is_named_like_any_other() {
+    struct Broad;
+    impl Drop for Broad {
+        #[inline(always)]
+        fn drop(&mut self) {
+            black_box(large_frame());
+        }
+    }
+    let Some(output) =
+        output_alone("overflow_ends::a_capture_whose_destructor_has_too_large_a_frame_is_named_like_any_other")
+    else {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let _ = runtime.nursery(|n| {
+            let (closure, future) = (Broad, Broad);
+            n.task().name("broad").spawn(move || _ = &closure);
+            n.task().name("broad").spawn_async(async move { _ = &future });
+            n.cancel(); // neither has begun: the one worker may be busy waking up, or not
+            Ok(())
+        });
+        return;
+    };
+    assert_ended(&output, &["`broad`"]);
+}
+
+#[test]
+fn a_survivor_whose_own_frame_is_too_large_fails_alone() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let outcome = runtime.nursery(|n| Ok(n.task().survives_overflow().spawn(large_frame).join()));
+    let error = outcome.unwrap_err();
+    assert!(matches!(error.reason(), Reason::StackOverflow { .. }), "{error}");
+    assert_eq!(runtime.run(|| 1).unwrap(), 1);
 }
