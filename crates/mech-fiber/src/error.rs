@@ -52,6 +52,8 @@ pub enum StackError {
     AllInUse {
         /// The limit the slab was reserved with.
         max_stacks: usize,
+        /// The size of each.
+        stack_bytes: usize,
         /// How many of its stacks were lost to overflows.
         quarantined: usize,
     },
@@ -108,10 +110,10 @@ impl fmt::Display for StackError {
                  or set vm.overcommit_memory to 0 or 1",
                 os(errno)
             ),
-            Self::AllInUse { max_stacks, quarantined } => write!(
+            Self::AllInUse { max_stacks, stack_bytes, quarantined } => write!(
                 f,
-                "all {max_stacks} stacks are in use and {quarantined} are quarantined after an \
-                 overflow; raise `max_stacks` or let tasks end first"
+                "all {max_stacks} stacks of {stack_bytes} bytes are in use, {quarantined} of them lost to overflows; \
+                 let tasks end first, ask for smaller stacks, or raise `max_stacks`"
             ),
             Self::Guard { guarded, errno } => write!(
                 f,

@@ -268,7 +268,11 @@ impl Slab {
     }
 
     fn all_in_use(&self, lists: &Lists) -> StackError {
-        StackError::AllInUse { max_stacks: self.max_stacks, quarantined: lists.quarantined }
+        StackError::AllInUse {
+            max_stacks: self.max_stacks,
+            stack_bytes: self.stack_bytes,
+            quarantined: lists.quarantined,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {

@@ -30,6 +30,7 @@ use crate::{
     drive::clock,
     panics,
     places::FutureWait,
+    room,
     strand::{self, Strand},
     wait::{self, End},
 };
@@ -125,6 +126,7 @@ fn wake<T>(state: State<T>) {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
+            let _room = room::to_drop();
             let state = mem::replace(&mut *shared.lock(), State::Over);
             wake(state);
         }
@@ -256,6 +258,7 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
+        let _room = room::to_drop();
         let state = mem::replace(&mut *self.shared.lock(), State::Over);
         panics::drop_contained(state); // not under the lock: a value that came too late may have a destructor
     }

@@ -8,7 +8,10 @@ use std::{
 
 use mech_sync::{Home, Park, Seat, Ticket};
 
-use crate::strand::{self, Strand};
+use crate::{
+    room,
+    strand::{self, Strand},
+};
 
 /// Seats are made by the batch: neighbours in memory mostly belong to one worker.
 const BATCH: usize = 64;
@@ -109,6 +112,7 @@ impl FutureWait {
 
 impl Drop for FutureWait {
     fn drop(&mut self) {
+        let _room = room::to_drop();
         let home = self.ticket.seat().home();
         if !self.withdrawn && !self.ticket.unpark() {
             // Woken: the seat is on its way here, and must arrive before somebody else sits on it.

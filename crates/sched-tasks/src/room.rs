@@ -5,9 +5,10 @@
 //!
 //! # Why it holds
 //! Every public operation asks on entry, while it holds nothing; `tests/depths/main.rs` tries each at every depth. In a destructor that runs while the task unwinds nobody asks:
-//! a second unwinding would end the process, and room for one operation was kept.
+//! a second unwinding would end the process, and room for one operation was kept. Our own destructors cannot unwind at the door, since what they give back would be lost: half of
+//! the stack's guard is lent to them.
 
-use crate::strand::Strand;
+use crate::strand::{self, Strand};
 
 /// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
 /// door, where it holds nothing: inside it would end the process.
@@ -18,6 +19,32 @@ pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else
 #[inline(never)]
 pub(crate) fn in_own_frame<R>(foreign: impl FnOnce() -> R) -> R {
     foreign()
+}
+
+/// Room for a destructor of ours, which must come to its end: where too little is left, half of the stack's guard is lent meanwhile.
+#[inline(always)]
+pub(crate) fn to_drop() -> Option<Loan> {
+    strand::with(|strand| if mech_fiber::stack_pointer() < strand.stack_limit { borrow(strand) } else { None })
+}
+
+#[cold]
+#[inline(never)]
+fn borrow(strand: &Strand) -> Option<Loan> {
+    (!strand.guard_lent.get() && mech_fiber::lend_guard()).then_some(Loan)
+}
+
+/// Half of a stack's guard is lent.
+#[derive(Debug)]
+pub(crate) struct Loan;
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        strand::with(|strand| {
+            // Who unwinds needs it until its task ends, and gives it back there.
+            let keeps = strand.guard_lent.get() || std::thread::panicking();
+            strand.guard_lent.set(keeps || mech_fiber::take_guard_back().is_err());
+        });
+    }
 }
 
 impl Strand {

@@ -27,7 +27,7 @@ use crate::{
         task::{Details, Identity},
     },
     state::NurseryState,
-    strand,
+    strand::{self, Strand},
     task_builder::TaskBuilder,
     task_state::TaskState,
 };
@@ -316,11 +316,13 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
 
     /// Takes no more tasks: later spawns fail with [`Reason::NurseryNotActive`].
     pub fn close(&self) {
+        strand::with(Strand::ensure_room);
         self.core.close();
     }
 
     /// Tells everything in the nursery to stop, the body included. The block ends with [`Reason::Cancelled`].
     pub fn cancel(&self) {
+        strand::with(Strand::ensure_room);
         self.core.cancel_for(Reason::Cancelled);
     }
 
@@ -343,6 +345,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn dismiss(&self) {
+        strand::with(Strand::ensure_room);
         self.core.dismiss();
     }
 
@@ -350,6 +353,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     ///
     /// Of several deadlines the earliest counts: a later one takes nothing back, neither here nor in a nursery inside.
     pub fn deadline(&self, after: Duration) {
+        strand::with(Strand::ensure_room);
         self.core.set_deadline(after);
     }
 
@@ -367,11 +371,13 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
 
     /// Where the nursery's budget is. None if nothing in it is limited.
     pub fn pool(&self) -> Option<Pool> {
+        strand::with(Strand::ensure_room);
         self.core.account().map(|account| account.pool())
     }
 
     /// Where the nursery stands.
     pub fn state(&self) -> NurseryState {
+        strand::with(Strand::ensure_room);
         self.core.state()
     }
 
@@ -394,6 +400,7 @@ pub struct Canceller(Weak<NurseryCore>);
 impl Canceller {
     /// As [`Nursery::cancel`].
     pub fn cancel(&self) {
+        strand::with(Strand::ensure_room);
         if let Some(core) = self.0.upgrade() {
             core.cancel_for(Reason::Cancelled);
         }
@@ -448,12 +455,13 @@ impl<T> Task<'_, T> {
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn state(&self) -> TaskState {
-        strand::with(|strand| strand.ensure_room());
+        strand::with(Strand::ensure_room);
         self.handle.state()
     }
 
     /// Whether it has spent its budget and waits for an answer; see [`Nursery::treasury`].
     pub fn is_exhausted(&self) -> bool {
+        strand::with(Strand::ensure_room);
         self.handle.is_exhausted()
     }
 

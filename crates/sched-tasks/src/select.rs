@@ -439,7 +439,10 @@ macro_rules! select {
         $crate::select!(@done $cases (wait) ::std::unreachable!("a select without a way out completes a case"))
     };
     // ---- and its body ----
-    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:block $(,)? $($rest:tt)*) => {
+    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:block, $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)] $($rest)*)
+    };
+    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:block $($rest:tt)*) => {
         $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)] $($rest)*)
     };
     (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:expr, $($rest:tt)*) => {

@@ -411,9 +411,16 @@ impl Strand {
         }
     }
 
-    /// The same at an operation that never waits: it is counted.
+    /// At the entry of an operation that never waits: it is counted.
     #[inline]
     pub(crate) fn pass_by(&self) {
+        self.ensure_room();
+        self.pass_by_in_drop();
+    }
+
+    /// The same in a destructor.
+    #[inline]
+    pub(crate) fn pass_by_in_drop(&self) {
         self.turn.count();
         self.interleave();
     }

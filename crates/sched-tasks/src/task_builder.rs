@@ -45,7 +45,7 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
     }
 
     /// How much stack it gets, if that is more than the runtime's [usual](crate::Builder::stack_bytes): up to 1 GiB, rounded up to a power of two. Only what
-    /// it touches is taken from memory.
+    /// it touches is taken from memory. Stacks of one size share 64 GiB of addresses: 8,192 of 8 MiB at a time, 64 of 1 GiB. A task beyond that fails.
     ///
     /// ```
     /// use bursar::nursery;

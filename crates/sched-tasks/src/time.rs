@@ -16,7 +16,7 @@ use crate::{
         unblock::here,
     },
     places::FutureWait,
-    strand,
+    room, strand,
 };
 
 /// A future that is ready after `time`, counted from now.
@@ -52,6 +52,7 @@ struct Set {
 
 impl Drop for Set {
     fn drop(&mut self) {
+        let _room = room::to_drop();
         self.clock.clear(self.alarm);
     }
 }

@@ -21,7 +21,7 @@ fn the_last_stack_is_followed_by_an_error_that_names_the_limit() {
     let slab = slab(64 << 10, 3);
     let stacks: Vec<_> = (0..3).map(|_| slab.take().unwrap()).collect();
     let error = slab.take().unwrap_err();
-    assert_eq!(error, StackError::AllInUse { max_stacks: 3, quarantined: 0 });
+    assert_eq!(error, StackError::AllInUse { max_stacks: 3, stack_bytes: 64 << 10, quarantined: 0 });
     assert!(error.to_string().contains("all 3 stacks"), "{error}");
     drop(stacks);
     assert!(slab.take().is_ok());

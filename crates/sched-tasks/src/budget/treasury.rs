@@ -8,6 +8,7 @@ use super::{Answer, Exhausted, Pool};
 use crate::{
     drive::clock,
     nursery::NurseryCore,
+    room,
     strand::{self},
     wait::{self, End},
 };
@@ -109,6 +110,7 @@ impl Treasury {
 
 impl Drop for Treasury {
     fn drop(&mut self) {
+        let _room = room::to_drop();
         self.account().treasurer_goes();
     }
 }

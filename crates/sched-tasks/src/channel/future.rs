@@ -17,7 +17,7 @@ use super::{
     core::Core,
     error::{RecvError, SendError, TryRecvError, TrySendError},
 };
-use crate::{places::FutureWait, strand};
+use crate::{places::FutureWait, room, strand};
 
 /// A value on its way into a channel; made by [`Sender::send_async`](super::Sender::send_async).
 #[must_use = "a future does nothing until it is awaited"]
@@ -107,6 +107,7 @@ impl<T> SendFuture<'_, T> {
 impl<T> Drop for SendFuture<'_, T> {
     fn drop(&mut self) {
         if let Some(wait) = &mut self.wait {
+            let _room = room::to_drop();
             let ticket = wait.ticket();
             if wait.withdraw() {
                 self.core.leave_send(ticket, 0, &mut self.slot);
@@ -168,6 +169,7 @@ impl<T> RecvFuture<'_, T> {
 impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {
         if let Some(wait) = &mut self.wait {
+            let _room = room::to_drop();
             let ticket = wait.ticket();
             if wait.withdraw() {
                 self.core.leave_recv();

@@ -39,6 +39,7 @@ use crate::{
     drive::clock,
     error::TaskError,
     panics,
+    room::{self, Loan},
     strand::{self, Strand},
 };
 
@@ -335,6 +336,13 @@ macro_rules! both_ends {
                 self.core().close()
             }
 
+            fn close_in_drop(&self) -> Option<Loan> {
+                let room = room::to_drop();
+                strand::with(Strand::pass_by_in_drop);
+                self.core().close();
+                room
+            }
+
             /// Whether nothing can be sent any more.
             ///
             /// ```
@@ -344,6 +352,7 @@ macro_rules! both_ends {
             /// assert!(tx.is_closed());
             /// ```
             pub fn is_closed(&self) -> bool {
+                strand::with(Strand::ensure_room);
                 self.core().is_closed()
             }
 
@@ -356,6 +365,7 @@ macro_rules! both_ends {
             /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn len(&self) -> usize {
+                strand::with(Strand::ensure_room);
                 self.core().len()
             }
 
@@ -400,7 +410,7 @@ both_ends!(Receiver, receivers);
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
-            self.close();
+            self.close_in_drop();
         }
     }
 }
@@ -408,7 +418,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
-            self.close();
+            let _room = self.close_in_drop();
             panics::drop_each(std::iter::from_fn(|| self.core().try_recv().ok()));
         }
     }

@@ -35,6 +35,7 @@ use mech_sync::SpinLock;
 
 use crate::{
     line::Waits,
+    room,
     strand::{self, Strand},
     wait::{self, End},
 };
@@ -162,6 +163,7 @@ impl Lock {
 
     #[cold]
     fn release_slowly(&self) {
+        let _room = room::to_drop();
         let claimed = {
             let mut waits = self.waits.lock();
             let claimed = waits.claim();

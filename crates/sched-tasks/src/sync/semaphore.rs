@@ -21,6 +21,7 @@ use crate::{
     drive::clock,
     line::{Claimed, Waits},
     places::FutureWait,
+    room,
     strand::{self, Strand},
     wait::{self, End},
 };
@@ -174,12 +175,17 @@ impl Semaphore {
     /// # Panics
     /// If there would be more than `usize::MAX`.
     pub fn add_permits(&self, permits: usize) {
+        strand::with(Strand::ensure_room);
+        self.put_back(permits);
+    }
+
+    fn put_back(&self, permits: usize) {
         {
             let mut state = self.state.lock();
             state.free = state.free.checked_add(permits).expect("a semaphore has at most usize::MAX permits");
         }
         self.grant();
-        strand::with(Strand::pass_by);
+        strand::with(Strand::pass_by_in_drop);
     }
 
     /// Serves those in line for whom there is enough.
@@ -244,7 +250,8 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if self.permits > 0 {
-            self.semaphore.add_permits(self.permits);
+            let _room = room::to_drop();
+            self.semaphore.put_back(self.permits);
         }
     }
 }
@@ -277,10 +284,11 @@ impl<'a> Future for AcquireFuture<'a> {
 impl Drop for AcquireFuture<'_> {
     fn drop(&mut self) {
         if let Some(wait) = &mut self.wait {
+            let _room = room::to_drop();
             if wait.withdraw() {
                 self.semaphore.leave();
             } else {
-                self.semaphore.add_permits(self.permits); // served, but nobody is there any more
+                self.semaphore.put_back(self.permits); // served, but nobody is there any more
             }
         }
     }

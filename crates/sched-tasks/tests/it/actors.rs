@@ -176,6 +176,7 @@ fn a_question_that_waits_when_the_actor_is_gone_for_good_is_an_error() {
             let answerer = sup.address("answerer")?;
             let (open, gate) = oneshot::channel();
             answerer.send(Question::Wait(gate))?;
+            until(|| answerer.is_empty()); // the actor has taken it
             let asked = answerer.clone();
             let behind = n.spawn(move || asked.ask(|reply| Question::Double(1, reply)));
             until(|| answerer.len() == 1); // the question is in, the gate is being waited at

@@ -15,8 +15,8 @@ use std::{
 };
 
 use sched_tasks::{
-    NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, block_on, channel, join, nursery, nursery_with,
-    sleep, yield_now,
+    Condvar, NurseryOptions, OnFailure, Reason, RunError, Runtime, Semaphore, TaskError, block_on, channel, join,
+    nursery, nursery_with, sleep, unbounded, yield_now,
 };
 
 use crate::support::{Dice, for_seeds, skipping, spin_until, until, watch};
@@ -73,6 +73,45 @@ fn what_a_survivor_was_in_the_middle_of_is_kept_for_ever() {
     assert_eq!(others, 4950);
     for _ in 0..1000 {
         assert_eq!(beat.recv(), Ok(7 * 64), "the thread still reads the lost stack");
+    }
+}
+
+/// Calls `leaf` on every level, so that the stack ends in the middle of it, if it can.
+#[allow(unconditional_recursion)]
+fn recurse(n: u64, leaf: &dyn Fn()) -> u64 {
+    leaf();
+    black_box(recurse(black_box(n + 1), leaf) + 1)
+}
+
+/// A task that survives it overflows its stack in the middle of `leaf`, or unwinds in good time.
+fn overflow_in(runtime: &Runtime, pad: u64, leaf: impl Fn() + Send + 'static) {
+    let recursion = move || shift(pad, &|| _ = recurse(0, &leaf));
+    let error = runtime.nursery(|n| n.task().survives_overflow().spawn(recursion).join()).unwrap_err();
+    assert!(is_overflow(&error), "{error}");
+}
+
+#[test]
+fn a_survivor_leaves_no_lock_of_the_runtime_locked() {
+    let _watchdog = watch("a_survivor_leaves_no_lock_of_the_runtime_locked");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let condvar: &Condvar = Box::leak(Box::default());
+    let semaphore: &Semaphore = Box::leak(Box::new(Semaphore::new(10_000)));
+    for pad in 0..40 {
+        let (tx, rx) = unbounded::<u8>();
+        let (meet, met) = channel::<u8>(0);
+        overflow_in(&runtime, pad, {
+            let (tx, meet) = (tx.clone(), meet.clone());
+            move || _ = black_box(tx.len() + meet.len())
+        });
+        overflow_in(&runtime, pad, || _ = condvar.notify_all());
+        overflow_in(&runtime, pad, || semaphore.add_permits(0));
+        let permits = RefCell::new((0..9_000).map(|_| semaphore.try_acquire(1).unwrap()).collect::<Vec<_>>());
+        overflow_in(&runtime, pad, move || drop(permits.borrow_mut().pop().expect("enough for every level")));
+        // From a thread: nobody has a lock any more.
+        tx.send(1).unwrap();
+        assert_eq!((rx.recv().unwrap(), rx.len(), met.len()), (1, 0, 0));
+        assert_eq!(condvar.notify_all(), 0);
+        semaphore.add_permits(10_000 - semaphore.available());
     }
 }
 

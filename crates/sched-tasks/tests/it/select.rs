@@ -37,6 +37,23 @@ fn of_two_busy_channels_each_is_served() {
 }
 
 #[test]
+fn a_body_may_be_a_block_with_or_without_a_comma() {
+    let (tx, rx) = channel(2);
+    let mut got = Vec::new();
+    for _ in 0..2 {
+        select! {
+            sent = send(tx, 1) => { sent.unwrap() }, // a comma
+            timeout(AGES) => { unreachable!("there is room") },
+        }
+        select! {
+            value = recv(rx) => { got.push(value.unwrap()) } // none
+            default => { unreachable!("it is there") }
+        }
+    }
+    assert_eq!(got, [1, 1]);
+}
+
+#[test]
 fn idle_cases_do_not_tip_the_balance() {
     let (tx1, rx1) = channel(1);
     let (tx2, rx2) = channel(1);
