@@ -8,10 +8,10 @@ use std::{
 
 use sched_tasks::{
     Budget, CapChannel, CapError, Ledger, NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, channel,
-    charge, current_worker, join, now, nursery, nursery_with, run, shield, sleep, unbounded, yield_now,
+    charge, current_worker, is_cancelled, join, now, nursery, nursery_with, run, shield, sleep, unbounded, yield_now,
 };
 
-use crate::support::{output_alone, text, until, watch};
+use crate::support::{output_alone, spin_until, text, until, watch};
 
 /// Runs `body` on a plain thread, and in a task.
 fn on_both(body: impl Fn() -> Result<(), TaskError> + Send + Sync) -> [Result<(), TaskError>; 2] {
@@ -131,20 +131,16 @@ fn an_error_of_a_child_is_kept_when_the_body_panics_after_it() {
 #[test]
 fn errors_of_children_are_kept_when_the_body_panicked_before_them() {
     let _watchdog = watch("errors_of_children_are_kept_when_the_body_panicked_before_them");
-    let panicked = AtomicBool::new(false);
-    let outcome: Result<(), RunError> = run(|| {
+    let begun = AtomicBool::new(false);
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let outcome: Result<(), RunError> = runtime.run(|| {
         nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll).grace(Duration::from_secs(3600)), |n| {
             n.try_spawn(|| {
-                until(|| panicked.load(SeqCst));
+                begun.store(true, SeqCst);
+                spin_until(is_cancelled); // because the body panicked
                 Err::<(), _>(TaskError::msg("the disk is full"))
             });
-            struct Tells<'a>(&'a AtomicBool);
-            impl Drop for Tells<'_> {
-                fn drop(&mut self) {
-                    self.0.store(true, SeqCst);
-                }
-            }
-            let _tells = Tells(&panicked);
+            spin_until(|| begun.load(SeqCst)); // stolen: its own worker is ours
             panic!("first");
             #[allow(unreachable_code)]
             Ok(())
