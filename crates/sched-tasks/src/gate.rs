@@ -29,8 +29,6 @@ pub(crate) struct Gate {
     /// How many tasks may be spawned in all, and how many were.
     limit: Option<u64>,
     spawned: AtomicU64,
-    /// How many more the owner may spawn without asking. Only the owner writes it.
-    paid: AtomicU64,
     permits: Option<Permits>,
     /// Nobody may spawn.
     closed: Option<CapError>,
@@ -63,7 +61,6 @@ impl Gate {
         Some(Self {
             limit: options.spawn_limit,
             spawned: AtomicU64::new(0),
-            paid: AtomicU64::new(0),
             permits: (!leases.is_empty()).then(|| Permits {
                 leases: leases.into(),
                 taken: Stock::new(leases.iter().map(TaskPermits::empty).collect()),
@@ -73,25 +70,30 @@ impl Gate {
         })
     }
 
-    /// Lets one task in.
+    /// Lets one task in. The owner has `paid_ahead` for some.
     #[inline]
-    pub(crate) fn admit(&self, nursery: &NurseryCore, strand: &Strand) -> Result<(), Reason> {
+    pub(crate) fn admit(&self, nursery: &NurseryCore, paid_ahead: &AtomicU64, strand: &Strand) -> Result<(), Reason> {
         if let Some(permits) = &self.permits {
             permits.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
         }
         let owner = nursery.is_owned_by(strand.seat);
         if owner {
-            let paid = self.paid.load(Relaxed);
+            let paid = paid_ahead.load(Relaxed);
             if paid > 0 {
-                self.paid.store(paid - 1, Relaxed);
+                paid_ahead.store(paid - 1, Relaxed);
                 return Ok(());
             }
         }
-        self.admit_slowly(nursery, strand, owner)
+        let admitted = self.admit_slowly(nursery, strand, owner)?;
+        if owner {
+            paid_ahead.store(admitted - 1, Relaxed);
+        }
+        Ok(())
     }
 
+    /// Lets in one, or several of the owner's at once: how many.
     #[inline(never)]
-    fn admit_slowly(&self, nursery: &NurseryCore, strand: &Strand, owner: bool) -> Result<(), Reason> {
+    fn admit_slowly(&self, nursery: &NurseryCore, strand: &Strand, owner: bool) -> Result<u64, Reason> {
         if let Some(error) = self.closed {
             return Err(Reason::NotAllowed(error));
         }
@@ -117,19 +119,16 @@ impl Gate {
             None => strand.charge_spawn()?,
         }
         claim.keep(admitted);
-        if owner {
-            self.paid.store(admitted - 1, Relaxed);
-        }
-        Ok(())
+        Ok(admitted)
     }
 
     /// A task of the nursery ended: its permit is given back, at once if they are scarce. False if it is not yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn task_ended(&self) -> bool {
         let Some(permits) = &self.permits else { return true };
         let scarce = permits.scarce.load(Relaxed);
         if scarce {
-            permits.ended(1);
+            permits.one_ended();
         }
         scarce
     }
@@ -142,9 +141,8 @@ impl Gate {
         }
     }
 
-    /// The nursery is over. The permits go with the gate.
-    pub(crate) fn close(&self, account: Option<&Account>) {
-        let unused = self.paid.swap(0, Relaxed);
+    /// The nursery is over, and its owner has so many tasks left `unused` that it paid for. The permits go with the gate.
+    pub(crate) fn close(&self, unused: u64, account: Option<&Account>) {
         if let Some(account) = account.filter(|_| unused > 0) {
             account.refund(&Budget::ZERO.spawns(unused));
         }
@@ -228,6 +226,12 @@ impl Permits {
     fn unused(&self, tasks: u64) {
         self.leases.iter().for_each(|lease| lease.count_unused(tasks));
         self.ended(tasks);
+    }
+
+    /// Out of the way of those that have plenty.
+    #[inline(never)]
+    fn one_ended(&self) {
+        self.ended(1);
     }
 
     /// Their tasks ended, or did not start.

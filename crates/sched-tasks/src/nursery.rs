@@ -11,6 +11,7 @@
 
 use std::{
     any::Any,
+    mem::MaybeUninit,
     sync::{
         Arc, Weak,
         atomic::{
@@ -57,8 +58,7 @@ pub(crate) enum Member {
 /// What all parts of a nursery share.
 pub(crate) struct NurseryCore {
     countdown: Countdown,
-    /// Tasks the owner started; only the owner writes it.
-    started: AtomicU64,
+    owners: Owners,
     state: AtomicU8,
     /// Children heed the cancellation: at once, or after the grace.
     interrupts: AtomicBool,
@@ -82,6 +82,31 @@ pub(crate) struct NurseryCore {
     gate: Option<Gate>,
     has_alarms: AtomicBool,
     inner: SpinLock<Inner>,
+}
+
+/// What the owner writes for every task it starts, apart from all that a task looks at when it begins and ends: else each would wait for the other's cache. Only the owner
+/// writes it.
+///
+/// Not by alignment: the allocator is slow at that, and nurseries are many.
+#[repr(C)]
+struct Owners {
+    _before: MaybeUninit<[u8; 56]>,
+    /// Tasks it started.
+    started: AtomicU64,
+    /// How many more it may spawn without asking the gate.
+    paid: AtomicU64,
+    _after: MaybeUninit<[u8; 48]>,
+}
+
+impl Owners {
+    const fn new() -> Self {
+        Self {
+            _before: MaybeUninit::uninit(),
+            started: AtomicU64::new(0),
+            paid: AtomicU64::new(0),
+            _after: MaybeUninit::uninit(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -115,7 +140,7 @@ impl NurseryCore {
         let gate = Gate::new(&options, credentials.as_deref(), account.is_some(), shared);
         let core = Arc::new_cyclic(|this: &Weak<Self>| Self {
             countdown: Countdown::new(),
-            started: AtomicU64::new(0),
+            owners: Owners::new(),
             state: AtomicU8::new(NurseryState::Open as u8),
             interrupts: AtomicBool::new(false),
             attention: AtomicBool::new(shared.seeded.is_some()),
@@ -220,7 +245,8 @@ impl NurseryCore {
             self.admit_through_gate(strand, state)?;
         }
         if std::ptr::eq(strand.seat, self.owner) {
-            self.started.store(self.started.load(Relaxed) + 1, Relaxed); // the owner alone writes it
+            let started = &self.owners.started;
+            started.store(started.load(Relaxed) + 1, Relaxed); // the owner alone writes it
         } else {
             self.countdown.add(1);
         }
@@ -235,7 +261,7 @@ impl NurseryCore {
             _ => {
                 strand.charge_ops(1);
                 match &self.gate {
-                    Some(gate) => gate.admit(self, strand).err(),
+                    Some(gate) => gate.admit(self, &self.owners.paid, strand).err(),
                     // A nursery without limits, lent to a task that has some: the task pays.
                     None => strand.charge_spawn().err(),
                 }
@@ -478,7 +504,7 @@ impl NurseryCore {
             account.return_owners_share(strand);
         }
         let ticket = strand.seat.ticket();
-        if !self.countdown.close(self.started.load(Relaxed), ticket) {
+        if !self.countdown.close(self.owners.started.load(Relaxed), ticket) {
             while strand.wait(ticket) == Woken::Kicked {} // whoever kicked also told our children
         }
         self.end(strand);
@@ -488,7 +514,7 @@ impl NurseryCore {
     fn end(&self, strand: &Strand) {
         self.step(NurseryEvent::LastChildEnded);
         if let Some(gate) = &self.gate {
-            gate.close(self.account());
+            gate.close(self.owners.paid.swap(0, Relaxed), self.account());
         }
         if let Some(account) = &self.account
             && !self.shares_account()
