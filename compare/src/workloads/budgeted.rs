@@ -11,7 +11,8 @@
 //!
 //! # Why there are copies
 //! Where the linker happens to put a loop of five instructions changes its time by a fifth, on either side. So every loop is there several times, at several
-//! places. A row shows the mean of the places, each in its best round: what to expect of a place nobody chose.
+//! places. A row shows the mean of the places, each in its best round: what to expect of a place nobody chose. Functions are aligned, so copies of one would all
+//! have their loops at the same place: each shifts its own by some bytes more.
 
 use std::array;
 use std::hint::black_box;
@@ -27,9 +28,9 @@ const SIDES: usize = 2 * COPIES;
 /// Each function twice, from the same text. `COPY` is in the result, or the compiler would make one function of all copies.
 macro_rules! twins {
     ($($function:item)*) => {
-        mod without { $($function)* }
+        mod without { use crate::measure::shift; $($function)* }
         #[bursar::budgeted]
-        mod with { $($function)* }
+        mod with { use crate::measure::shift; $($function)* }
     };
 }
 
@@ -37,6 +38,7 @@ twins! {
     /// Every turn waits for the one before. The shift keeps the compiler from merging turns.
     #[inline(never)]
     pub fn chain<const COPY: u64>(turns: usize, _: &[u32]) -> u64 {
+        shift::<COPY>();
         let mut x = COPY;
         for _ in 0..turns {
             x = (x ^ (x >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -47,6 +49,7 @@ twins! {
     /// Steps of the Collatz sequences of one number after the other, in one loop of branches.
     #[inline(never)]
     pub fn collatz<const COPY: u64>(turns: usize, _: &[u32]) -> u64 {
+        shift::<COPY>();
         let (mut n, mut start, mut longest) = (1_u64, COPY, 0_u64);
         for _ in 0..turns {
             if n == 1 {
@@ -64,6 +67,7 @@ twins! {
 
     #[inline(never)]
     pub fn steps<const COPY: u64>(turns: usize, _: &[u32]) -> u64 {
+        shift::<COPY>();
         let (mut start, mut steps, mut longest) = (COPY, 0, 0);
         while steps < turns {
             let (mut n, before) = (start, steps);
@@ -81,6 +85,7 @@ twins! {
     #[inline(never)]
     #[allow(clippy::needless_range_loop)] // by index, as it is often written
     pub fn slice<const COPY: u64>(turns: usize, items: &[u32]) -> u64 {
+        shift::<COPY>();
         let (mut sum, mut left) = (COPY, turns);
         while left > 0 {
             let some = left.min(items.len());
@@ -99,6 +104,7 @@ twins! {
 
     #[inline(never)]
     pub fn vector<const COPY: u64>(turns: usize, items: &[u32]) -> u64 {
+        shift::<COPY>();
         let (mut sum, mut left) = (COPY as u32, turns);
         while left > 0 {
             let some = left.min(items.len());
