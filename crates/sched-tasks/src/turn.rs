@@ -98,22 +98,22 @@ impl Strand {
     /// Spends one operation. At the end of the turn others run first, and a cancelled task unwinds; so does one with too little stack for an operation.
     #[inline(always)]
     pub(crate) fn take_turn(&self) {
-        self.ensure_room();
-        let (left, is_over) = self.turn.left.get().overflowing_sub(1);
-        self.turn.left.set(left);
-        if is_over {
-            self.end_turn(true);
-        }
+        self.spend_turn(true);
     }
 
     /// The same for what a cancelled task may still do, without end: it does not unwind.
     #[inline(always)]
     pub(crate) fn take_turn_regardless(&self) {
+        self.spend_turn(false);
+    }
+
+    #[inline(always)]
+    fn spend_turn(&self, heeds_cancellation: bool) {
         self.ensure_room();
         let (left, is_over) = self.turn.left.get().overflowing_sub(1);
         self.turn.left.set(left);
         if is_over {
-            self.end_turn(false);
+            self.end_turn(heeds_cancellation);
         }
     }
 
