@@ -7,9 +7,12 @@
 //! bands follow each other. Inside a band, nodes take turns.
 //!
 //! # Why it holds
-//! The cycle spreads each band's turns evenly (as smooth weighted round-robin does): with 4:2:1 it is C H C N C H C, where two other bands never stand side
-//! by side, because control has at least half of all turns. Where a band is missing, its places are passed over; and after a turn of another
-//! band control comes first in any case, which in a full cycle it does anyway.
+//! Control has at least half of all turns. So the cycle can begin with control and put every turn of another band behind one of control's: with 4:2:1 it is
+//! C H C N C H C. Where a band is missing, its places are passed over; and after a turn of another band control comes first in any case, which in a full
+//! cycle it does anyway.
+//!
+//! # Rejected
+//! Smooth weighted round-robin over all three: with 2:1:1 it puts the other two side by side, and control, which comes first between them, gets a turn too many.
 
 use std::collections::VecDeque;
 
@@ -24,19 +27,20 @@ pub(crate) struct Bands {
     control_was_last: bool,
 }
 
-/// The cycle of shares, each spread evenly.
-fn cycle(shares: [u32; 3]) -> Vec<Band> {
-    let total: u32 = shares.iter().sum();
-    let mut credit = [0i64; 3];
-    let mut cycle = Vec::with_capacity(total as usize);
-    for _ in 0..total {
-        for (credit, share) in credit.iter_mut().zip(shares) {
-            *credit += i64::from(share);
+/// The cycle of shares: control's turns, and behind some of them, evenly spread, one of another band.
+fn cycle([control, high, normal]: [u32; 3]) -> Vec<Band> {
+    let others = high + normal;
+    let mut cycle = Vec::with_capacity((control + others) as usize);
+    let mut due = 0; // of high, in parts of all others'; high is the more urgent
+    for turn in 0..control {
+        cycle.push(Band::Control);
+        let so_far = |turns: u32| (u64::from(turns) * u64::from(others)).div_ceil(u64::from(control));
+        if so_far(turn + 1) > so_far(turn) {
+            due += i64::from(high);
+            let is_high = due * 2 >= i64::from(others);
+            due -= if is_high { i64::from(others) } else { 0 };
+            cycle.push(if is_high { Band::High } else { Band::Normal });
         }
-        // The first of the largest: the most urgent.
-        let best = (0..3).rev().max_by_key(|band| credit[*band]).expect("three bands");
-        credit[best] -= i64::from(total);
-        cycle.push(Band::ALL[best]);
     }
     cycle
 }
@@ -114,6 +118,24 @@ mod tests {
             bands.push(band, node);
         }
         assert_eq!(turns, [4_000, 2_000, 1_000]);
+    }
+
+    #[test]
+    fn busy_bands_share_turns_exactly_whatever_their_shares() {
+        for (high, normal, more) in (1..=9).flat_map(|h| (1..=9).flat_map(move |n| (0..=6).map(move |m| (h, n, m)))) {
+            let shares = [high + normal + more, high, normal];
+            let mut bands = Bands::new(shares);
+            Band::ALL.iter().for_each(|band| bands.push(*band, *band as u32));
+            for round in 1..=3 {
+                let mut turns = [0; 3];
+                for _ in 0..shares.iter().sum::<u32>() {
+                    let (band, node) = bands.pop(FRESH).unwrap();
+                    turns[band as usize] += 1;
+                    bands.push(band, node);
+                }
+                assert_eq!(turns, shares, "cycle {round}");
+            }
+        }
     }
 
     #[test]
