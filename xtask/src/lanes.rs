@@ -41,7 +41,7 @@ const OVERFLOWS_IN_MALLOC: Skip = Skip {
 
 /// For the sanitizers.
 const LARGE_FRAMES: Skip = Skip {
-    tests: "test(a_frame_larger_than_the_guard_does_not_jump_it)",
+    tests: "test(a_frame_larger_than_the_guard_does_not_jump_it) | test(own_frame_is_too_large) | test(has_too_large_a_frame)",
     why: "the compiler writes no stack probes for a sanitizer, so a large frame does jump the guard",
 };
 

@@ -18,7 +18,11 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 /// }
 /// assert_eq!(parse("-1").unwrap_err().to_string(), "-1 is below 0; give a count");
 /// ```
-pub struct NodeError(Box<dyn Error + Send + Sync>);
+pub struct NodeError {
+    error: Box<dyn Error + Send + Sync>,
+    /// It is about one record that came from outside.
+    of_record: bool,
+}
 
 /// What a node's functions return.
 pub type NodeResult = Result<(), NodeError>;
@@ -26,31 +30,59 @@ pub type NodeResult = Result<(), NodeError>;
 impl NodeError {
     /// An error made of words.
     pub fn msg(text: impl Into<String>) -> Self {
-        Self(text.into().into())
+        Self { error: text.into().into(), of_record: false }
+    }
+
+    /// The same error, about one record that came from outside: a line that is no text, a connection that broke. The source itself is well. It is asked again
+    /// at once, not after a while, and a record that is gone is not tried again: of [`OnError::Retry`] counts what follows it.
+    ///
+    /// ```
+    /// use bursar::flow::{NodeError, Out, Produced, Source};
+    ///
+    /// struct Readings(std::vec::IntoIter<&'static str>);
+    ///
+    /// impl Source for Readings {
+    ///     type Out = i64;
+    ///
+    ///     fn produce(&mut self, out: &mut Out<'_, i64>) -> Result<Produced, NodeError> {
+    ///         let Some(line) = self.0.next() else { return Ok(Produced::End) };
+    ///         out.emit(line.parse().map_err(|error| NodeError::from(error).of_record())?);
+    ///         Ok(Produced::More)
+    ///     }
+    /// }
+    /// ```
+    #[must_use = "it is returned, not changed"]
+    pub fn of_record(self) -> Self {
+        Self { of_record: true, ..self }
+    }
+
+    /// Whether it is about [one record](Self::of_record).
+    pub fn is_of_record(&self) -> bool {
+        self.of_record
     }
 
     /// The original error, if it was of this type.
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
-        self.0.downcast_ref()
+        self.error.downcast_ref()
     }
 }
 
 // As `TaskError` does: not an `Error` itself, so that every error converts.
 impl<E: Error + Send + Sync + 'static> From<E> for NodeError {
     fn from(error: E) -> Self {
-        Self(Box::new(error))
+        Self { error: Box::new(error), of_record: false }
     }
 }
 
 impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
+        fmt::Display::fmt(&self.error, f)
     }
 }
 
 impl fmt::Debug for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Debug::fmt(&self.error, f)
     }
 }
 

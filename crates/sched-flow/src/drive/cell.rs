@@ -183,8 +183,12 @@ impl Cell {
             }
             Err(error) => {
                 note(&error, &mut self.cx);
-                self.failed += 1;
                 outcome.produced = Some(Produced::More);
+                if error.is_of_record() {
+                    self.failed = 0; // it brought a record
+                    return stops(&self.on_error, error);
+                }
+                self.failed += 1;
                 let pause = match &self.on_error {
                     OnError::Retry(retry) if self.failed <= retry.times => {
                         self.cx.log.retries += 1;

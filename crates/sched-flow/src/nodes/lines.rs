@@ -72,6 +72,7 @@ impl Lines {
         NodeError::msg(format!(
             "line {number} is longer than {longest} bytes and was skipped; allow more with `longest_line`"
         ))
+        .of_record()
     }
 
     /// A line is over.
@@ -93,6 +94,7 @@ impl Lines {
         }
         take(String::from_utf8(line).map_err(|error| {
             NodeError::msg(format!("line {number} is no UTF-8 text and was skipped: {}", error.utf8_error()))
+                .of_record()
         }))
     }
 }

@@ -136,7 +136,8 @@ impl<T: Payload> TcpIn<T> {
                         });
                     }
                     Err(error) => {
-                        let error = NodeError::msg(format!("cannot take a connection: {error}"));
+                        // Those that are connected are heard meanwhile.
+                        let error = NodeError::msg(format!("cannot take a connection: {error}")).of_record();
                         if to.send(Err(error)).is_err() {
                             return Ok(());
                         }
@@ -166,7 +167,7 @@ fn hear<T>(
     let mut lines = Lines::new(longest);
     let mut chunk = vec![0; CHUNK];
     let mut take = |line: Result<String, NodeError>| {
-        to.send(line.map(&say).map_err(|error| NodeError::msg(format!("{peer}: {error}")))).map_err(drop)
+        to.send(line.map(&say).map_err(|error| NodeError::msg(format!("{peer}: {error}")).of_record())).map_err(drop)
     };
     loop {
         let heard = match stream.read(&mut chunk) {

@@ -193,6 +193,46 @@ fn a_message_that_is_replaced_while_it_rests_leaves_its_failures_behind() {
     assert_eq!((dead.len(), dead[0].payload, dead[0].tries), (1, 1, 3));
 }
 
+/// 1,000 bad records, then a good one.
+struct Junk(u64);
+
+impl sched_flow::Source for Junk {
+    type Out = u64;
+    fn produce(&mut self, out: &mut Out<'_, u64>) -> Result<sched_flow::Produced, NodeError> {
+        self.0 += 1;
+        match self.0 {
+            1..=1_000 => Err(NodeError::msg("junk").of_record()),
+            1_001 => {
+                out.emit(1);
+                Ok(sched_flow::Produced::More)
+            }
+            _ => Ok(sched_flow::Produced::End),
+        }
+    }
+}
+
+#[test]
+fn a_bad_record_is_not_a_failed_source() {
+    let _watchdog = watch("a_bad_record_is_not_a_failed_source");
+    for policy in [OnError::Skip, OnError::Retry(Retry::times(5).backoff(Duration::from_secs(3600)))] {
+        let mut graph = Graph::new("junk");
+        let junk = graph.add("junk", NodeSpec::source(Junk(0)).on_error(policy));
+        let (node, kept) = keep::<u64>();
+        let out = graph.add("out", node);
+        graph.connect(&junk, &out);
+        let ended = Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
+        assert_eq!(*kept.lock().unwrap(), [1]);
+        assert_eq!(ended.stats.node("junk").unwrap().errors, 1_000);
+        assert_eq!(ended.stats.elapsed, Duration::ZERO, "nobody waited");
+    }
+    let mut graph = Graph::new("junk");
+    let junk = graph.add("junk", NodeSpec::source(Junk(0)).on_error(OnError::StopGraph));
+    let (node, _) = keep::<u64>();
+    let out = graph.add("out", node);
+    graph.connect(&junk, &out);
+    assert!(Flow::builder().register(graph).virtual_time().build().unwrap().run().is_err());
+}
+
 #[test]
 fn a_source_that_fails_is_asked_again_and_does_not_eat_the_cpu() {
     let _watchdog = watch("a_source_that_fails_is_asked_again_and_does_not_eat_the_cpu");

@@ -102,7 +102,7 @@ impl Source for From {
     fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
         match self.0.next() {
             Next::Item(item) => {
-                out.emit(item.map_err(NodeError::msg)?);
+                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
                 Ok(Produced::More)
             }
             Next::Nothing => Ok(Produced::Idle),

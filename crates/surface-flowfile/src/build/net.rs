@@ -58,7 +58,7 @@ impl Source for In {
         let Some(intake) = &mut self.intake else { return Ok(Produced::End) };
         match intake.next() {
             Next::Item(item) => {
-                out.emit(item.map_err(NodeError::msg)?);
+                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
                 Ok(Produced::More)
             }
             Next::Nothing => Ok(Produced::Idle),

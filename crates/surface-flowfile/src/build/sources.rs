@@ -189,7 +189,7 @@ impl Source for FileLines {
     fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
         loop {
             if let Some(item) = self.items.pop_front() {
-                out.emit(item.map_err(NodeError::msg)?);
+                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
                 return Ok(Produced::More);
             }
             if self.over {

@@ -42,7 +42,7 @@ impl Source for Input {
     fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
         match self.intake.as_mut().map_or(Next::Over, Intake::next) {
             Next::Item(item) => {
-                out.emit(item.map_err(NodeError::msg)?);
+                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
                 Ok(Produced::More)
             }
             Next::Nothing => Ok(Produced::Idle),

@@ -81,3 +81,33 @@ fn an_address_that_is_taken_is_an_error_of_the_node() {
     let error = ended.stats.nodes[0].last_error.clone().unwrap();
     assert!(error.starts_with(&format!("cannot listen at {address}: ")), "{error}");
 }
+
+#[test]
+fn junk_of_one_client_keeps_nobody_elses_lines_away() {
+    const JUNK: usize = 300;
+    let address = free_address();
+    let text = format!(
+        "edges = ['a -> z']\n[node.a]\nkind = 'tcp-in'\nlisten = '{address}'\nformat = 'json'\n[node.z]\nkind = 'print'"
+    );
+    let (tell, told) = mpsc::channel();
+    let hooks = Hooks::default().print(move |line| {
+        let _ = tell.send(line.trim_end().to_owned());
+        Ok(())
+    });
+    let builder = flow(&plan(&text), &hooks).unwrap();
+    let ended = run_builder(builder, |handle| {
+        let (mut junk, mut good) = (connect(&address), connect(&address));
+        junk.write_all("no json\n".repeat(JUNK).as_bytes()).unwrap();
+        good.write_all(b"1\n2\n3\n").unwrap();
+        // With a pause after each, as for a source that fails, this would take five minutes.
+        let lines: Vec<_> = (0..3).map(|_| told.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+        assert_eq!(lines, ["1", "2", "3"]);
+        drop((junk, good));
+        while handle.stats().node("a").unwrap().errors < JUNK as u64 {
+            std::thread::yield_now();
+        }
+        handle.stop_now();
+    })
+    .unwrap();
+    assert_eq!(ended.stats.node("a").unwrap().errors, JUNK as u64);
+}
