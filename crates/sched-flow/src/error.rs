@@ -20,8 +20,18 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 /// ```
 pub struct NodeError {
     error: Box<dyn Error + Send + Sync>,
-    /// It is about one record that came from outside.
-    of_record: bool,
+    about: About,
+}
+
+/// What an error says about its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// One call failed.
+    Call,
+    /// One record that came from outside is bad.
+    Record,
+    /// It can do no more.
+    Node,
 }
 
 /// What a node's functions return.
@@ -30,7 +40,7 @@ pub type NodeResult = Result<(), NodeError>;
 impl NodeError {
     /// An error made of words.
     pub fn msg(text: impl Into<String>) -> Self {
-        Self { error: text.into().into(), of_record: false }
+        Self { error: text.into().into(), about: About::Call }
     }
 
     /// The same error, about one record that came from outside: a line that is no text, a connection that broke. The source itself is well. It is asked again
@@ -53,12 +63,25 @@ impl NodeError {
     /// ```
     #[must_use = "it is returned, not changed"]
     pub fn of_record(self) -> Self {
-        Self { of_record: true, ..self }
+        Self { about: About::Record, ..self }
     }
 
     /// Whether it is about [one record](Self::of_record).
     pub fn is_of_record(&self) -> bool {
-        self.of_record
+        self.about == About::Record
+    }
+
+    /// The same error, of a node that can do no more: a file that is not there, a disk that is full, a program that is gone. [`NodeStats::failure`](crate::NodeStats::failure)
+    /// keeps the first. The node is stopped where its policy would only have skipped a message; one with dead letters goes on to bury what comes. What `on_start` returns is always such
+    /// an error, and stops the node.
+    #[must_use = "it is returned, not changed"]
+    pub fn for_good(self) -> Self {
+        Self { about: About::Node, ..self }
+    }
+
+    /// Whether the node can do no more, [as it says](Self::for_good).
+    pub fn is_for_good(&self) -> bool {
+        self.about == About::Node
     }
 
     /// The original error, if it was of this type.
@@ -70,7 +93,7 @@ impl NodeError {
 // As `TaskError` does: not an `Error` itself, so that every error converts.
 impl<E: Error + Send + Sync + 'static> From<E> for NodeError {
     fn from(error: E) -> Self {
-        Self { error: Box::new(error), of_record: false }
+        Self { error: Box::new(error), about: About::Call }
     }
 }
 

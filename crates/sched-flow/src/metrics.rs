@@ -144,6 +144,7 @@ mod tests {
             busy: Duration::from_millis(1_500),
             latency,
             last_error: None,
+            failure: None,
         };
         let edge = EdgeStats {
             id: "a:out->b:in".into(),

@@ -124,6 +124,7 @@ pub(crate) struct NodeCounts {
     pub(crate) busy_nanos: u64,
     pub(crate) latency: Histogram,
     pub(crate) last_error: Option<std::sync::Arc<str>>,
+    pub(crate) failure: Option<std::sync::Arc<str>>,
 }
 
 /// A node, counted.
@@ -154,6 +155,8 @@ pub struct NodeStats {
     pub latency: Histogram,
     /// What it failed with last.
     pub last_error: Option<String>,
+    /// Why it could do no more, or was stopped: the first cause.
+    pub failure: Option<String>,
 }
 
 /// An edge, counted. `put = delivered + dropped + replaced + coalesced + depth`.
@@ -208,6 +211,11 @@ impl Stats {
     /// A node by its name.
     pub fn node(&self, id: &str) -> Option<&NodeStats> {
         self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// Nodes that failed for good, and why.
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.nodes.iter().filter_map(|node| Some((&*node.id, node.failure.as_deref()?)))
     }
 
     /// An edge by its id.

@@ -405,6 +405,9 @@ impl Core {
             self.steer(index, event);
         }
         let node = &mut self.nodes[index as usize];
+        if outcome.broke && node.counts.failure.is_none() {
+            node.counts.failure.clone_from(&node.counts.last_error);
+        }
         if outcome.broke && outcome.unsent && !node.state.is_over() {
             // What it emitted before it failed gets through, as it would have a moment earlier.
             node.breaking = true;

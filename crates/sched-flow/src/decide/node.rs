@@ -261,5 +261,8 @@ impl NodeCore {
         if let Some(error) = &log.last_error {
             counts.last_error = Some(std::sync::Arc::clone(error));
         }
+        if counts.failure.is_none() {
+            counts.failure.clone_from(&log.failure);
+        }
     }
 }

@@ -123,7 +123,6 @@ impl Cell {
         self.guarded(|cell| {
             cell.begin(now, false);
             let mut outcome = Outcome::default();
-            // Where there is nothing to try again, a retry means to go on without.
             let fate = cell.hook(Hook::Start);
             let fatal = apply(fate, &mut outcome);
             cell.finish(&mut outcome);
@@ -142,7 +141,12 @@ impl Cell {
             }
         };
         if was_started {
-            safely(&mut |unit, cx| _ = call_hook(unit, Hook::Stop, cx)); // told by the counters
+            safely(&mut |unit, cx| {
+                // Told by the counters. What could not be written at the end is lost, whatever the policy.
+                if call_hook(unit, Hook::Stop, cx).is_err_and(|error| error.is_for_good()) {
+                    cx.log.fail_for_good();
+                }
+            });
         }
         safely(&mut |unit, _| unit.discard());
         self.cx.host.end();
@@ -170,7 +174,23 @@ impl Cell {
     fn hook(&mut self, hook: Hook) -> Fate {
         match call_hook(&mut *self.unit, hook, &mut self.cx) {
             Ok(()) => Fate::Continue,
-            Err(error) => stops(&self.on_error, error),
+            Err(error) => {
+                let starts = matches!(hook, Hook::Start);
+                let error = if starts { error.for_good() } else { error };
+                let must_stop = error.is_for_good() && (starts || self.unit.is_source());
+                self.fail(error, must_stop)
+            }
+        }
+    }
+
+    /// What becomes of the node after an error that no message is to blame for. It may have to stop, whatever the policy.
+    fn fail(&mut self, error: NodeError, must_stop: bool) -> Fate {
+        if error.is_for_good() {
+            self.cx.log.fail_for_good();
+        }
+        match stops(&self.on_error, error) {
+            Fate::Continue if must_stop => Fate::StopNode,
+            fate => fate,
         }
     }
 
@@ -184,9 +204,10 @@ impl Cell {
             Err(error) => {
                 note(&error, &mut self.cx);
                 outcome.produced = Some(Produced::More);
-                if error.is_of_record() {
-                    self.failed = 0; // it brought a record
-                    return stops(&self.on_error, error);
+                if error.is_of_record() || error.is_for_good() {
+                    self.failed = 0; // it brought a record, or will bring no more
+                    let must_stop = error.is_for_good();
+                    return self.fail(error, must_stop);
                 }
                 self.failed += 1;
                 let pause = match &self.on_error {
@@ -212,13 +233,11 @@ impl Cell {
 /// What a policy says where there is no message to try again or to bury.
 pub(crate) fn stops(policy: &OnError, error: NodeError) -> Fate {
     match policy {
-        OnError::Skip | OnError::DeadLetter => Fate::Continue,
         OnError::StopNode => Fate::StopNode,
         OnError::StopGraph => Fate::StopGraph(error),
-        OnError::Retry(retry) => match &*retry.then {
-            OnError::Retry(_) => Fate::Continue,
-            then => stops(then, error),
-        },
+        OnError::Retry(retry) if !matches!(*retry.then, OnError::Retry(_)) => stops(&retry.then, error),
+        OnError::Skip | OnError::Retry(_) if error.is_for_good() => Fate::StopNode,
+        OnError::Skip | OnError::DeadLetter | OnError::Retry(_) => Fate::Continue,
     }
 }
 

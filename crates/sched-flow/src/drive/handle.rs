@@ -150,6 +150,7 @@ impl Handle {
                 busy: Duration::from_nanos(counts.busy_nanos),
                 latency: counts.latency.clone(),
                 last_error: counts.last_error.as_deref().map(str::to_owned),
+                failure: counts.failure.as_deref().map(str::to_owned),
             }
         });
         let nodes = nodes.collect();

@@ -79,9 +79,19 @@ pub(crate) struct Log {
     pub(crate) tick_at: Option<Time>,
     /// What the node failed with last.
     pub(crate) last_error: Option<Arc<str>>,
+    /// What it failed with for good: the first cause.
+    pub(crate) failure: Option<Arc<str>>,
 }
 
 impl Log {
+    /// The last error was for good.
+    #[cold]
+    pub(crate) fn fail_for_good(&mut self) {
+        if self.failure.is_none() {
+            self.failure.clone_from(&self.last_error);
+        }
+    }
+
     /// As new, with its memory kept.
     pub(crate) fn clear(&mut self) {
         self.filled.clear();

@@ -228,7 +228,11 @@ impl<T: Payload> Inlet<T> {
             policy = &retry.then;
         }
         feed.failed = 0;
+        if error.is_for_good() {
+            cx.log.fail_for_good();
+        }
         match policy {
+            OnError::Skip | OnError::Retry(_) if error.is_for_good() => return Fate::StopNode,
             OnError::Skip | OnError::Retry(_) => {}
             OnError::StopNode => return Fate::StopNode,
             OnError::StopGraph => return Fate::StopGraph(error),

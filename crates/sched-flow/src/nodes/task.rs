@@ -177,7 +177,7 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
                         break;
                     }
                 },
-                Poll::Ready(None) => match self.desk.take() {
+                Poll::Ready(None) => match self.desk.take().map_err(NodeError::for_good) {
                     Ok(()) => return Ok(Produced::End),
                     Err(error) if turn == 0 => return Err(error),
                     Err(error) => {
@@ -265,7 +265,7 @@ impl<T: Payload> Stage for ToTask<T> {
 
     fn on_wake(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
         // What the task said comes first: it says why nobody receives.
-        let verdict = self.desk.take();
+        let verdict = self.desk.take().map_err(NodeError::for_good);
         let sent = self.outflow.poll(&out.waker());
         verdict.and(sent)
     }
@@ -278,7 +278,7 @@ impl<T: Payload> Stage for ToTask<T> {
 
     fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
         // If the end was faster than the wake.
-        self.desk.take()
+        self.desk.take().map_err(NodeError::for_good)
     }
 
     fn accepts(&self) -> bool {

@@ -138,6 +138,9 @@ fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Optio
     match result {
         Err(error) => (Ended::Failed(error.to_string()), Exit::Failed as u8),
         Ok(_) if verdict.is_killed() => (Ended::Killed, by_signal.unwrap_or(Exit::Interrupted as u8)),
+        Ok(ref ended) if let Some((node, why)) = ended.stats.failures().next() => {
+            (Ended::Failed(format!("node `{node}` failed: {why}")), Exit::Failed as u8)
+        }
         Ok(ended) if !ended.drained => (Ended::Late, by_signal.unwrap_or(Exit::Failed as u8)),
         Ok(_) => match by_signal {
             Some(code) => (Ended::Interrupted, code),

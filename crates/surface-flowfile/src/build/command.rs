@@ -54,7 +54,7 @@ impl Keeper {
             }
             Err(why) => {
                 self.given_up = Some(Err(why.clone()));
-                Err(NodeError::msg(why))
+                Err(NodeError::msg(why).for_good())
             }
         }
     }
@@ -80,7 +80,7 @@ impl Keeper {
         };
         if self.restarts == self.command.restart {
             self.given_up = Some(Err(why.clone()));
-            return Err(NodeError::msg(why));
+            return Err(NodeError::msg(why).for_good());
         }
         self.restarts += 1;
         self.start(out)?;

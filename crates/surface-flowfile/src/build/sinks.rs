@@ -65,7 +65,7 @@ pub(crate) fn write(path: PathBuf, append: bool, format: Format) -> NodeSpec {
 
 impl Writer {
     fn wrong(&self, error: &io::Error) -> NodeError {
-        NodeError::msg(format!("{} cannot be written: {error}", self.path.display()))
+        NodeError::msg(format!("{} cannot be written: {error}", self.path.display())).for_good()
     }
 
     fn flush(&mut self) -> NodeResult {

@@ -156,7 +156,7 @@ impl FileLines {
             Ok(count) => count,
             Err(error) => {
                 self.over = true;
-                return Err(self.wrong(error));
+                return Err(self.wrong(error).for_good());
             }
         };
         let mut items = Vec::new();
