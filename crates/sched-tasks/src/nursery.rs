@@ -131,6 +131,7 @@ pub(crate) enum Body<T> {
 
 impl NurseryCore {
     /// Opens a nursery of `strand`, inside the one it is in.
+    #[inline(never)] // it needs a large frame, and only now is known to have room
     pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
         let outer = strand.scope.get();

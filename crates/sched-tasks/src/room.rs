@@ -14,11 +14,11 @@ use crate::strand::{self, Strand};
 /// door, where it holds nothing: inside it would end the process.
 pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
-/// Runs foreign code in a frame of its own. Inlined, what it keeps on the stack would be part of our frame: an overflow by it would happen before its task began,
-/// and belong to nobody.
+/// Runs something in a frame of its own. Inlined, what it keeps on the stack would be part of the caller's frame: foreign code would overflow the stack before its task
+/// began, and what needs much of it before there was a look at what is left.
 #[inline(never)]
-pub(crate) fn in_own_frame<R>(foreign: impl FnOnce() -> R) -> R {
-    foreign()
+pub(crate) fn in_own_frame<R>(body: impl FnOnce() -> R) -> R {
+    body()
 }
 
 /// Room for a destructor of ours, which must come to its end: where too little is left, half of the stack's guard is lent meanwhile.

@@ -79,6 +79,8 @@ pub(crate) struct Strand {
     pub(crate) acts_for: Cell<Option<&'static Seat>>,
     /// What somebody runs with who belongs to no nursery, and was started by one that does.
     pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
+    /// It runs on behalf of a destructor of a strand that unwinds: neither a budget nor a cancellation may stop it, which would come out of that destructor.
+    pub(crate) for_unwinding: Cell<bool>,
     /// Another strand runs on its behalf, with its meter.
     pub(crate) lent: Cell<bool>,
     /// A destructor runs on a value in the memory of its task.
@@ -134,6 +136,7 @@ impl Strand {
             answering: Cell::new(false),
             acts_for: Cell::new(None),
             inherited: RefCell::new(None),
+            for_unwinding: Cell::new(false),
             lent: Cell::new(false),
             drops_in_place: Cell::new(false),
             stack_bytes: mech_fiber::stack_bytes().unwrap_or(0),
@@ -303,7 +306,7 @@ impl Strand {
     /// Ends the task: nothing of it stays behind.
     #[inline]
     pub(crate) fn end(&self) {
-        let unwound = self.unwinding.get() || self.guard_lent.get();
+        let unwound = self.unwinding.get() || self.guard_lent.get() || self.for_unwinding.get();
         if self.enlisted.get().is_some() || self.shields.get() != 0 || unwound || self.has_locals.get() {
             self.clean_up();
         }
@@ -345,6 +348,7 @@ impl Strand {
         }
         self.shields.set(0);
         self.unwinding.set(false);
+        self.for_unwinding.set(false);
     }
 
     /// Gives the task that runs here the values it had elsewhere.

@@ -42,9 +42,10 @@ impl Strand {
         }
     }
 
-    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block. They are not interrupted.
+    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block, and for a share of its own, so that they cannot spend without end. A
+    /// cancellation does not interrupt them.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
-        self.occupy(running, scope);
+        self.begin(running, scope);
         self.shields.set(1);
         let outcome = catch_unwind(AssertUnwindSafe(drop));
         self.shields.set(0);
@@ -117,7 +118,7 @@ impl Strand {
             (None, None) => 0,
         };
         let elsewhere = || stopped() & STOPPED > 0;
-        std::thread::panicking() && (self.unwinding.get() || !elsewhere())
+        std::thread::panicking() && (self.unwinding.get() || !elsewhere()) || self.for_unwinding.get()
     }
 
     /// Unwinds to the nearest nursery or the end of the task: it was told to stop, or refused a budget. Not a panic: no hook runs and nothing is printed.

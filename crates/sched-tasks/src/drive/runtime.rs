@@ -39,6 +39,7 @@ use crate::{
     options::NurseryOptions,
     panics, places,
     raw::{crew::Crew, overflow, task::Runnable},
+    room::in_own_frame,
     scope::{self, Nursery},
     strand::{self, Strand},
 };
@@ -567,6 +568,20 @@ where
     T: Send,
 {
     strand::with(Strand::checkpoint);
+    // In a frame of its own, made when there is room for it.
+    in_own_frame(|| run_root(shared, site, options, root))
+}
+
+fn run_root<F, T>(
+    shared: &'static Shared,
+    site: &'static Location<'static>,
+    options: NurseryOptions,
+    root: F,
+) -> Result<T, RunError>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
     shared.check_process()?;
     let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
     let outcome = seeded::run(shared, body);

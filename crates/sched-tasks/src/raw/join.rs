@@ -39,6 +39,8 @@ struct Half<F, T> {
     task: TaskRef,
     scope: ScopeRef,
     shields: u32,
+    /// The task unwinds: this is part of a destructor.
+    for_unwinding: bool,
     closure: UnsafeCell<Option<F>>,
     /// And the values of the task that the half made: the task keeps them.
     result: UnsafeCell<Option<(Result<T, Thrown>, Locals)>>,
@@ -79,6 +81,7 @@ where
         task: strand.running.get().expect("a fiber that runs user code runs a task").task(),
         scope: strand.scope.get().expect("a task has a nursery"),
         shields: strand.shields.get(),
+        for_unwinding: strand.is_unwinding(),
         closure: UnsafeCell::new(Some(second)),
         result: UnsafeCell::new(None),
     };
@@ -150,6 +153,7 @@ where
     let closure = unsafe { (*half.closure.get()).take() }.expect("a half is run once");
     strand.begin(Running::new(half.task, this), half.scope);
     strand.shields.set(half.shields);
+    strand.for_unwinding.set(half.for_unwinding);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let value = in_own_frame(closure);
         strand.look_at_meter();

@@ -56,11 +56,17 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    let for_unwinding = strand.is_unwinding();
     let place = Place { outcome: UnsafeCell::new(None), completion: Completion::new() };
     let there = &place;
     let taken_back = loan::lend(strand, |loan| {
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
-            let outcome = strand::with(|thread| loan.on(thread, || catch_unwind(AssertUnwindSafe(closure))));
+            let outcome = strand::with(|thread| {
+                thread.for_unwinding.set(for_unwinding);
+                let outcome = loan.on(thread, || catch_unwind(AssertUnwindSafe(closure)));
+                thread.for_unwinding.set(false);
+                outcome
+            });
             // SAFETY: a job is called at most once, and the closure is gone.
             unsafe { there.fill(outcome) };
         });

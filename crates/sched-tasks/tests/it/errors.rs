@@ -14,7 +14,7 @@ use sched_tasks::{
     nursery, nursery_with, run, sleep, yield_now,
 };
 
-use crate::support::{spin_until, until, watch};
+use crate::support::{patience, spin_until, until, watch};
 
 fn says(error: &impl std::fmt::Display, parts: &[&str]) {
     let text = error.to_string();
@@ -255,7 +255,7 @@ fn reap(child: libc::pid_t) -> Option<i32> {
         if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
             return Some(status);
         }
-        if begun.elapsed() > Duration::from_secs(10) {
+        if begun.elapsed() > patience() {
             // SAFETY: as above.
             unsafe { libc::kill(child, libc::SIGKILL) };
             return None;

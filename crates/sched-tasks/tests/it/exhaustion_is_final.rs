@@ -7,10 +7,13 @@ use std::{
 
 use sched_tasks::{
     Budget, CapSpawn, Component, Ledger, NurseryOptions, OnFailure, Reason, Recharge, Runtime, Task, TaskError,
-    block_on, channel, charge, checkpoint, nursery, nursery_with, recharge, sleep, unblock, yield_now,
+    block_on, channel, charge, checkpoint, join, nursery, nursery_with, recharge, sleep, unblock, yield_now,
 };
 
-use crate::{destructors::OnDrop, support::watch};
+use crate::{
+    destructors::OnDrop,
+    support::{output_alone, spin_until, text, watch},
+};
 
 fn caught<R>(what: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(what)).is_err()
@@ -107,6 +110,107 @@ fn what_a_destructor_spends_during_a_panic_comes_out_of_the_pool() {
         Ok(before - n.pool().expect("it has one").left().ops)
     });
     assert_eq!(spent.unwrap(), 5_001);
+}
+
+/// Charges that a destructor makes, by way of another strand.
+fn ends_as_exhausted(test: &str, spends: impl Fn() + Send + Sync) {
+    let Some(output) = output_alone(&format!("exhaustion_is_final::{test}")) else {
+        let verdict = nursery_with(limited(), |n| {
+            n.spawn(|| {
+                assert!(caught(|| {
+                    let _spends = OnDrop(&spends);
+                    panic!("caught below");
+                }));
+            })
+            .join()
+        });
+        assert!(is_exhausted(&verdict.unwrap_err()));
+        return;
+    };
+    assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
+}
+
+#[test]
+fn a_destructor_that_unblocks_during_a_panic_is_not_stopped_by_a_budget() {
+    let _watchdog = watch("a_destructor_that_unblocks_during_a_panic_is_not_stopped_by_a_budget");
+    ends_as_exhausted("a_destructor_that_unblocks_during_a_panic_is_not_stopped_by_a_budget", || {
+        unblock(|| (0..5_000).for_each(|_| charge(1)));
+    });
+}
+
+#[test]
+fn a_destructor_that_joins_during_a_panic_is_not_stopped_by_a_budget() {
+    let _watchdog = watch("a_destructor_that_joins_during_a_panic_is_not_stopped_by_a_budget");
+    let test = "exhaustion_is_final::a_destructor_that_joins_during_a_panic_is_not_stopped_by_a_budget";
+    let Some(output) = output_alone(test) else {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let options = NurseryOptions::new().budget(Budget::ops(5_000).spawns(10));
+        let verdict = runtime.nursery_with(options, |n| {
+            n.spawn(|| {
+                assert!(caught(|| {
+                    let _spends = OnDrop(|| {
+                        let (begun, both) = (AtomicU64::new(0), AtomicU64::new(2));
+                        let half = || {
+                            begun.fetch_add(1, SeqCst);
+                            spin_until(|| begun.load(SeqCst) == both.load(SeqCst)); // the other is stolen
+                            (0..20_000).for_each(|_| charge(1));
+                        };
+                        join(half, half);
+                    });
+                    panic!("caught below");
+                }));
+            })
+            .join()
+        });
+        assert!(matches!(verdict.unwrap_err().reason(), Reason::BudgetExhausted { .. }));
+        return;
+    };
+    assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
+}
+
+/// Spends whatever it can when it is dropped.
+struct Spends<'a>(&'a AtomicU64);
+
+impl Drop for Spends<'_> {
+    fn drop(&mut self) {
+        for _ in 0..50_000 {
+            charge(1);
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+#[test]
+fn what_is_dropped_for_a_task_is_paid_like_the_task() {
+    let _watchdog = watch("what_is_dropped_for_a_task_is_paid_like_the_task");
+    let charged = AtomicU64::new(0);
+    let check = |what: &str, verdict: Result<(), TaskError>| {
+        assert!(charged.swap(0, SeqCst) <= 2_000, "{what}");
+        assert!(is_exhausted(&verdict.unwrap_err()), "{what}");
+    };
+    check(
+        "a result that nobody takes",
+        nursery_with(limited(), |n| {
+            drop(n.spawn(|| Spends(&charged)));
+            Ok(())
+        }),
+    );
+    check(
+        "the result of a future that nobody takes",
+        nursery_with(limited(), |n| {
+            drop(n.spawn_async(async { Spends(&charged) }));
+            Ok(())
+        }),
+    );
+    check(
+        "captures of a task that never ran",
+        nursery_with(limited(), |n| {
+            let captured = Spends(&charged);
+            n.spawn(move || _ = &captured);
+            n.dismiss();
+            Ok(())
+        }),
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) fn watch_seed(test: &'static str, seed: u64) -> Watchdog {
 }
 
 /// How long a test may take: a minute, and more where a sanitizer or an emulator makes everything slower (`BURSAR_TEST_SLOWDOWN`).
-fn patience() -> Duration {
+pub(crate) fn patience() -> Duration {
     let slowdown = std::env::var("BURSAR_TEST_SLOWDOWN").ok().and_then(|times| times.parse().ok());
     Duration::from_secs(60) * slowdown.unwrap_or(1)
 }
