@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    error::{Reason, TaskError},
+    error::{Reason, TaskError, TaskLabel},
     strand::{self, OutOfRoom, Strand},
 };
 
@@ -50,6 +50,19 @@ pub(crate) fn reason(payload: &(dyn Any + Send)) -> Reason {
         Arc::from("(the panic's payload is not a text)")
     };
     Reason::Panicked { message, location: take_place() }
+}
+
+/// What a caught payload means for the task that `who` names.
+pub(crate) fn error(payload: Box<dyn Any + Send>, who: impl FnOnce() -> TaskLabel) -> TaskError {
+    let error = match payload.downcast::<TaskError>() {
+        Ok(error) => *error, // a half of a `join` got no stack, or a budget was refused
+        Err(payload) => {
+            let reason = reason(&*payload);
+            discard(payload);
+            TaskError::new(reason, Some(who()))
+        }
+    };
+    error.and_others(take_others())
 }
 
 /// Where the last panic of this strand happened, told once.

@@ -294,9 +294,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         let error = match shield(|| panics::drop_apart(body)) {
             Ok(()) => refusal,
             Err(payload) => {
-                let reason = panics::reason(&*payload);
-                panics::discard(payload);
-                let error = TaskError::new(reason, Some(identity.label())).and_others(panics::take_others());
+                let error = panics::error(payload, || identity.label());
                 self.core.child_failed(error.clone());
                 error
             }

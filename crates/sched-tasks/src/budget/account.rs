@@ -255,6 +255,15 @@ impl Account {
         usual.max(missing).min(most)
     }
 
+    /// How much more a task of this nursery that was granted so much may have, wherever it comes from.
+    pub(super) fn most_for(&self, component: Component, granted: Option<u64>) -> u64 {
+        match self.limit[component] {
+            UNLIMITED => UNLIMITED,
+            _ if self.recharges() => UNLIMITED,
+            limit => limit.saturating_sub(granted.unwrap_or(limit)),
+        }
+    }
+
     /// What its owner was granted of a component by the nursery around, as a task of that.
     pub(super) fn owner_granted(&self, component: Component) -> Option<u64> {
         let books = self.books.lock();

@@ -49,6 +49,8 @@ struct Asker {
     granted: Option<u64>,
     /// Somebody set the budget of a nursery inside: no pool gives to that by itself.
     walled: bool,
+    /// What the limits of tasks leave it, in the nurseries it has passed.
+    most: u64,
     /// It is a supervisor, for which the pool is there as for the owner.
     supervises: bool,
 }
@@ -57,7 +59,7 @@ impl Asker {
     /// The owner of a nursery with `account` asks the one around it.
     fn owner_of(account: &Account, component: Component) -> Self {
         let (granted, walled) = (account.owner_granted(component), account.is_walled(component));
-        Self { granted, walled, supervises: account.supervises() }
+        Self { granted, walled, most: UNLIMITED, supervises: account.supervises() }
     }
 }
 
@@ -115,7 +117,11 @@ impl Strand {
         let left = left + self.draw_rest(component, wanted - left);
         let granted = self.meter.granted()[component];
         let exhausted = Exhausted { task, component, granted, missing: wanted - left };
-        self.ask_from(self.scope.get(), &exhausted, Asker { granted: Some(granted), walled: false, supervises: false })
+        self.ask_from(
+            self.scope.get(),
+            &exhausted,
+            Asker { granted: Some(granted), walled: false, most: UNLIMITED, supervises: false },
+        )
     }
 
     /// Asks for spawns, for the task itself. False if nobody gives any.
@@ -161,8 +167,13 @@ impl Strand {
         while let Some(scope) = level.filter(|_| missing != Budget::ZERO)
             && let Some(account) = scope.account()
         {
+            let owner = self.owns(&scope) || (supervises && account.recharges());
+            for component in Component::ALL.into_iter().filter(|_| !owner) {
+                let most = account.most_for(component, granted.map(|granted| granted[component]));
+                missing.set(component, missing[component].min(most));
+            }
             let due = match granted {
-                _ if self.owns(&scope) || (supervises && account.recharges()) => missing,
+                _ if owner => missing,
                 Some(granted) => account.undrawn(&granted).min(&missing),
                 None => Budget::ZERO,
             };
@@ -225,7 +236,11 @@ impl Strand {
             && let Some(account) = scope.account()
         {
             let owner = self.owns(&scope) || (asker.supervises && account.recharges());
-            let share = if asker.walled { 0 } else { account.share_of(exhausted, asker.granted, owner) };
+            if !owner {
+                asker.most = asker.most.min(account.most_for(exhausted.component, asker.granted));
+            }
+            let share =
+                if asker.walled { 0 } else { account.share_of(exhausted, asker.granted, owner).min(asker.most) };
             if level == innermost
                 && let Some(amount) = self.ask_capability(scope, exhausted, share)
             {
@@ -237,9 +252,10 @@ impl Strand {
                     return Reply::Given(amount);
                 }
                 Reply::NotMe => {
-                    let walled = asker.walled;
+                    let Asker { walled, most, .. } = asker;
                     asker = Asker::owner_of(account, exhausted.component);
                     asker.walled |= walled;
+                    asker.most = most;
                     level = around(scope);
                 }
                 reply => return reply,

@@ -465,15 +465,7 @@ pub(super) fn error_of(payload: Box<dyn Any + Send>, header: &Header) -> TaskErr
     if payload.is::<Cancellation>() {
         return cancelled(header);
     }
-    let error = match payload.downcast::<TaskError>() {
-        Ok(error) => *error, // a half of a `join` got no stack
-        Err(payload) => {
-            let reason = panics::reason(&*payload);
-            panics::discard(payload);
-            TaskError::new(reason, Some(label(header)))
-        }
-    };
-    error.and_others(panics::take_others())
+    panics::error(payload, || label(header))
 }
 
 /// The task that runs on a strand.

@@ -214,6 +214,33 @@ fn what_is_dropped_for_a_task_is_paid_like_the_task() {
 }
 
 #[test]
+fn the_limit_of_a_task_holds_whatever_the_nurseries_around_have() {
+    let _watchdog = watch("the_limit_of_a_task_holds_whatever_the_nurseries_around_have");
+    for around in [1_000, 20_000, 1_000_000] {
+        let charged = AtomicU64::new(0);
+        let outer = NurseryOptions::new().on_failure(OnFailure::WaitAll).task_budget(Budget::ops(around).spawns(5));
+        let verdict = nursery_with(outer, |n| {
+            n.spawn(|| {
+                let inner = NurseryOptions::new().on_failure(OnFailure::WaitAll).task_budget(Budget::ops(100));
+                nursery_with(inner, |m| {
+                    m.spawn(|| {
+                        loop {
+                            charge(1);
+                            charged.fetch_add(1, SeqCst);
+                        }
+                    })
+                    .join()
+                })
+            })
+            .join()?
+        });
+        assert_eq!(charged.load(SeqCst), 100, "around it there are {around}");
+        let error: TaskError = verdict.unwrap_err();
+        assert!(matches!(error.reason(), Reason::BudgetExhausted { granted: 100, .. }), "{error}");
+    }
+}
+
+#[test]
 fn after_exhaustion_every_operation_fails_again() {
     let _watchdog = watch("after_exhaustion_every_operation_fails_again");
     let verdict = nursery_with(limited(), |n| {
