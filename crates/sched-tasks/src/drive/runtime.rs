@@ -569,26 +569,15 @@ where
 {
     strand::with(Strand::checkpoint);
     // In a frame of its own, made when there is room for it.
-    in_own_frame(|| run_root(shared, site, options, root))
-}
-
-fn run_root<F, T>(
-    shared: &'static Shared,
-    site: &'static Location<'static>,
-    options: NurseryOptions,
-    root: F,
-) -> Result<T, RunError>
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    shared.check_process()?;
-    let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
-    let outcome = seeded::run(shared, body);
-    if let Some(Divergence { at, expected, found }) = shared.seeded.as_ref().and_then(|seeded| seeded.diverged()) {
-        return Err(RunError::Diverged { at, expected: expected.into(), found: found.into() });
-    }
-    outcome.map_err(RunError::Task)
+    in_own_frame(|| {
+        shared.check_process()?;
+        let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
+        let outcome = seeded::run(shared, body);
+        if let Some(Divergence { at, expected, found }) = shared.seeded.as_ref().and_then(|seeded| seeded.diverged()) {
+            return Err(RunError::Diverged { at, expected: expected.into(), found: found.into() });
+        }
+        outcome.map_err(RunError::Task)
+    })
 }
 
 /// The virtual workers of a seeded runtime. They share one thread, and so the count of its unwindings.
