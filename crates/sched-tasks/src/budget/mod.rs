@@ -163,6 +163,16 @@ impl Strand {
         }
     }
 
+    /// The task waits for its other half, which may need what it does not spend: else of many halves that wait for one another each would keep a share, and the pool be dry.
+    #[cold]
+    pub(crate) fn return_share(&self) {
+        if let Some(scope) = self.scope.get().filter(|scope| self.meter.is_metered() && !self.owns(scope))
+            && let Some(account) = scope.account()
+        {
+            account.settle(&self.meter.end_and_wait());
+        }
+    }
+
     /// A task whose pool was dry when it was to begin asks first.
     #[inline(always)]
     pub(crate) fn start_funded(&self) {

@@ -134,6 +134,7 @@ fn leave_behind<T>(strand: &Strand, unwanted: T) {
 /// Waits for the second half, whatever else happens: its frame is ours.
 #[cold]
 fn wait(strand: &Strand, completion: &Completion) {
+    strand.return_share();
     let ticket = strand.seat.ticket();
     if !completion.wait(ticket) {
         return;

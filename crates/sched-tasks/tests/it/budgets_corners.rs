@@ -368,3 +368,24 @@ fn a_task_without_a_budget_is_not_held_to_what_the_last_one_had() {
     });
     assert_eq!(outcome.unwrap().unwrap(), 7);
 }
+
+#[test]
+fn halves_that_wait_for_one_another_keep_no_shares() {
+    let _watchdog = watch("halves_that_wait_for_one_another_keep_no_shares");
+    fn leaves(depth: u32) {
+        match depth {
+            0 => (0..200).for_each(|_| charge(1)),
+            _ => _ = join(|| leaves(depth - 1), || leaves(depth - 1)),
+        }
+    }
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    for _ in 0..5 {
+        let options = NurseryOptions::new().budget(Budget::ops(400_000).spawns(10));
+        let spent = runtime.nursery_with(options, |n| {
+            n.spawn(|| leaves(10)).join()?;
+            Ok(n.pool().expect("it has one").spent().ops)
+        });
+        let spent = spent.unwrap();
+        assert!((204_800..=400_000).contains(&spent), "{spent}");
+    }
+}
