@@ -60,6 +60,7 @@ mod node {
             pub(crate) ticked: bool,
             pub(crate) tick_at: Option<Time>,
             pub(crate) last_error: Option<Arc<str>>,
+            pub(crate) failure: Option<Arc<str>>,
         }
     }
 }
