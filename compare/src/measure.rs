@@ -27,8 +27,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Moves what follows it by some bytes: in every copy of a function others. Where a short loop lies changes its time by a fifth; the mean of several places says what
-/// to expect of one that nobody chose.
+/// Moves what follows it by some bytes: in every copy of a function others. Where a short loop lies changes its time by a fifth; the mean over several places is
+/// what to expect of an arbitrary one.
 #[inline(always)]
 pub fn shift<const COPY: u64>() {
     macro_rules! more {

@@ -11,7 +11,7 @@
 //!
 //! # Why there are copies
 //! Where the linker happens to put a loop of five instructions changes its time by a fifth, on either side. So every loop is there several times, at several
-//! places. A row shows the mean of the places, each in its best round: what to expect of a place nobody chose. Functions are aligned, so copies of one would all
+//! places. A row shows the mean of the places, each in its best round: what to expect of an arbitrary place. Functions are aligned, so copies of one would all
 //! have their loops at the same place: each shifts its own by some bytes more.
 
 use std::array;

@@ -23,21 +23,21 @@ pub(crate) fn in_own_frame<R>(body: impl FnOnce() -> R) -> R {
 
 /// Room for a destructor of ours, which must come to its end: where too little is left, half of the stack's guard is lent meanwhile.
 #[inline(always)]
-pub(crate) fn to_drop() -> Option<Loan> {
+pub(crate) fn to_drop() -> Option<LentGuard> {
     strand::with(|strand| if mech_fiber::stack_pointer() < strand.stack_limit { borrow(strand) } else { None })
 }
 
 #[cold]
 #[inline(never)]
-fn borrow(strand: &Strand) -> Option<Loan> {
-    (!strand.guard_lent.get() && mech_fiber::lend_guard()).then_some(Loan)
+fn borrow(strand: &Strand) -> Option<LentGuard> {
+    (!strand.guard_lent.get() && mech_fiber::lend_guard()).then_some(LentGuard)
 }
 
 /// Half of a stack's guard is lent.
 #[derive(Debug)]
-pub(crate) struct Loan;
+pub(crate) struct LentGuard;
 
-impl Drop for Loan {
+impl Drop for LentGuard {
     fn drop(&mut self) {
         strand::with(|strand| {
             // Who unwinds needs it until its task ends, and gives it back there.

@@ -89,7 +89,7 @@ impl Strand {
         }
     }
 
-    /// What unwinds must come to its end: nobody is asked, and what its nursery does not give it at once it owes until it has caught its panic.
+    /// A task that unwinds must reach its end, so no handler is asked. What its nursery does not give at once it owes until it has caught its panic.
     fn pay_later(&self, cost: &Budget) {
         if !self.meter.is_refused() {
             self.draw_due(cost, false);

@@ -155,7 +155,7 @@ impl Strand {
         if self.owns(&scope) { left } else { account.undrawn(&self.meter.granted()).min(&left) }
     }
 
-    /// Draws of the task's due what is missing to have `wanted`, without asking anybody.
+    /// Draws of the task's due what is missing to have `wanted`, without asking a handler.
     pub(crate) fn draw_due(&self, wanted: &Budget, supervises: bool) {
         let missing = wanted.saturating_sub(&self.meter.left());
         if missing != Budget::ZERO {
@@ -163,7 +163,7 @@ impl Strand {
         }
     }
 
-    /// The task waits for its other half, which may need what it does not spend: else of many halves that wait for one another each would keep a share, and the pool be dry.
+    /// Returns the unspent share before the task waits for its other half. Else each of many waiting halves would keep a share, and the pool would be dry.
     #[cold]
     pub(crate) fn return_share(&self) {
         if let Some(scope) = self.scope.get().filter(|scope| self.meter.is_metered() && !self.owns(scope))

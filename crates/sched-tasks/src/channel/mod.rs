@@ -39,7 +39,7 @@ use crate::{
     drive::clock,
     error::TaskError,
     panics,
-    room::{self, Loan},
+    room::{self, LentGuard},
     strand::{self, Strand},
 };
 
@@ -336,7 +336,7 @@ macro_rules! both_ends {
                 self.core().close()
             }
 
-            fn close_in_drop(&self) -> Option<Loan> {
+            fn close_in_drop(&self) -> Option<LentGuard> {
                 let room = room::to_drop();
                 strand::with(Strand::pass_by_in_drop);
                 self.core().close();

@@ -27,6 +27,11 @@ fn limited() -> NurseryOptions {
     NurseryOptions::new().task_budget(Budget::ops(1_000).channel_ops(100).syscalls(100).spawns(100))
 }
 
+/// How a task with the usual limit ends.
+fn ends<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, TaskError> {
+    nursery_with(limited(), |n| n.spawn(body).join())
+}
+
 #[test]
 fn who_catches_its_exhaustion_does_not_go_on() {
     let _watchdog = watch("who_catches_its_exhaustion_does_not_go_on");
@@ -50,26 +55,26 @@ fn who_catches_its_exhaustion_does_not_go_on() {
     assert!(is_exhausted(&error), "{error}");
 }
 
+/// Panics, and spends so much while that unwinds. It is caught.
+fn panic_and_spend(ops: u64) {
+    assert!(caught(|| {
+        let _spends = OnDrop(|| charge(ops));
+        panic!("caught here");
+    }));
+}
+
 #[test]
 fn what_a_destructor_spends_during_a_panic_is_paid_after_it() {
     let _watchdog = watch("what_a_destructor_spends_during_a_panic_is_paid_after_it");
     let rounds = AtomicU64::new(0);
-    let verdict = nursery_with(limited(), |n| {
-        n.spawn(|| {
-            for _ in 0..100 {
-                let panicked = caught(|| {
-                    let _spends = OnDrop(|| charge(600));
-                    panic!("caught below");
-                });
-                assert!(panicked);
-                charge(1);
-                rounds.fetch_add(1, SeqCst);
-            }
-            "all is well"
-        })
-        .join()
+    let verdict = ends(|| {
+        for _ in 0..100 {
+            panic_and_spend(600);
+            charge(1);
+            rounds.fetch_add(1, SeqCst);
+        }
     });
-    assert_eq!(rounds.load(SeqCst), 1, "the second round owes 201, and nobody pays that");
+    assert_eq!(rounds.load(SeqCst), 1, "the second round owes 201, which is refused");
     let error = verdict.unwrap_err();
     assert!(is_exhausted(&error), "{error}");
 }
@@ -77,16 +82,7 @@ fn what_a_destructor_spends_during_a_panic_is_paid_after_it() {
 #[test]
 fn a_destructor_that_only_ends_its_task_owes_too() {
     let _watchdog = watch("a_destructor_that_only_ends_its_task_owes_too");
-    let verdict = nursery_with(limited(), |n| {
-        n.spawn(|| {
-            assert!(caught(|| {
-                let _spends = OnDrop(|| charge(5_000));
-                panic!("caught below");
-            }));
-        })
-        .join()
-    });
-    let error = verdict.unwrap_err();
+    let error = ends(|| panic_and_spend(5_000)).unwrap_err();
     assert!(is_exhausted(&error), "{error}");
 }
 
@@ -100,10 +96,7 @@ fn what_a_destructor_spends_during_a_panic_comes_out_of_the_pool() {
     let spent = nursery_with(options, |n| {
         let before = n.pool().expect("it has one").left().ops;
         n.spawn(|| {
-            assert!(caught(|| {
-                let _spends = OnDrop(|| charge(5_000));
-                panic!("caught below");
-            }));
+            panic_and_spend(5_000);
             charge(1);
         })
         .join()?;
@@ -115,14 +108,11 @@ fn what_a_destructor_spends_during_a_panic_comes_out_of_the_pool() {
 /// Charges that a destructor makes, by way of another strand.
 fn ends_as_exhausted(test: &str, spends: impl Fn() + Send + Sync) {
     let Some(output) = output_alone(&format!("exhaustion_is_final::{test}")) else {
-        let verdict = nursery_with(limited(), |n| {
-            n.spawn(|| {
-                assert!(caught(|| {
-                    let _spends = OnDrop(&spends);
-                    panic!("caught below");
-                }));
-            })
-            .join()
+        let verdict = ends(|| {
+            assert!(caught(|| {
+                let _spends = OnDrop(&spends);
+                panic!("caught below");
+            }));
         });
         assert!(is_exhausted(&verdict.unwrap_err()));
         return;

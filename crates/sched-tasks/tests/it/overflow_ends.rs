@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-use sched_tasks::{Reason, Runtime, join, nursery};
+use sched_tasks::{Nursery, Reason, Runtime, join, nursery};
 
 use crate::support::{output_alone, spin_until, text};
 
@@ -265,26 +265,34 @@ fn large_frame() -> u8 {
     frame[black_box(7)]
 }
 
-#[test]
-fn a_body_whose_own_frame_is_too_large_is_named_like_any_other() {
-    let Some(output) = output_alone("overflow_ends::a_body_whose_own_frame_is_too_large_is_named_like_any_other")
-    else {
+/// The process ends by an overflow of the task `broad`, which `program` starts.
+fn ends_by_broad<P>(test: &str, program: P)
+where
+    P: for<'scope> FnOnce(&'scope Nursery<'scope, 'static>),
+{
+    let Some(output) = output_alone(&format!("overflow_ends::{test}")) else {
         let runtime = Runtime::builder().workers(1).build().unwrap();
-        let _ = runtime.nursery(|n| n.task().name("broad").spawn(large_frame).join());
+        let _ = runtime.nursery(|n| {
+            program(n);
+            Ok(())
+        });
         return;
     };
     assert_ended(&output, &["`broad`"]);
 }
 
 #[test]
+fn a_body_whose_own_frame_is_too_large_is_named_like_any_other() {
+    ends_by_broad("a_body_whose_own_frame_is_too_large_is_named_like_any_other", |n| {
+        n.task().name("broad").spawn(large_frame);
+    });
+}
+
+#[test]
 fn a_future_whose_poll_has_too_large_a_frame_is_named_like_any_other() {
-    let Some(output) = output_alone("overflow_ends::a_future_whose_poll_has_too_large_a_frame_is_named_like_any_other")
-    else {
-        let runtime = Runtime::builder().workers(1).build().unwrap();
-        let _ = runtime.nursery(|n| n.task().name("broad").spawn_async(async { large_frame() }).join());
-        return;
-    };
-    assert_ended(&output, &["`broad`"]);
+    ends_by_broad("a_future_whose_poll_has_too_large_a_frame_is_named_like_any_other", |n| {
+        n.task().name("broad").spawn_async(async { large_frame() });
+    });
 }
 
 #[test]
@@ -296,20 +304,12 @@ fn a_capture_whose_destructor_has_too_large_a_frame_is_named_like_any_other() {
             black_box(large_frame());
         }
     }
-    let Some(output) =
-        output_alone("overflow_ends::a_capture_whose_destructor_has_too_large_a_frame_is_named_like_any_other")
-    else {
-        let runtime = Runtime::builder().workers(1).build().unwrap();
-        let _ = runtime.nursery(|n| {
-            let (closure, future) = (Broad, Broad);
-            n.task().name("broad").spawn(move || _ = &closure);
-            n.task().name("broad").spawn_async(async move { _ = &future });
-            n.cancel(); // neither has begun: the one worker may be busy waking up, or not
-            Ok(())
-        });
-        return;
-    };
-    assert_ended(&output, &["`broad`"]);
+    ends_by_broad("a_capture_whose_destructor_has_too_large_a_frame_is_named_like_any_other", |n| {
+        let (closure, future) = (Broad, Broad);
+        n.task().name("broad").spawn(move || _ = &closure);
+        n.task().name("broad").spawn_async(async move { _ = &future });
+        n.cancel(); // whether they have begun or not
+    });
 }
 
 #[test]

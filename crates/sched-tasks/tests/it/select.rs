@@ -37,7 +37,7 @@ fn of_two_busy_channels_each_is_served() {
 }
 
 #[test]
-#[allow(unused_braces)]
+#[allow(unused_braces, reason = "they are what is tested")]
 fn a_body_may_be_a_block_with_or_without_a_comma() {
     let (tx, rx) = channel(2);
     let mut got = Vec::new();
