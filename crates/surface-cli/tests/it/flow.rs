@@ -130,6 +130,26 @@ fn a_node_that_may_stop_the_flow_fails_it() {
 }
 
 #[test]
+fn a_node_that_failed_for_good_is_named_last_and_the_exit_code_tells() {
+    let numbers = "[node.a]\nkind = 'numbers'\nto = 100000\n";
+    let shown = "[node.z]\nkind = 'print'\n";
+    let cases = [
+        ("a", format!("[node.a]\nkind = 'lines'\npath = 'not-there'\n{shown}"), "not-there cannot be read: "),
+        ("a", format!("[node.a]\nkind = 'command'\ncommand = ['no-such-program']\n{shown}"), "cannot be started: "),
+        ("a", format!("[node.a]\nkind = 'command'\nrun = 'exit 7'\nrestart = 1\n{shown}"), "exit code 7"),
+        ("z", format!("{numbers}[node.z]\nkind = 'write'\npath = 'no/such/folder'\n"), "cannot be written: "),
+        ("z", format!("{numbers}[node.z]\nkind = 'write'\npath = '/dev/full'\n"), "cannot be written: "),
+    ];
+    for (node, nodes, why) in cases {
+        let output = site(&format!("edges = ['a -> z']\n{nodes}")).bursar("flow run flow.toml");
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{nodes}{told}");
+        let last = told.lines().last().unwrap();
+        assert!(last.starts_with(&format!("bursar: node `{node}` failed: ")) && last.contains(why), "{nodes}{told}");
+    }
+}
+
+#[test]
 fn an_error_that_is_skipped_is_told_and_the_rest_goes_on() {
     let site = site(
         r#"
