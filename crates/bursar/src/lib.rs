@@ -253,7 +253,8 @@
 //! ## Shields
 //!
 //! What must not be cut in two stands under a [`shield`]: inside it no checkpoint unwinds, and nurseries opened there are not cancelled from outside. The cancellation
-//! waits. Destructors that run because of a cancellation are shielded already, so they may block. [`NurseryOptions::grace`] gives all tasks of a nursery
+//! waits. Destructors that run because of a cancellation are shielded already, so they may block. A shield or a destructor that never ends keeps its nursery open past
+//! any deadline: give what must not be interrupted a limit of its own. [`NurseryOptions::grace`] gives all tasks of a nursery
 //! some time before they are interrupted; [`is_cancelled`] tells them that it has begun.
 //!
 //! ```

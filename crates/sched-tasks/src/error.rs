@@ -259,6 +259,12 @@ impl fmt::Display for Reason {
                 "{}: the nursery has spawned the {granted} tasks it may; raise `NurseryOptions::spawn_limit`, or the spawns of its budget or of its capability",
                 self.name()
             ),
+            Reason::BudgetExhausted { component, granted: 0, wanted } => write!(
+                f,
+                "{}: got none of the {wanted} {component} it needs: none were granted, or others have spent the pool of its nursery; grant more with \
+                 `NurseryOptions::budget` or `task_budget`, or let it recharge",
+                self.name()
+            ),
             Reason::BudgetExhausted { component, granted, wanted } => write!(
                 f,
                 "{}: spent its {component} ({granted} granted, {wanted} more needed); grant more with `NurseryOptions::budget` or \

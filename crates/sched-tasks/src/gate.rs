@@ -5,7 +5,8 @@
 //! given back only after its task ended; where permits are scarce, before anybody who waits for that task hears of it.
 //!
 //! # Why it holds
-//! The owner of a nursery pays in advance for some tasks at once, and counts them off alone; whoever else spawns pays for each. The permits the nursery has lie in a
+//! The owner of a nursery pays in advance for some tasks at once, and counts them off; whoever else spawns pays for each, and takes back what the owner paid for and has not
+//! used before it is refused. The permits the nursery has lie in a
 //! `mech_sync::stock`, which has a model: only those whose task has ended, or did not start, are reused or given back. What was paid and not used goes back when the
 //! nursery ends; by then every task has ended, and told the gate before it told the nursery, so nobody else touches the stock.
 //!
@@ -20,8 +21,13 @@ use policy_admission::{CapError, CapSpawn, Lease, TaskPermits};
 use vocab::{Budget, Component, Shortage};
 
 use crate::{
-    authority::Credentials, budget::Account, drive::shared::Shared, error::Reason, nursery::NurseryCore,
-    options::NurseryOptions, strand::Strand,
+    authority::Credentials,
+    budget::{Account, Pool},
+    drive::shared::Shared,
+    error::Reason,
+    nursery::NurseryCore,
+    options::NurseryOptions,
+    strand::Strand,
 };
 
 /// See the module.
@@ -77,12 +83,8 @@ impl Gate {
             permits.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
         }
         let owner = nursery.is_owned_by(strand.seat);
-        if owner {
-            let paid = paid_ahead.load(Relaxed);
-            if paid > 0 {
-                paid_ahead.store(paid - 1, Relaxed);
-                return Ok(());
-            }
+        if owner && paid_ahead.fetch_update(Relaxed, Relaxed, |paid| paid.checked_sub(1)).is_ok() {
+            return Ok(());
         }
         let admitted = self.admit_slowly(nursery, strand, owner)?;
         if owner {
@@ -139,6 +141,14 @@ impl Gate {
         if let Some(permits) = &self.permits {
             permits.ended(tasks.into());
         }
+    }
+
+    /// So many tasks that the owner paid for will not be spawned.
+    pub(crate) fn take_back(&self, unused: u64, account: &Account) {
+        if let Some(permits) = &self.permits {
+            permits.unused(unused);
+        }
+        account.refund(&Budget::ZERO.spawns(unused));
     }
 
     /// The nursery is over, and its owner has so many tasks left `unused` that it paid for. The permits go with the gate.
@@ -244,6 +254,47 @@ impl Permits {
     }
 }
 
+impl NurseryCore {
+    /// Takes back the spawns that owners of nurseries with this account paid for ahead, for somebody who needs one now. False if there are none.
+    #[cold]
+    fn take_advances_back(&self, account: &Account) -> bool {
+        let mut found = false;
+        self.each_with_same_account(|nursery| {
+            let unused = nursery.paid_ahead().swap(0, Relaxed);
+            if let Some(gate) = nursery.gate().filter(|_| unused > 0) {
+                gate.take_back(unused, account);
+                found = true;
+            }
+        });
+        found
+    }
+
+    /// Where its budget is. What an owner paid for ahead is not spent.
+    pub(crate) fn pool(&self) -> Option<Pool> {
+        let mut pool = self.account()?.pool();
+        self.each_with_same_account(|nursery| {
+            pool.refund(&Budget::ZERO.spawns(nursery.paid_ahead().load(Relaxed)));
+        });
+        Some(pool)
+    }
+
+    /// Nurseries that one task opened inside each other may have one account.
+    fn each_with_same_account(&self, mut visit: impl FnMut(&NurseryCore)) {
+        let mut outermost = self;
+        while let Some(outer) = outermost.outer_ref().filter(|_| outermost.shares_account()) {
+            outermost = outer;
+        }
+        visit(outermost);
+        let mut inside = outermost.nested();
+        while let Some(nursery) = inside.pop() {
+            if nursery.shares_account() {
+                visit(&nursery);
+                inside.extend(nursery.nested());
+            }
+        }
+    }
+}
+
 impl Strand {
     /// Pays for a task that is spawned into a nursery without an account.
     pub(crate) fn charge_spawn(&self) -> Result<(), Reason> {
@@ -263,7 +314,9 @@ impl Strand {
         loop {
             match account.charge_spawns(most) {
                 0 => {
-                    if !self.ask_further_out(nursery, account, Component::Spawns) {
+                    if !nursery.take_advances_back(account)
+                        && !self.ask_further_out(nursery, account, Component::Spawns)
+                    {
                         let granted = account.pool().granted().spawns;
                         return Err(Reason::BudgetExhausted { component: Component::Spawns, granted, wanted: 1 });
                     }

@@ -4,9 +4,16 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
+    thread,
 };
 
-use crate::strand;
+use crate::{
+    panics,
+    strand::{self, Cancellation, Strand},
+};
+
+/// How often destructors of a task's locals may make new ones, as for a thread's.
+const MAX_LOCALS_ROUNDS: u32 = 5;
 
 /// The values of one task, each with its key, in the order they were made. They are few, and are dropped in that order: a map's would be another in every run.
 #[derive(Default)]
@@ -21,16 +28,21 @@ impl Locals {
 }
 
 impl Drop for Locals {
-    /// A destructor that panics has told the panic hook; the task has ended by then, and its worker must not fail for it.
+    /// Of a thread that ends, or of a half of a `join`: whoever drops them must not fail for it. A destructor that panics has told the panic hook.
     #[inline]
     fn drop(&mut self) {
         if let Some(values) = self.0.take() {
-            drop_all(*values);
+            values.into_iter().for_each(|value| panics::drop_apart(value).unwrap_or_else(panics::discard));
         }
     }
 }
 
 impl Locals {
+    /// Drops every value, whatever the destructors of others do. The first panic goes on afterwards.
+    pub(crate) fn drop_each(mut self) {
+        panics::drop_each(self.0.take().into_iter().flat_map(|values| *values));
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -51,14 +63,58 @@ impl Locals {
     }
 }
 
-#[cold]
-fn drop_all(values: Values) {
-    for (_, value) in values {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+impl Strand {
+    /// Drops the values of the task, which had this outcome. They are its own: a panic there, or a budget that they are refused, is the task's.
+    #[cold]
+    pub(crate) fn drop_locals<R>(&self, outcome: thread::Result<R>) -> thread::Result<R> {
+        let place = self.panicked_at.take();
+        self.shields.set(1); // destructors may block, and are not interrupted
+        let dropped = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..MAX_LOCALS_ROUNDS {
+                if !self.has_locals.replace(false) {
+                    break;
+                }
+                let locals = self.locals.take();
+                locals.drop_each(); // the borrow is over: they may make new ones
+            }
+            self.look_at_meter();
+        }));
+        match (dropped, outcome) {
+            (Ok(()), outcome) => {
+                self.panicked_at.replace(place);
+                outcome
+            }
+            (Err(worse), Ok(value)) => {
+                panics::drop_apart(value).unwrap_or_else(panics::discard);
+                Err(worse)
+            }
+            (Err(worse), Err(payload)) if payload.is::<Cancellation>() => Err(worse),
+            (Err(another), Err(payload)) => {
+                panics::discard(another);
+                self.panicked_at.replace(place);
+                Err(payload)
+            }
+        }
+    }
+
+    /// Gives the task that runs here the values it had elsewhere.
+    pub(crate) fn put_locals(&self, locals: Locals) {
+        if !locals.is_empty() {
+            self.locals.replace(locals);
+            self.has_locals.set(true);
+        }
+    }
+
+    /// Gives the task that runs here the values that its other half made, but for those it has by now.
+    #[cold]
+    pub(crate) fn add_locals(&self, locals: Locals) {
+        self.has_locals.set(true);
+        let unwanted = self.locals.borrow_mut().add(locals);
+        drop(unwanted); // the borrow is over: destructors may use others
     }
 }
 
-/// A value per task, made on first use and dropped when the task ends. Declare it with [`fiber_local!`](crate::fiber_local).
+/// A value per task, made on first use and dropped when the task ends: what that costs the task pays, and a panic there is the task's failure. Declare it with [`fiber_local!`](crate::fiber_local).
 ///
 /// On a plain thread it is a value per thread. A value is for one at a time, so [`join`](crate::join) runs one half after the other where there is one. A value that is made first in
 /// a half stays with the task; if both halves make it at the same time, each has its own, and that of the first half stays. A future takes its values along from worker to worker, so they are `Send`; this does not compile:
@@ -84,7 +140,7 @@ impl<T: Send + 'static> FiberLocal<T> {
 
     /// Uses this task's value.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
-        strand::with(strand::Strand::ensure_room);
+        strand::with(Strand::ensure_room);
         let key = std::ptr::from_ref(&self.key).addr();
         let found = strand::with(|strand| strand.locals.borrow().get(key));
         let value = found.unwrap_or_else(|| {

@@ -84,16 +84,15 @@ pub(crate) struct NurseryCore {
     inner: SpinLock<Inner>,
 }
 
-/// What the owner writes for every task it starts: on a cache line that no task reads when it begins or ends (false sharing made a spawn half as expensive again). Only the
-/// owner writes it.
+/// What the owner writes for every task it starts: on a cache line that no task reads when it begins or ends (false sharing made a spawn half as expensive again).
 ///
 /// Padded, not aligned: aligned allocations are slow, and nurseries are many.
 #[repr(C)]
 struct Owners {
     _before: MaybeUninit<[u8; 56]>,
-    /// Tasks it started.
+    /// Tasks it started. Nobody else writes it.
     started: AtomicU64,
-    /// How many more it may spawn without asking the gate.
+    /// How many more it may spawn without asking the gate. Others may take that back.
     paid: AtomicU64,
     _after: MaybeUninit<[u8; 56]>,
 }
@@ -238,6 +237,11 @@ impl NurseryCore {
         self.outer
     }
 
+    /// The same for as long as this one is there: it ends later.
+    pub(crate) fn outer_ref(&self) -> Option<&NurseryCore> {
+        self.outer.as_deref()
+    }
+
     /// Counts a task that is about to be spawned, or says why it may not be.
     #[inline]
     pub(crate) fn admit(&self, strand: &Strand) -> Result<(), TaskError> {
@@ -278,6 +282,21 @@ impl NurseryCore {
             self.child_failed(error.clone());
         }
         error
+    }
+
+    /// How many more tasks its owner paid for.
+    pub(crate) fn paid_ahead(&self) -> &AtomicU64 {
+        &self.owners.paid
+    }
+
+    /// Who may spawn into it, if not everybody.
+    pub(crate) fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
+    /// The nurseries directly inside.
+    pub(crate) fn nested(&self) -> Vec<Arc<NurseryCore>> {
+        self.inner.lock().nested.iter().map(|(_, nursery)| nursery.clone()).collect()
     }
 
     /// A task has run to its end, and nobody has heard of it yet: its permit is free before whoever joins it goes on. False if there are plenty, and it is given back with the
@@ -482,7 +501,7 @@ impl NurseryCore {
         if interrupted {
             return self.kick_all();
         }
-        self.inner.lock().nested.iter().map(|(_, nursery)| nursery.clone()).collect()
+        self.nested()
     }
 
     /// Cancels everything in it after this time.

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     error::{Reason, TaskError, TaskLabel},
-    strand::{self, OutOfRoom, Strand},
+    strand::{self, Cancellation, OutOfRoom, Strand},
 };
 
 /// Puts our hook in front of the present one, once.
@@ -116,5 +116,20 @@ pub(crate) fn drop_each<T>(values: impl Iterator<Item = T>) {
 
 /// Drops `value`, whatever its destructor does.
 pub(crate) fn drop_apart<T>(value: T) -> std::thread::Result<()> {
-    catch_unwind(AssertUnwindSafe(|| drop(value)))
+    apart(|| drop(value))
+}
+
+/// Runs destructors, whatever they do.
+pub(crate) fn apart(destructors: impl FnOnce()) -> std::thread::Result<()> {
+    let before = strand::with(|strand| strand.unwinding.get());
+    let outcome = catch_unwind(AssertUnwindSafe(destructors));
+    if outcome.is_err() {
+        strand::with(|strand| strand.unwinding.set(before)); // it was caught
+    }
+    outcome
+}
+
+/// Whether a caught payload is a panic of the program: not the way the runtime ends a task that was cancelled, refused a budget or is out of stack.
+pub(crate) fn is_panic(payload: &(dyn Any + Send)) -> bool {
+    !payload.is::<Cancellation>() && !payload.is::<TaskError>() && !payload.is::<OutOfRoom>()
 }

@@ -370,7 +370,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     /// Where the nursery's budget is. None if nothing in it is limited.
     pub fn pool(&self) -> Option<Pool> {
         strand::with(Strand::ensure_room);
-        self.core.account().map(|account| account.pool())
+        self.core.pool()
     }
 
     /// Where the nursery stands.

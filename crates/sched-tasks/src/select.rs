@@ -350,7 +350,8 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 /// | `timeout(duration) => body` | nothing could be done for so long |
 /// | `default => body` | nothing can be done now |
 ///
-/// The pattern and its `=` may be left out. If several arms can be taken, one is chosen at random. At most one `timeout` or one `default`, at the end. `break`, `return` and `?` work in
+/// The pattern and its `=` may be left out. It must match whatever comes: to tell the cases apart, `match` in the body. If several arms can be taken, one is chosen at random. At most one `timeout` or one `default`, at the end; for more than some thirty arms
+/// use [`Select`]. `break`, `return` and `?` work in
 /// the bodies.
 ///
 /// A value is moved into the select before it waits. If another arm is taken, it is there again in that arm, under its name: of a variable its own, of any other expression the one it
@@ -406,16 +407,10 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 macro_rules! select {
     // ---- an arm: its operation, and the name under which a value comes back that was not sent ----
     (@arms $cases:tt recv($receiver:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, (), _, $crate::Receiver::case(&$receiver)) $($rest)*)
+        $crate::select!(@body $cases (case, (), _, channel, $receiver, $crate::Receiver::case(channel)) $($rest)*)
     };
-    (@arms $cases:tt send($sender:expr, $name:ident) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, ($name), _, $crate::Sender::case(&$sender, $name)) $($rest)*)
-    };
-    (@arms $cases:tt send($sender:expr, $name:ident = $value:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, ($name), _, $crate::Sender::case(&$sender, $value)) $($rest)*)
-    };
-    (@arms $cases:tt send($sender:expr, $value:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, (), _, $crate::Sender::case(&$sender, $value)) $($rest)*)
+    (@arms $cases:tt send($($send:tt)*) => $($rest:tt)*) => {
+        $crate::select!(@arms $cases _ = send($($send)*) => $($rest)*)
     };
     (@arms $cases:tt timeout($time:expr) => $body:expr $(,)?) => {
         $crate::select!(@done $cases (wait_timeout, $time) $body)
@@ -423,37 +418,47 @@ macro_rules! select {
     (@arms $cases:tt default => $body:expr $(,)?) => {
         $crate::select!(@done $cases (poll) $body)
     };
+    (@arms $cases:tt else => $($rest:tt)*) => {
+        ::std::compile_error!("what `select!` does when nothing can be done now is its arm `default => body`, not `else`")
+    };
     (@arms $cases:tt $pattern:pat = recv($receiver:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, (), $pattern, $crate::Receiver::case(&$receiver)) $($rest)*)
+        $crate::select!(@body $cases
+            (case, (), $pattern, channel, $receiver, $crate::Receiver::case(channel)) $($rest)*)
     };
     (@arms $cases:tt $pattern:pat = send($sender:expr, $name:ident) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, ($name), $pattern, $crate::Sender::case(&$sender, $name)) $($rest)*)
+        $crate::select!(@body $cases
+            (case, ($name), $pattern, channel, $sender, $crate::Sender::case(channel, $name)) $($rest)*)
     };
     (@arms $cases:tt $pattern:pat = send($sender:expr, $name:ident = $value:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, ($name), $pattern, $crate::Sender::case(&$sender, $value)) $($rest)*)
+        $crate::select!(@body $cases
+            (case, ($name), $pattern, channel, $sender, $crate::Sender::case(channel, $value)) $($rest)*)
     };
     (@arms $cases:tt $pattern:pat = send($sender:expr, $value:expr) => $($rest:tt)*) => {
-        $crate::select!(@body $cases (case, (), $pattern, $crate::Sender::case(&$sender, $value)) $($rest)*)
+        $crate::select!(@body $cases
+            (case, (), $pattern, channel, $sender, $crate::Sender::case(channel, $value)) $($rest)*)
     };
     (@arms $cases:tt) => {
         $crate::select!(@done $cases (wait) ::std::unreachable!("a select without a way out completes a case"))
     };
     // ---- and its body ----
-    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:block, $($rest:tt)*) => {
-        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)] $($rest)*)
+    (@body [$($cases:tt)*] ($($arm:tt)*) $body:block, $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($($arm)*, $body)] $($rest)*)
     };
-    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:block $($rest:tt)*) => {
-        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)] $($rest)*)
+    (@body [$($cases:tt)*] ($($arm:tt)*) $body:block $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($($arm)*, $body)] $($rest)*)
     };
-    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:expr, $($rest:tt)*) => {
-        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)] $($rest)*)
+    (@body [$($cases:tt)*] ($($arm:tt)*) $body:expr, $($rest:tt)*) => {
+        $crate::select!(@arms [$($cases)* ($($arm)*, $body)] $($rest)*)
     };
-    (@body [$($cases:tt)*] ($case:ident, $name:tt, $pattern:pat, $make:expr) $body:expr) => {
-        $crate::select!(@arms [$($cases)* ($case, $name, $pattern, $make, $body)])
+    (@body [$($cases:tt)*] ($($arm:tt)*) $body:expr) => {
+        $crate::select!(@arms [$($cases)* ($($arm)*, $body)])
     };
     // ---- all arms are known ----
-    (@done [$(($case:ident, $name:tt, $pattern:pat, $make:expr, $body:expr))+] ($wait:ident $(, $time:expr)?) $otherwise:expr) => {{
-        $(let mut $case = $make;)+
+    (@done [$(($case:ident, $name:tt, $pattern:pat, $channel:ident, $end:expr, $make:expr, $body:expr))+] ($wait:ident $(, $time:expr)?) $otherwise:expr) => {{
+        $(
+            let $channel = &$end; // also of an expression: it lives as long as the select
+            let mut $case = $make;
+        )+
         let _ = $crate::Select::new()$(.with(&mut $case))+.$wait($($time)?);
         $crate::select!(@taken [] [$(($case, $name, $pattern, $body))+] $otherwise)
     }};
@@ -478,7 +483,7 @@ macro_rules! select {
         }
     };
     // ---- their values come back ----
-    (@back [] $body:expr) => {
+    (@back [$(($case:ident ()))*] $body:expr) => {
         $body
     };
     (@back [($case:ident ()) $($others:tt)*] $body:expr) => {
@@ -498,6 +503,9 @@ macro_rules! select {
             "an arm of `select!` is `pattern = recv(receiver) => body`, `pattern = send(sender, value) => body`, \
              `timeout(duration) => body` or `default => body`; the last two come last"
         )
+    };
+    () => {
+        ::std::compile_error!("a `select!` without arms would wait for ever")
     };
     ($($arms:tt)+) => {
         $crate::select!(@arms [] $($arms)+)

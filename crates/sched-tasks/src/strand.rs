@@ -6,7 +6,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
@@ -28,7 +27,7 @@ use crate::{
     error::{TaskError, TaskLabel},
     local::Locals,
     nursery::Member,
-    places,
+    panics, places,
     raw::{
         current,
         nameplate::Name,
@@ -36,7 +35,7 @@ use crate::{
         task::{RunnableRef, Running},
     },
     room,
-    turn::Turn,
+    turn::{Fixed, Turn},
 };
 
 /// One thread of control.
@@ -92,9 +91,6 @@ pub(crate) struct Strand {
     /// The task unwinds, or unwound, on half of its stack's guard.
     pub(crate) guard_lent: Cell<bool>,
 }
-
-/// How often destructors of a task's locals may make new ones, as for a thread's.
-const MAX_LOCALS_ROUNDS: u32 = 5;
 
 /// What it takes to unwind. With less, the guard lends half of itself.
 pub(crate) const UNWIND_ROOM_BYTES: usize = 8 << 10;
@@ -334,14 +330,8 @@ impl Strand {
         {
             eprintln!("bursar: a stack goes on with half of its guard: {error}");
         }
-        self.shields.set(1); // destructors may block, and are not interrupted
-        for _ in 0..MAX_LOCALS_ROUNDS {
-            if !self.has_locals.replace(false) {
-                break;
-            }
-            let locals = self.locals.take();
-            // The borrow is over: they may make new ones. If one panics, the hook has told; the task ended before.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(locals)));
+        if self.has_locals.get() {
+            self.drop_locals(Ok(())).unwrap_or_else(panics::discard); // of a half of a `join` that has none to hand on to
         }
         if let (Some(place), Some(scope)) = (self.enlisted.take(), self.base.get()) {
             scope.delist(place);
@@ -349,22 +339,6 @@ impl Strand {
         self.shields.set(0);
         self.unwinding.set(false);
         self.for_unwinding.set(false);
-    }
-
-    /// Gives the task that runs here the values it had elsewhere.
-    pub(crate) fn put_locals(&self, locals: Locals) {
-        if !locals.is_empty() {
-            self.locals.replace(locals);
-            self.has_locals.set(true);
-        }
-    }
-
-    /// Gives the task that runs here the values that its other half made, but for those it has by now.
-    #[cold]
-    pub(crate) fn add_locals(&self, locals: Locals) {
-        self.has_locals.set(true);
-        let unwanted = self.locals.borrow_mut().add(locals);
-        drop(unwanted); // the borrow is over: destructors may use others
     }
 
     /// Whether the running task has been told to stop, or was refused a budget, and may not put it off.
@@ -581,7 +555,7 @@ pub(crate) fn retire_thread(strand: &Strand) {
 pub(crate) fn deliver(delivery: Delivery) {
     with(|strand| match &strand.worker {
         Some(worker) if delivery.is_for(worker.home) => worker.enqueue(delivery.seat()),
-        _ => strand.turn.while_fixed(|| delivery.send()), // that may run a foreign waker, in the middle of our operation
+        _ => strand.turn.while_fixed(Fixed::InWaker, || delivery.send()), // that may run a foreign waker, in the middle of our operation
     });
 }
 

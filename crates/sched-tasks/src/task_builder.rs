@@ -67,7 +67,11 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
     ///
     /// It may borrow nothing. Its frames are skipped, not unwound: its stack and all it owns, also what it allocated, is kept for ever; locks it holds stay
     /// locked, those of `println!` included. The thread of its worker is kept as well when the runtime ends. Tasks it started are cancelled and
-    /// waited for. In a [seeded](crate::Builder::seeded) run it does not survive.
+    /// waited for.
+    ///
+    /// Where others would be left with half an operation, the overflow ends the process all the same: while the task unwinds; in the second half of a [`join`](crate::join), which
+    /// borrows from the first; in a destructor of what it captured and never ran with, or of a result that nobody took; in somebody else's waker that an operation of the task
+    /// calls; and in a [seeded](crate::Builder::seeded) run. Inside [`unblock`](crate::unblock) the stack is a thread's, and none of ours to skip.
     ///
     /// ```
     /// use bursar::{Reason, nursery};

@@ -38,15 +38,28 @@ const REST: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Turn {
     left: Cell<u32>,
-    /// Nothing may stop here that need not wait: in a poll, or in a waker.
-    fixed: Cell<bool>,
+    /// Nothing may stop here that need not wait.
+    fixed: Cell<Option<Fixed>>,
     /// A future was refused in this poll.
     refused: Cell<bool>,
 }
 
+/// Where nothing stops that need not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fixed {
+    InPoll,
+    /// Of somebody else, in the middle of an operation of the runtime.
+    InWaker,
+}
+
 impl Turn {
     pub(crate) const fn new() -> Self {
-        Self { left: Cell::new(TURN), fixed: Cell::new(false), refused: Cell::new(false) }
+        Self { left: Cell::new(TURN), fixed: Cell::new(None), refused: Cell::new(false) }
+    }
+
+    /// Whether a waker runs here, in the middle of an operation of the runtime.
+    pub(crate) fn is_in_waker(&self) -> bool {
+        self.fixed.get() == Some(Fixed::InWaker)
     }
 
     /// A new turn begins: others ran, or could have.
@@ -82,14 +95,14 @@ impl Turn {
 
     /// Runs `f`, in which no operation stops that need not wait.
     #[inline]
-    pub(crate) fn while_fixed<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Back<'a>(&'a Cell<bool>, bool);
+    pub(crate) fn while_fixed<R>(&self, why: Fixed, f: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Cell<Option<Fixed>>, Option<Fixed>);
         impl Drop for Back<'_> {
             fn drop(&mut self) {
                 self.0.set(self.1);
             }
         }
-        let _back = Back(&self.fixed, self.fixed.replace(true));
+        let _back = Back(&self.fixed, self.fixed.replace(Some(why)));
         f()
     }
 }
@@ -131,7 +144,7 @@ impl Strand {
     #[cold]
     #[inline(never)]
     fn heed(&self) {
-        if !self.turn.fixed.get() && self.is_cancelled() {
+        if self.turn.fixed.get().is_none() && self.is_cancelled() {
             self.unwind();
         }
     }
@@ -139,7 +152,7 @@ impl Strand {
     #[cold]
     #[inline(never)]
     fn end_turn(&self, heeds_cancellation: bool) {
-        if self.turn.fixed.get() {
+        if self.turn.fixed.get().is_some() {
             return self.turn.left.set(0); // whoever can stop next does
         }
         self.turn.begin();
@@ -161,7 +174,7 @@ impl Strand {
     #[cold]
     fn refuse(&self, cx: &Context<'_>) -> Poll<()> {
         self.turn.refused.set(true);
-        self.turn.while_fixed(|| cx.waker().wake_by_ref());
+        self.turn.while_fixed(Fixed::InPoll, || cx.waker().wake_by_ref());
         self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nobody else begins it
         Poll::Pending
     }

@@ -47,7 +47,11 @@ impl Strand {
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.begin(running, scope);
         self.shields.set(1);
-        let outcome = catch_unwind(AssertUnwindSafe(drop));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            drop();
+            self.look_at_meter();
+        }));
+        let outcome = if self.has_locals.get() { self.drop_locals(outcome) } else { outcome };
         self.shields.set(0);
         self.end();
         outcome

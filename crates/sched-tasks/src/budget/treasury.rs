@@ -104,7 +104,7 @@ impl Treasury {
 
     /// Where the nursery's budget is.
     pub fn pool(&self) -> Pool {
-        self.account().pool()
+        self.core.pool().expect("a treasury is opened for a nursery with an account")
     }
 }
 

@@ -47,6 +47,7 @@ use crate::{
     room::in_own_frame,
     strand::Strand,
     task_state::TaskState,
+    turn::Fixed,
 };
 
 const IDLE: u32 = 0;
@@ -191,7 +192,8 @@ where
     strand.turn.take_refused();
     let polled = catch_unwind(AssertUnwindSafe(|| {
         // Not `start_funded`: one that only waits for others costs nothing, and must not fail for want of what it does not need.
-        let polled = strand.turn.while_fixed(|| in_own_frame(|| future.poll(&mut Context::from_waker(&waker))));
+        let polled =
+            strand.turn.while_fixed(Fixed::InPoll, || in_own_frame(|| future.poll(&mut Context::from_waker(&waker))));
         if polled.is_ready() {
             strand.look_at_meter();
         }

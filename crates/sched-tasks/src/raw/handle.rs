@@ -15,7 +15,7 @@ use std::{
 
 use mech_sync::Completion;
 
-use super::task::{Front, Header, Runnable, label};
+use super::task::{Front, Header, Runnable, error_of, label};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
     panics,
@@ -256,7 +256,20 @@ impl<T> Drop for Handle<T> {
             }
             let frees = Frees(self);
             // SAFETY: done, so it was written, and nobody took it. Dropped where it is: it may be large.
-            panics::contained(|| unsafe { (*frees.0.front().result.get()).assume_init_drop() });
+            let dropped = panics::apart(|| unsafe { (*frees.0.front().result.get()).assume_init_drop() });
+            match dropped {
+                Ok(()) => {}
+                // Whether the handle or the task leaves last, a result that panics is the task's failure.
+                Err(payload) if panics::is_panic(&*payload) => {
+                    let header = &frees.0.front().header;
+                    header.scope.child_failed(error_of(payload, header));
+                }
+                Err(payload) if std::thread::panicking() => panics::discard(payload),
+                Err(payload) => {
+                    drop(frees);
+                    strand::current().rethrow(payload); // the destructor waited, and who runs it is to end
+                }
+            }
         }
     }
 }

@@ -7,7 +7,8 @@
 //! A task survives an overflow only if `OwnedTaskBuilder` made it, which takes `'static` closures. Its frames then lend to one another, to tasks it
 //! started, to threads, and to values of its thread. The stack is kept for ever with all that was moved onto it; its tasks are waited for (`burial.rs`);
 //! its locals are leaked (`Strand::abandon`); its thread, whose thread-locals a frame may have lent on, never ends (`Worker::main`). A future's
-//! memory is kept, too: it was pinned. A task that never ran, or whose result nobody took, drops what it has in its own memory; there nothing survives. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime
+//! memory is kept, too: it was pinned. A task that never ran, or whose result nobody took, drops what it has in its own memory; there nothing survives. A foreign waker
+//! runs in the middle of an operation, which has others to wake after it; nothing survives there, either. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime
 //! share a thread that is not ours to keep, so nothing survives there.
 
 use std::fmt::Write;
@@ -50,6 +51,8 @@ fn on_overflow(line: &mut dyn Write) -> OnOverflow {
         OnOverflow::EndProcess("it was unwinding")
     } else if strand.drops_in_place.get() {
         OnOverflow::EndProcess("a destructor ran on a value that cannot be kept")
+    } else if strand.turn.is_in_waker() {
+        OnOverflow::EndProcess("it ran a waker in the middle of an operation of the runtime")
     } else if vouched || owns_all && keeps_thread {
         OnOverflow::Leave
     } else {

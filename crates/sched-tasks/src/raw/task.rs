@@ -260,6 +260,7 @@ where
             strand.look_at_meter();
             outcome
         }));
+        let outcome = if strand.has_locals.get() { strand.drop_locals(outcome) } else { outcome };
         strand.end();
         match outcome {
             Ok(Ok(value)) => Ok(value),

@@ -33,6 +33,38 @@ fn with_budget<T: Send>(budget: Budget, body: impl Fn() -> T + Send + Sync) -> R
 }
 
 #[test]
+fn of_as_many_spawns_as_there_are_none_is_refused() {
+    let _watchdog = watch("of_as_many_spawns_as_there_are_none_is_refused");
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    for _ in 0..20 {
+        let options = NurseryOptions::new().budget(Budget::UNLIMITED.spawns(1_010)).on_failure(OnFailure::WaitAll);
+        let outcome = runtime.nursery_with(options, |n| {
+            for _ in 0..10 {
+                n.spawn(move || (0..100).for_each(|_| drop(n.spawn(|| ())))); // also while the owner spawns
+            }
+            Ok(())
+        });
+        outcome.unwrap();
+    }
+}
+
+#[test]
+fn what_an_owner_paid_for_ahead_is_neither_spent_nor_lost() {
+    let options = NurseryOptions::new().budget(Budget::UNLIMITED.spawns(100_000));
+    nursery_with(options, |n| {
+        n.spawn(|| ()).join()?;
+        let pool = n.pool().expect("it has one");
+        assert_eq!((pool.spent().spawns, pool.left().spawns), (1, 99_999));
+        nursery(|inside| {
+            inside.spawn(|| ()).join()?; // the same account
+            assert_eq!(inside.pool().expect("it has one").spent().spawns, 2);
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_task_without_a_budget_may_charge_any_amount_any_number_of_times() {
     nursery(|n| {
         n.spawn(|| (0..4).for_each(|_| charge(u64::MAX))).join()?;

@@ -75,6 +75,45 @@ fn what_a_task_captured_that_may_not_start_fails_that_task_and_not_its_spawner()
 }
 
 #[test]
+fn a_result_that_panics_when_it_is_dropped_fails_its_task_and_not_who_drops_the_handle() {
+    let _watchdog = watch("a_result_that_panics_when_it_is_dropped_fails_its_task_and_not_who_drops_the_handle");
+    let went_on = AtomicBool::new(false);
+    let verdict = nursery(|n| {
+        let (closure, future) = (n.spawn(|| Bomb), n.spawn_async(async { Bomb }));
+        until(|| closure.is_done() && future.is_done());
+        drop((closure, future));
+        went_on.store(true, SeqCst);
+        Ok(())
+    });
+    assert!(went_on.load(SeqCst));
+    let error = verdict.unwrap_err();
+    assert!(matches!(error.reason(), Reason::Panicked { .. }), "{error}");
+    assert!(error.to_string().contains("contained.rs"), "it names the task: {error}");
+    assert_eq!(error.others().len(), 1);
+}
+
+#[test]
+fn who_is_cancelled_while_it_drops_a_result_that_waits_ends_as_cancelled() {
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            sleep(Duration::from_secs(3600));
+        }
+    }
+    let _watchdog = watch("who_is_cancelled_while_it_drops_a_result_that_waits_ends_as_cancelled");
+    let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
+        n.spawn(|| {
+            let result = n.spawn(|| Waits);
+            until(|| result.is_done());
+            drop(result);
+        });
+        Ok(())
+    });
+    let error = outcome.unwrap_err();
+    assert!(matches!(error.reason(), Reason::DeadlineExceeded { .. }), "{error}");
+}
+
+#[test]
 fn what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it() {
     let _watchdog = watch("what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it");
     comes_through("contained::what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it", || {

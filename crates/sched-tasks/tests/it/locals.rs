@@ -10,9 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sched_tasks::{Runtime, block_on, current_worker, join, nursery};
+use sched_tasks::{
+    Budget, Component, NurseryOptions, OnFailure, Reason, Runtime, block_on, charge, current_worker, join, nursery,
+    nursery_with,
+};
 
-use crate::support::watch;
+use crate::support::{until, watch};
 
 struct Bomb;
 
@@ -32,13 +35,71 @@ sched_tasks::fiber_local! {
 fn a_value_that_panics_when_it_is_dropped_does_not_take_the_worker_along() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     runtime
-        .nursery(|n| {
-            n.spawn(|| BOMB.with(|_| ())).join()?;
-            n.spawn_async(async { BOMB.with(|_| ()) }).join()?;
-            n.spawn(|| 1).join()
+        .nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
+            let failed = [n.spawn(|| BOMB.with(|_| ())).join(), n.spawn_async(async { BOMB.with(|_| ()) }).join()];
+            for error in failed.map(Result::unwrap_err) {
+                assert!(error.to_string().contains("while it is dropped, on purpose"), "{error}");
+            }
+            assert_eq!(n.spawn(|| 1).join()?, 1);
+            Ok(())
         })
-        .unwrap();
+        .unwrap_err();
     assert_eq!(runtime.stats().workers[0].restarts, 0);
+}
+
+#[test]
+fn a_task_that_panicked_says_so_whatever_its_values_do() {
+    let error = nursery(|n| {
+        n.spawn(|| {
+            BOMB.with(|_| ());
+            panic!("the task itself");
+        })
+        .join()
+    })
+    .unwrap_err();
+    let Reason::Panicked { message, location } = error.reason() else { panic!("{error}") };
+    assert_eq!(&**message, "the task itself");
+    assert!(location.as_ref().is_some_and(|at| at.contains("locals.rs")), "{location:?}");
+}
+
+/// Spends when it is dropped.
+struct Spends(u64);
+
+impl Drop for Spends {
+    fn drop(&mut self) {
+        charge(self.0);
+    }
+}
+
+sched_tasks::fiber_local! {
+    static SPENDS: Cell<Option<Spends>> = Cell::new(None);
+}
+
+#[test]
+fn what_the_values_of_a_task_spend_the_task_pays() {
+    let _watchdog = watch("what_the_values_of_a_task_spend_the_task_pays");
+    let options = || {
+        NurseryOptions::new()
+            .budget(Budget { ops: 10_000, ..Budget::UNLIMITED })
+            .task_budget(Budget { ops: 1_000, ..Budget::UNLIMITED })
+    };
+    let set = |ops| SPENDS.with(|cell| cell.set(Some(Spends(ops))));
+    nursery_with(options(), |n| {
+        n.spawn(|| set(500)).join()?;
+        n.spawn_async(async { set(500) }).join()?;
+        until(|| n.pool().unwrap().out().ops == 0);
+        assert_eq!(n.pool().unwrap().spent().ops, 1_000);
+        Ok(())
+    })
+    .unwrap();
+    for kind in 0..2 {
+        let outcome = nursery_with(options(), |n| match kind {
+            0 => n.spawn(|| set(5_000)).join(),
+            _ => n.spawn_async(async { set(5_000) }).join(),
+        });
+        let error = outcome.unwrap_err();
+        assert!(matches!(error.reason(), Reason::BudgetExhausted { component: Component::Ops, .. }), "{error}");
+    }
 }
 
 /// Writes down the task's number when it is dropped, and changes it.

@@ -10,11 +10,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
-    task::{Context, Waker},
+    task::{Context, Wake, Waker},
     thread,
 };
 
-use sched_tasks::{Nursery, Reason, Runtime, join, nursery};
+use sched_tasks::{Nursery, Reason, Runtime, channel, join, nursery};
 
 use crate::support::{output_alone, spin_until, text};
 
@@ -46,6 +46,27 @@ fn an_overflow_ends_the_process_with_a_line_that_names_the_task() {
         return;
     };
     assert_ended(&output, &["`deep`", "`stack_bytes` = 131072", "frames that others may borrow from"]);
+}
+
+#[test]
+fn a_survivor_that_overflows_in_a_waker_ends_the_process() {
+    struct Deep;
+    impl Wake for Deep {
+        fn wake(self: Arc<Self>) {
+            forever(0);
+        }
+    }
+    let test = "overflow_ends::a_survivor_that_overflows_in_a_waker_ends_the_process";
+    let Some(output) = output_alone(test) else {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (tx, rx) = channel::<u8>(1);
+        let mut waiting = pin!(rx.recv_async());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&Arc::new(Deep).into())).is_pending());
+        // To go on would be to forget whom else the operation is to wake.
+        let _ = runtime.nursery(|n| n.task().survives_overflow().spawn(move || tx.send(1).is_ok()).join());
+        return;
+    };
+    assert_ended(&output, &["it ran a waker in the middle of an operation"]);
 }
 
 // ---- what skipping frames would break: each of these once went on, with a double free or a dangling borrow ----

@@ -55,6 +55,63 @@ fn a_body_may_be_a_block_with_or_without_a_comma() {
 }
 
 #[test]
+fn a_channel_may_be_any_expression() {
+    let (tx, rx) = channel(1);
+    let got = select! {
+        sent = send(tx.clone(), 5) => sent.is_ok(),
+        timeout(Duration::ZERO) => false,
+    };
+    assert!(got);
+    let ends = [rx];
+    let got = select! {
+        value = recv(ends[0].clone()) => value,
+        timeout(Duration::ZERO) => Ok(0),
+    };
+    assert_eq!(got, Ok(5));
+}
+
+#[test]
+fn a_select_may_have_thirty_arms() {
+    let (tx, rx) = channel(1);
+    for _ in 0..30 {
+        tx.send(()).unwrap();
+        select! {
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+            recv(rx) => {}
+        }
+        assert!(rx.try_recv().is_err(), "one arm was taken");
+    }
+}
+
+#[test]
 fn idle_cases_do_not_tip_the_balance() {
     let (tx1, rx1) = channel(1);
     let (tx2, rx2) = channel(1);
