@@ -216,6 +216,7 @@ fn job(
         cwd: templates.cwd.as_ref().map(|cwd| PathBuf::from(fill(cwd))),
         inputs: list(&templates.inputs),
         outputs: list(&templates.outputs),
+        incomplete: settings.incomplete.unwrap_or_default(),
         on_crash: settings.on_crash.unwrap_or_default(),
         name,
     }

@@ -34,6 +34,7 @@ const SHARED: &[Field<'static>] = &[
     Field::new("nice", "a whole number", "5"),
     Field::new("env", "a table of variables", "{ LANG = \"C\" }"),
     Field::new("cwd", "a folder", "\"sub\""),
+    Field::new("incomplete", "\"remove\" or \"keep\"", "\"remove\""),
     Field::new("on_crash", "\"adopt\", \"restart\" or \"fail\"", "\"adopt\""),
 ];
 

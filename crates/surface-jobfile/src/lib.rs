@@ -46,7 +46,7 @@ use std::path::Path;
 
 pub use fresh::Freshness;
 pub use limits::Limits;
-pub use plan::{Action, Job, OnCrash, OverRam, Plan, Resources};
+pub use plan::{Action, Incomplete, Job, OnCrash, OverRam, Plan, Resources};
 pub use surface_text::units::{megabytes, millis};
 pub use surface_text::{Place, Problem, Problems};
 

@@ -120,6 +120,9 @@ pub struct Job {
     /// Files it writes, from where it starts.
     #[serde(default)]
     pub outputs: Vec<String>,
+    /// What becomes of outputs that an attempt made which did not succeed.
+    #[serde(default)]
+    pub incomplete: Incomplete,
     /// What a resumed run does if this one was running.
     #[serde(default)]
     pub on_crash: OnCrash,
@@ -165,6 +168,17 @@ pub enum OverRam {
     Kill,
     /// It is told of.
     Warn,
+}
+
+/// What becomes of outputs that an attempt made which did not succeed. They are never taken for whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Incomplete {
+    /// They are removed, unless they were there before the attempt.
+    #[default]
+    Remove,
+    /// They stay.
+    Keep,
 }
 
 /// What a resumed run does with a job that was running when the last one ended.
@@ -213,6 +227,7 @@ impl Job {
             cwd: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
+            incomplete: Incomplete::default(),
             on_crash: OnCrash::default(),
         }
     }
@@ -220,6 +235,16 @@ impl Job {
     /// Where it starts.
     pub fn folder(&self, base: &Path) -> PathBuf {
         self.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd))
+    }
+
+    /// The files it makes, absolute.
+    pub fn output_paths(&self, base: &Path) -> Vec<PathBuf> {
+        let folder = self.folder(base);
+        let path = |output: &String| {
+            let path = folder.join(output);
+            std::path::absolute(&path).unwrap_or(path) // only without a current directory
+        };
+        self.outputs.iter().map(path).collect()
     }
 
     /// A number for what is run: command, environment and folder. The same on every machine and in every version, so

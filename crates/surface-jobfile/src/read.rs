@@ -7,7 +7,7 @@
 
 use crate::fields::{Field, NAME, Spot, Values, field, fields, is_shared, resource};
 use crate::limits::Limits;
-use crate::plan::{OnCrash, OverRam, Resources};
+use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
 use surface_text::Span;
 use surface_text::nearest;
 use surface_text::tree::{Entry, Node, Table, Value};
@@ -32,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) nice: Option<i32>,
     pub(crate) env: Vec<(String, Spot<String>)>,
     pub(crate) cwd: Option<Spot<String>>,
+    pub(crate) incomplete: Option<Incomplete>,
     pub(crate) on_crash: Option<OnCrash>,
 }
 
@@ -67,6 +68,7 @@ impl Settings {
             nice: self.nice.or(d.nice),
             env: merged(&d.env, self.env),
             cwd: self.cwd.or_else(|| d.cwd.clone()),
+            incomplete: self.incomplete.or(d.incomplete),
             on_crash: self.on_crash.or(d.on_crash),
         }
     }
@@ -423,6 +425,10 @@ fn setting<'t>(settings: &mut Settings, field: &Field<'_>, node: &Node<'t>, valu
         "env" => settings.env = values.env(field, node),
         "cwd" => {
             settings.cwd = values.some_text(field, node).map(|cwd| Spot { at, value: cwd.to_owned() });
+        }
+        "incomplete" => {
+            let words = [("remove", Incomplete::Remove), ("keep", Incomplete::Keep)];
+            settings.incomplete = values.choice(field, node, &words);
         }
         "on_crash" => {
             let words = [("adopt", OnCrash::Adopt), ("restart", OnCrash::Restart), ("fail", OnCrash::Fail)];

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use sched_jobs::State;
 use serde::{Deserialize, Serialize};
 
+use crate::Outputs;
+
 /// The most that is kept of an error's text.
 const ERROR_BYTES_MAX: usize = 4096;
 
@@ -40,6 +42,8 @@ pub enum Event {
     },
     /// The run as a whole was paused, or goes on.
     RunPaused(bool),
+    /// A job started to make files, or has made them.
+    Outputs(Box<Outputs>),
 }
 
 /// A job moved to another state.
@@ -70,6 +74,12 @@ impl Moved {
     #[must_use]
     pub fn with(self, detail: Detail) -> Moved {
         Moved { detail, ..self }
+    }
+}
+
+impl From<Outputs> for Event {
+    fn from(outputs: Outputs) -> Event {
+        Event::Outputs(Box::new(outputs))
     }
 }
 

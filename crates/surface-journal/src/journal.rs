@@ -19,7 +19,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use crate::alive::Process;
 use crate::{
-    Estimate, JobRow, JournalError, NewRun, Options, Outcome, RunId, RunLock, Writer, history, place, read, schema,
+    Estimate, JobRow, JournalError, NewRun, Options, Outcome, Output, RunId, RunLock, Writer, history, outputs, place,
+    read, schema,
 };
 
 /// The runs of a user: what was asked for, what happened, what it needed.
@@ -202,6 +203,14 @@ impl Journal {
         self.with(|db| history::recall(db, fingerprints))
     }
 
+    /// What is known of each of these files, in their order.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn outputs(&self, paths: &[PathBuf]) -> Result<Vec<Option<Output>>, JournalError> {
+        self.with(|db| outputs::recall(db, paths))
+    }
+
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, JournalError> {
         act(&mut self.db()).map_err(|error| JournalError::sqlite(&place::database(&self.dir), error))
     }
@@ -295,7 +304,8 @@ pub(crate) fn end(db: &Connection, seq: i64, outcome: Outcome, at_ms: u64) -> ru
         "UPDATE runs SET outcome = ?2, ended_ms = ?3, paused = 0, counts = ?4 WHERE seq = ?1",
         params![seq, outcome.name(), at_ms as i64, counts],
     )?;
-    history::forget(db)
+    history::forget(db)?;
+    outputs::forget(db)
 }
 
 pub(crate) fn now_ms() -> u64 {
@@ -303,7 +313,7 @@ pub(crate) fn now_ms() -> u64 {
 }
 
 /// Text if it is text, so that people can read the database; bytes otherwise, so that the path still works.
-fn path_out(path: &Path) -> Value {
+pub(crate) fn path_out(path: &Path) -> Value {
     match path.to_str() {
         Some(text) => Value::Text(text.to_owned()),
         None => Value::Blob(path.as_os_str().as_bytes().to_vec()),

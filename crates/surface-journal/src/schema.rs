@@ -92,6 +92,15 @@ const STEPS: &[&str] = &[
         runs INTEGER NOT NULL,
         samples BLOB NOT NULL
     );",
+    // 2. Files that jobs make, and whether they are whole.
+    "CREATE TABLE outputs (
+        path PRIMARY KEY,
+        print INTEGER NOT NULL,
+        whole INTEGER NOT NULL,
+        size INTEGER,
+        changed_ns INTEGER,
+        at_ms INTEGER NOT NULL
+    ) WITHOUT ROWID;",
 ];
 
 /// Opens the database and brings it to the present version.

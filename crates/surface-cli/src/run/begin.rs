@@ -34,7 +34,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     };
     let reasons = match &journal {
         Some(journal) if !options.force && plan.jobs.iter().any(|job| !job.outputs.is_empty()) => {
-            learn::reasons_to_run(plan, &learn::last_commands(journal, file)?)
+            learn::reasons_to_run(plan, &learn::Known::of(journal, plan)?)
         }
         _ => vec![Some(String::new()); count],
     };
@@ -55,7 +55,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
             let lock = journal.begin(NewRun {
                 name: plan.name.clone(),
                 file: planned.file.clone(),
-                plan_json: plan::write(&planned, options.fail_fast)?,
+                plan_json: plan::write(&planned, options.fail_fast, options.keep_incomplete)?,
                 jobs: plan.jobs.iter().zip(&demands).map(|(job, demand)| new_job(job, demand, &planned)).collect(),
                 ..NewRun::new(plan.name.clone())
             })?;
@@ -68,6 +68,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         plan: Arc::new(planned.plan),
         is_single: planned.is_single,
         fail_fast: options.fail_fast,
+        keep_incomplete: options.keep_incomplete,
         config,
         estimates,
         demands,

@@ -1,17 +1,15 @@
 //! What earlier runs teach about this one: what jobs will need, and which need not run.
 //!
 //! # Invariant
-//! In doubt a job runs: it is skipped only if its outputs are up to date, everything it needs is skipped, and the last success under
-//! its name was of the same command.
+//! In doubt a job runs: it is skipped only if everything it needs is skipped, its outputs are newer than its inputs, and they are as the same command
+//! left them when it succeeded.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use surface_jobfile::{Freshness, Plan};
-use surface_journal::{Estimate, Filter, Journal, JournalError, State, group_fingerprint};
-
-/// How many earlier runs of a file are looked at for the last success of each job.
-const RUNS_LOOKED_AT: usize = 10;
+use sched_jobs::process::Stamp;
+use surface_jobfile::{Freshness, Job, Plan};
+use surface_journal::{Estimate, Journal, JournalError, Look, Output, group_fingerprint};
 
 /// What each job needed earlier, in the order of the plan; by its own command, else, if wanted, by others of its group.
 pub(crate) fn estimates(
@@ -43,20 +41,35 @@ pub(crate) fn estimates(
     Ok(estimates)
 }
 
-/// The command of the last success of each job, by name, in earlier runs of the same file.
-pub(crate) fn last_commands(journal: &Journal, file: Option<&Path>) -> Result<HashMap<String, u64>, JournalError> {
-    let mut commands = HashMap::new();
-    let runs = journal.runs(Filter { limit: Some(200), ..Filter::default() })?;
-    for run in runs.iter().filter(|run| run.file.is_some() && run.file.as_deref() == file).take(RUNS_LOOKED_AT) {
-        for job in journal.jobs(&run.id)?.into_iter().filter(|job| job.state == State::Succeeded) {
-            commands.entry(job.name).or_insert(job.fingerprint);
-        }
+/// What is known of the files that a plan's jobs make.
+#[derive(Default)]
+pub(crate) struct Known(HashMap<PathBuf, Output>);
+
+impl Known {
+    /// Asks the journal, once for all of them.
+    pub(crate) fn of(journal: &Journal, plan: &Plan) -> Result<Known, JournalError> {
+        let paths: Vec<PathBuf> = plan.jobs.iter().flat_map(|job| job.output_paths(&plan.base)).collect();
+        let known = journal.outputs(&paths)?;
+        Ok(Known(paths.into_iter().zip(known).filter_map(|(path, known)| Some((path, known?))).collect()))
     }
-    Ok(commands)
+
+    /// Why the outputs of a job cannot be trusted, if so. They are there.
+    fn doubt(&self, job: &Job, base: &Path) -> Option<String> {
+        job.output_paths(base).iter().zip(&job.outputs).find_map(|(path, output)| {
+            let now = Stamp::of(path)?.map(|Stamp { size, changed_ns }| Look { size, changed_ns });
+            match self.0.get(path) {
+                None => Some("no earlier success is known".to_owned()),
+                Some(known) if !known.is_whole => Some(format!("output {output} was left incomplete")),
+                Some(known) if known.fingerprint != job.fingerprint() => Some("its command has changed".to_owned()),
+                Some(known) if !known.is_as_made(now) => Some(format!("output {output} was changed since it was made")),
+                Some(_) => None,
+            }
+        })
+    }
 }
 
 /// Why each job runs, in the order of the plan; `None` if it need not.
-pub(crate) fn reasons_to_run(plan: &Plan, last: &HashMap<String, u64>) -> Vec<Option<String>> {
+pub(crate) fn reasons_to_run(plan: &Plan, known: &Known) -> Vec<Option<String>> {
     let mut reasons: Vec<Option<String>> = vec![Some(String::from("always")); plan.jobs.len()];
     for at in plan.order().unwrap_or_default() {
         let job = &plan.jobs[at];
@@ -67,11 +80,7 @@ pub(crate) fn reasons_to_run(plan: &Plan, last: &HashMap<String, u64>) -> Vec<Op
         reasons[at] = match job.up_to_date(&plan.base) {
             Freshness::Undeclared => Some("it declares no outputs".to_owned()),
             Freshness::Stale(reason) => Some(reason),
-            Freshness::Fresh => match last.get(&job.name) {
-                Some(print) if *print == job.fingerprint() => None,
-                Some(_) => Some("its command has changed".to_owned()),
-                None => Some("no earlier success is known".to_owned()),
-            },
+            Freshness::Fresh => known.doubt(job, &plan.base),
         };
     }
     reasons

@@ -71,6 +71,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Keep outputs that an attempt made which then failed or was cancelled; else they are removed. Never taken for whole
+    #[arg(long)]
+    pub(crate) keep_incomplete: bool,
+
     /// After the first failure start nothing more, and cancel what runs
     #[arg(long, overrides_with = "keep_going")]
     pub(crate) fail_fast: bool,

@@ -114,13 +114,14 @@ struct Written<'a> {
 pub(crate) struct Extra {
     pub(crate) asked: Asked,
     pub(crate) fail_fast: bool,
+    pub(crate) keep_incomplete: bool,
     pub(crate) is_single: bool,
 }
 
 /// The text for the journal.
-pub(crate) fn write(planned: &Planned, fail_fast: bool) -> Result<String, Failure> {
+pub(crate) fn write(planned: &Planned, fail_fast: bool, keep_incomplete: bool) -> Result<String, Failure> {
     let Plan { name, base, resources, jobs } = &planned.plan;
-    let run = Extra { asked: planned.asked.clone(), fail_fast, is_single: planned.is_single };
+    let run = Extra { asked: planned.asked.clone(), fail_fast, keep_incomplete, is_single: planned.is_single };
     serde_json::to_string(&Written { name, base, resources, jobs, run }).map_err(|error| {
         Failure::broken(format!("the plan cannot be written into the journal: {error}; use --no-journal"))
     })
@@ -167,10 +168,10 @@ mod tests {
     fn a_plan_comes_back_from_the_journal_as_it_went_in() {
         let asked = Asked { cpu: Some(3), scheduler: Some(sched_jobs::Scheduler::Simple), ..Asked::default() };
         let planned = Planned { plan: parsed(FILM), file: None, asked, is_single: false };
-        let text = write(&planned, true).unwrap();
+        let text = write(&planned, true, true).unwrap();
         let (plan, extra) = read(&text).unwrap();
         assert_eq!(plan, planned.plan);
-        assert_eq!((extra.asked, extra.fail_fast), (planned.asked, true));
+        assert_eq!((extra.asked, extra.fail_fast, extra.keep_incomplete), (planned.asked, true, true));
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), planned.plan);
     }
 }

@@ -11,14 +11,15 @@
 //! ended before the request reached it: its effect is there, so that is what is written.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mech_process::How;
-use sched_jobs::process::{News, Processes, exit_code, words};
-use sched_jobs::{Event, JobFacts, State, Ticket, What};
-use surface_journal::{Detail, Event as Entry, JournalError, Moved, Outcome, Writer};
+use sched_jobs::process::{Made, News, Processes, Stamp, exit_code, words};
+use sched_jobs::{Cause, Event, JobFacts, Outcome as JobOutcome, State, Ticket, What};
+use surface_journal::{Detail, Event as Entry, JournalError, Look, Moved, Outcome, Outputs, Writer};
 
 use super::steward::Notice;
 
@@ -29,6 +30,8 @@ pub(crate) struct Recorder {
     notices: Sender<Notice>,
     interrupted: AtomicBool,
     names: Vec<String>,
+    /// Of jobs that declare outputs: the command's fingerprint, and the files.
+    declared: HashMap<usize, (u64, Vec<PathBuf>)>,
 }
 
 struct Book {
@@ -48,6 +51,13 @@ struct Ended {
     token: String,
     detail: Detail,
     code: i32,
+    made: Vec<(PathBuf, Option<Look>)>,
+}
+
+/// A file that a job made, for the journal.
+pub(crate) fn made_file(made: &Made) -> (PathBuf, Option<Look>) {
+    let look = made.stamp.map(|Stamp { size, changed_ns }| Look { size, changed_ns });
+    (made.path.clone(), look)
 }
 
 /// Where a job is, as the journal knows it.
@@ -92,6 +102,13 @@ impl Recorder {
             notices,
             interrupted: AtomicBool::new(false),
             names: plan.jobs.iter().map(|job| job.name.clone()).collect(),
+            declared: plan
+                .jobs
+                .iter()
+                .enumerate()
+                .filter(|(_, job)| !job.outputs.is_empty())
+                .map(|(at, job)| (at, (job.fingerprint(), job.output_paths(&plan.base))))
+                .collect(),
         }
     }
 
@@ -141,12 +158,16 @@ impl Recorder {
                     book.warnings.push(text);
                     return;
                 }
-                News::Ended(end) => {
+                News::Ended { end, outcome, made } => {
                     let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                    let code = exit_code(&end.how);
+                    let (code, how) = match (&end.how, outcome) {
+                        // It said that all is well, and it is not.
+                        (How::Exit(0), JobOutcome::Failed(Cause::Error(why))) => (1, why.clone()),
+                        (how, _) => (exit_code(how), words(how)),
+                    };
                     let detail = Detail {
                         pid: book.tracks[job].pid.take(),
-                        how: Some(words(&end.how)),
+                        how: Some(how),
                         code: Some(code),
                         peak_rss_kb: Some(end.peak_rss_kb),
                         cpu_ms: Some(ms(end.cpu)),
@@ -155,12 +176,13 @@ impl Recorder {
                     };
                     let is_plain = matches!(end.how, How::Exit(_) | How::Canceled);
                     book.last = Some((code, detail.how.clone().filter(|_| !is_plain)));
-                    let ended = Ended { attempt: ticket.attempt, token: end.token.clone(), detail, code };
+                    let made = made.iter().map(made_file).collect();
+                    let ended = Ended { attempt: ticket.attempt, token: end.token.clone(), detail, code, made };
                     book.ends.insert(job, ended);
                 }
             }
             self.check(&mut book);
-            let News::Ended(end) = news else { return };
+            let News::Ended { end, .. } = news else { return };
             // Without a journal there is nowhere an end could be safer.
             if book.writer.is_some() { book.settled() } else { vec![end.token.clone()] }
         };
@@ -197,6 +219,7 @@ impl Recorder {
                 let token = self.processes.get().and_then(Weak::upgrade);
                 let token = token.map(|processes| processes.token(Ticket { job: event.job, attempt }));
                 let detail = Detail { token, waited_ms: Some(waited_ms), ..Detail::default() };
+                self.mark(&book, job, None);
                 book.write(job, Moved::new(job as u32, attempt, State::Running).with(detail));
             }
             What::Progress(done) => {
@@ -240,13 +263,25 @@ impl Recorder {
         }
     }
 
+    /// The outputs of a job are whole, or not any more.
+    fn mark(&self, book: &Book, job: usize, made: Option<Vec<(PathBuf, Option<Look>)>>) {
+        if let (Some((fingerprint, paths)), Some(writer)) = (self.declared.get(&job), &book.writer) {
+            let is_whole = made.is_some();
+            let files = made.unwrap_or_else(|| paths.iter().map(|path| (path.clone(), None)).collect());
+            writer.record(Outputs { fingerprint: *fingerprint, is_whole, files });
+        }
+    }
+
     /// A life is over; `cause` says why it was cancelled.
     fn ended(&self, book: &mut Book, job: usize, state: State, cause: Option<String>) {
         let track = &mut book.tracks[job];
         let was = std::mem::replace(&mut track.state, state);
         let attempt = track.attempt;
         let has_run = was == State::Running || (was == State::Paused && track.before_pause == State::Running);
-        let ended = book.ends.remove(&job).filter(|ended| ended.attempt == attempt);
+        let mut ended = book.ends.remove(&job).filter(|ended| ended.attempt == attempt);
+        if let Some(ended) = ended.as_mut().filter(|ended| ended.code == 0) {
+            self.mark(book, job, Some(std::mem::take(&mut ended.made)));
+        }
         if state == State::Canceled && self.interrupted.load(Ordering::SeqCst) {
             match ended {
                 Some(ended) if ended.code == 0 => book.end(job, attempt, State::Succeeded, Some(ended), None),

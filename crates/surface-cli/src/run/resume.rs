@@ -15,13 +15,13 @@ use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
 use sched_jobs::{Demand, State};
 use surface_jobfile::Plan;
-use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunId, Status};
+use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Outputs, RunId, Status};
 
 use crate::view::Mode;
 
 use super::left::{self, Known, Left, Standing};
 use super::options::Options;
-use super::record::Track;
+use super::record::{self, Track};
 use super::stage::{self, Place, Stage};
 use super::{begin, learn, plan, submit};
 use crate::exit::Failure;
@@ -83,6 +83,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         // Its output has gone elsewhere before: it is one job like any other now.
         is_single: false,
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
+        keep_incomplete: options.keep_incomplete || extra.keep_incomplete,
         config,
         estimates,
         demands,
@@ -113,7 +114,7 @@ struct Sorted {
     left: Vec<Left>,
     tracks: Vec<Track>,
     recovered: Vec<Recovered>,
-    taken: Vec<Moved>,
+    taken: Vec<Entry>,
 }
 
 /// Matches what the journal says with what keepers have.
@@ -134,8 +135,13 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
         let mut is_told = left.is_over();
         if let Left::Found { token, attempt, ended: true } = &left
             && let Some(end) = ends.get(token.as_str()).filter(|end| end.how == How::Exit(0))
+            && let Ok(made) = submit::command(job, plan, true).made()
         {
-            taken.push(Moved::new(at as u32, *attempt, State::Succeeded).with(detail(end)));
+            if !made.is_empty() {
+                let files = made.iter().map(record::made_file).collect();
+                taken.push(Outputs { fingerprint: job.fingerprint(), is_whole: true, files }.into());
+            }
+            taken.push(Entry::from(Moved::new(at as u32, *attempt, State::Succeeded).with(detail(end))));
             left = Left::Done;
             is_told = true;
         }

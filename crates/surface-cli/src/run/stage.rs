@@ -19,7 +19,7 @@ use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::Processes;
 use sched_jobs::{Config, Demand, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
-use surface_journal::{Estimate, Journal, JournalError, Moved, Outcome, RunLock};
+use surface_journal::{Estimate, Event as Entry, Journal, JournalError, Outcome, RunLock};
 
 use super::front::Front;
 use super::left::Left;
@@ -63,6 +63,7 @@ pub(crate) struct Stage {
     pub(crate) plan: Arc<Plan>,
     pub(crate) is_single: bool,
     pub(crate) fail_fast: bool,
+    pub(crate) keep_incomplete: bool,
     pub(crate) config: Config,
     pub(crate) estimates: Vec<Option<Estimate>>,
     pub(crate) demands: Vec<Demand>,
@@ -72,13 +73,13 @@ pub(crate) struct Stage {
     /// What keepers of an earlier life have.
     pub(crate) recovered: Vec<Recovered>,
     /// Successes that only keepers knew of, as the journal is to be told.
-    pub(crate) taken: Vec<Moved>,
+    pub(crate) taken: Vec<Entry>,
     pub(crate) mode: Mode,
 }
 
 /// Runs it, and gives the code for the shell.
 pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
-    let recovered = std::mem::take(&mut stage.recovered);
+    let (recovered, taken) = (std::mem::take(&mut stage.recovered), std::mem::take(&mut stage.taken));
     let Stage { plan, config, place, .. } = &stage;
     let folder = place.folder().to_owned();
     let (notices, inbox) = mpsc::channel();
@@ -87,8 +88,8 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         Place::Temporary(_) => None,
     };
     if let Some(writer) = &writer {
-        for moved in &stage.taken {
-            writer.record(moved.clone());
+        for entry in taken {
+            writer.record(entry);
         }
     }
     let recorder = Arc::new(Recorder::new(writer, stage.tracks.clone(), plan, notices.clone()));
@@ -123,7 +124,14 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         None
     };
 
-    let submitted = jobs.submit_all(submit::jobs(plan, &stage.left, &stage.demands, &stage.estimates, &processes));
+    let submitted = jobs.submit_all(submit::jobs(
+        plan,
+        &stage.left,
+        &stage.demands,
+        &stage.estimates,
+        &processes,
+        stage.keep_incomplete,
+    ));
     let summary = match &submitted {
         Ok(_) => Some(wait(&jobs, stage.is_single)),
         Err(_) => None,

@@ -27,7 +27,7 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
 }
 
 /// What is run for a job.
-pub(crate) fn command(job: &jobfile::Job, plan: &Plan) -> Command {
+pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut command = Command::new(job.action.argv());
     command.env = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     command.cwd = Some(job.folder(&plan.base));
@@ -45,6 +45,8 @@ pub(crate) fn command(job: &jobfile::Job, plan: &Plan) -> Command {
     if let Some(ms) = job.grace_ms {
         command.grace = Duration::from_millis(ms);
     }
+    command.outputs = job.output_paths(&plan.base);
+    command.keep_incomplete = keep_incomplete || job.incomplete == jobfile::Incomplete::Keep;
     command.on_crash = match job.on_crash {
         jobfile::OnCrash::Adopt => OnCrash::Adopt,
         jobfile::OnCrash::Restart => OnCrash::Restart,
@@ -60,6 +62,7 @@ pub(crate) fn jobs<'a>(
     demands: &'a [Demand],
     estimates: &'a [Option<Estimate>],
     processes: &'a Arc<Processes>,
+    keep_incomplete: bool,
 ) -> impl Iterator<Item = Job> + 'a {
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
@@ -73,7 +76,7 @@ pub(crate) fn jobs<'a>(
         let mut retry = Retry { times: planned.retries, backoff, longest: usual.longest.max(backoff) };
         // What is already there goes before anything new: it holds what it holds, whether it is counted or not.
         const FIRST: i32 = i32::MAX;
-        let work = || Arc::new(command(planned, plan));
+        let work = || Arc::new(command(planned, plan, keep_incomplete));
         match &left[at] {
             Left::Done => return job.already_done(),
             Left::Open { attempts, forgiven } => {

@@ -10,6 +10,7 @@ mod flow_terminal;
 mod listing;
 mod run_command;
 mod run_file;
+mod run_outputs;
 mod run_resume;
 mod run_site;
 mod run_stop;

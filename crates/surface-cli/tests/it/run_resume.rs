@@ -245,9 +245,9 @@ fn whoever_starts_a_file_again_hears_of_the_run_that_was_interrupted() {
 fn a_journal_that_cannot_be_written_stops_the_run_and_loses_no_end() {
     let site = Site::new("[job.one]\nforeach = { n = '1..300' }\nrun = 'echo x >> out/{n}; sleep 0.01'\n");
     fs::create_dir(site.path("out")).unwrap();
-    // No file may grow beyond 400 blocks of 512 bytes: the journal soon would.
+    // No file may grow beyond 480 blocks of 512 bytes: the journal soon would.
     let mut shell = std::process::Command::new("sh");
-    let script = "ulimit -f 400; trap '' XFSZ; exec \"$0\" run jobs.toml --cpu 4 --quiet";
+    let script = "ulimit -f 480; trap '' XFSZ; exec \"$0\" run jobs.toml --cpu 4 --quiet";
     shell.args(["-c", script, env!("CARGO_BIN_EXE_bursar")]).current_dir(site.path(""));
     shell.env("BURSAR_STATE_DIR", site.state_dir()).env("XDG_RUNTIME_DIR", site.path(""));
     let output = shell.output().unwrap();

@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sched_jobs::State;
 
 use crate::history::{Sample, learn};
-use crate::{Event, Moved};
+use crate::journal::now_ms;
+use crate::{Event, Moved, outputs};
 
 /// Applies one event as number `n + 1`.
 pub(super) fn event(db: &Connection, seq: i64, n: &mut i64, event: &Event) -> rusqlite::Result<()> {
@@ -29,6 +30,7 @@ pub(super) fn event(db: &Connection, seq: i64, n: &mut i64, event: &Event) -> ru
                 fraction.clamp(0.0, 1.0)
             ])?;
         }
+        Event::Outputs(made) => outputs::mark(db, made, now_ms() as i64)?,
         Event::RunPaused(paused) => {
             db.prepare_cached("UPDATE runs SET paused = ?2 WHERE seq = ?1")?.execute(params![seq, paused])?;
         }

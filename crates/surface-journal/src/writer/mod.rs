@@ -166,7 +166,7 @@ impl Writer {
             Event::Progressed { job, .. } => {
                 assert!(*job < self.jobs, "job {job} of a run with {} jobs", self.jobs);
             }
-            Event::RunPaused(_) => {}
+            Event::RunPaused(_) | Event::Outputs(_) => {}
         }
         let mut queue = self.shared.lock();
         while queue.waiting.len() >= self.shared.options.queue_events && !queue.gone {

@@ -31,6 +31,10 @@ pub struct Command {
     pub grace: Duration,
     /// What becomes of it if this process is killed while it runs, and a later one goes on.
     pub on_crash: OnCrash,
+    /// Files it makes, absolute. If it exits with 0 and one is missing, the attempt has failed.
+    pub outputs: Vec<PathBuf>,
+    /// Outputs stay that an attempt made which did not succeed; else they are removed. What was there before always stays.
+    pub keep_incomplete: bool,
 }
 
 /// What is done with a command that an earlier life of this program started. One that ended meanwhile has ended, whatever is said here.
@@ -56,6 +60,8 @@ impl Command {
             limits: Limits::default(),
             grace: Duration::from_secs(5),
             on_crash: OnCrash::default(),
+            outputs: Vec::new(),
+            keep_incomplete: false,
         }
     }
 }

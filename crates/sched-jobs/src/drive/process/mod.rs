@@ -14,6 +14,7 @@
 //! (`any_number_of_ends_within_start_does_not_grow_the_stack`).
 
 mod command;
+mod outputs;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -28,9 +29,11 @@ use hashbrown::HashMap;
 use mech_process::{Handle, How, Keepers, Launch, Recovered, Report, Survivor};
 
 pub use self::command::{Command, OnCrash};
+pub use self::outputs::{Made, Stamp};
 pub use self::words::{exit_code, words};
 pub use mech_process::{End, Limits as ProcessLimits, OverRam};
 
+use self::outputs::{Verdict, Watched};
 use crate::JobId;
 use crate::error::Cause;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
@@ -45,8 +48,15 @@ pub enum News<'a> {
     },
     /// Something a person should read.
     Warning(&'a str),
-    /// It ended: how, and what it used.
-    Ended(&'a End),
+    /// It ended.
+    Ended {
+        /// How, and what it used.
+        end: &'a End,
+        /// What that means for the attempt: a command may exit with 0 and not have made what it should.
+        outcome: &'a Outcome,
+        /// The files it declared, after a success.
+        made: &'a [Made],
+    },
 }
 
 /// Is told [`News`].
@@ -239,7 +249,7 @@ impl Processes {
     }
 
     /// Hears what becomes of an attempt.
-    fn listener(&self, ticket: Ticket, report: Reporter) -> mech_process::Listener {
+    fn listener(&self, ticket: Ticket, report: Reporter, watched: Watched) -> mech_process::Listener {
         let me = self.me.clone();
         Box::new(move |news| {
             let Some(me) = me.upgrade() else { return };
@@ -250,11 +260,18 @@ impl Processes {
                 Report::Resumed | Report::Usage { .. } => {}
                 Report::Ended(end) => {
                     me.stand_up(ticket);
-                    (me.listen)(ticket, News::Ended(&end));
-                    report.ended(words::outcome(&end.how));
+                    me.ended(ticket, &end, &watched, &report);
                 }
             }
         })
+    }
+
+    /// Tells of an end: first those who listen, then the scheduler.
+    fn ended(&self, ticket: Ticket, end: &End, watched: &Watched, report: &Reporter) {
+        let Verdict { outcome, made, warnings } = watched.end(&end.how);
+        warnings.iter().for_each(|text| (self.listen)(ticket, News::Warning(text)));
+        (self.listen)(ticket, News::Ended { end, outcome: &outcome, made: &made });
+        report.ended(outcome);
     }
 
     fn launch(&self, order: Order) {
@@ -278,7 +295,8 @@ impl Processes {
             limits: command.limits.clone(),
             grace: command.grace,
         };
-        match self.keepers.start(launch, self.listener(ticket, report.clone())) {
+        let watched = Watched::before(command);
+        match self.keepers.start(launch, self.listener(ticket, report.clone(), watched)) {
             Ok(handle) => self.seat(ticket, handle),
             Err(error) => {
                 self.stand_up(ticket);
@@ -287,14 +305,14 @@ impl Processes {
         }
     }
 
-    fn adopt(&self, order: Order, survivor: Survivor, grace: Duration) {
+    fn adopt(&self, order: Order, survivor: Survivor, watched: Watched, grace: Duration) {
         let (ticket, report) = (order.ticket, order.report.clone());
         if !self.sit_down(ticket, grace) {
             self.end_survivor(survivor);
             return report.ended(Outcome::Stopped);
         }
         let is_paused = survivor.is_paused();
-        let mut hear = self.listener(ticket, report.clone());
+        let mut hear = self.listener(ticket, report.clone(), watched);
         let (me, mut order) = (self.me.clone(), Some(order));
         let listen = Box::new(move |news: Report| {
             // An earlier life had asked it to end, and was killed before it did: it is neither done nor failed.
@@ -366,23 +384,22 @@ impl Executor for Processes {
 
     fn find_again(&self, order: Order, token: &str) {
         let found = lock(&self.found).remove(token);
-        let (on_crash, grace) = match order.work.downcast_ref::<Command>() {
-            Some(command) => (command.on_crash, command.grace),
-            None => (OnCrash::Adopt, Duration::ZERO),
-        };
+        let Some(command) = order.work.downcast_ref::<Command>() else { return self.launch(order) }; // which says so
+        let (on_crash, grace, watched) = (command.on_crash, command.grace, Watched::found(command));
         let found = match found {
             Some(Found::Told(outcome)) => return order.report.ended(outcome),
             Some(Found::Kept(found)) => Some(found),
             None => None,
         };
         match found {
-            Some(Recovered::Running(survivor)) if on_crash == OnCrash::Adopt => self.adopt(order, survivor, grace),
+            Some(Recovered::Running(survivor)) if on_crash == OnCrash::Adopt => {
+                self.adopt(order, survivor, watched, grace);
+            }
             Some(Recovered::Running(survivor)) => self.end_first(order, survivor),
             // Whoever cancelled it was killed before the job could be told: it did not end by itself.
             Some(Recovered::Ended(End { how: How::Canceled | How::KeeperLost, .. })) | None => self.lost(order),
             Some(Recovered::Ended(end)) => {
-                (self.listen)(order.ticket, News::Ended(&end));
-                order.report.ended(words::outcome(&end.how));
+                self.ended(order.ticket, &end, &watched, &order.report);
             }
         }
     }

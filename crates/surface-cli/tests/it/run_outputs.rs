@@ -1,0 +1,149 @@
+//! What a job says it makes: nothing is called made that is not there, or only half.
+
+use std::fs;
+
+use surface_journal::State;
+
+use super::run_site::{Site, assert_code};
+use super::text;
+
+/// Starts with a whole `out`, then breaks the job in some way, then mends it. `reader` must never have read half a file.
+fn broken_then_mended(site: &Site, break_it: impl FnOnce(&Site)) {
+    fs::write(site.path("in"), "1").unwrap();
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!(site.lines("read"), ["whole"]);
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(2);
+    fs::File::options().append(true).open(site.path("in")).unwrap().set_modified(later).unwrap();
+    break_it(site);
+    assert_eq!(site.lines("read"), ["whole"], "what needs the file did not read half of it");
+    // Older than the half file, so that time alone would call that up to date.
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+    fs::File::options().append(true).open(site.path("in")).unwrap().set_modified(past).unwrap();
+    fs::remove_file(site.path("bad")).unwrap();
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 0);
+    assert_eq!(site.job("make").attempt, 1, "it ran, and was not called up to date: {}", text(&output.stderr));
+    assert_eq!(site.lines("read"), ["whole", "whole"]);
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!((site.job("make").attempt, site.lines("read").len()), (0, 2), "now it is up to date");
+}
+
+/// Writes half, then does what the file `bad` says, if it is there.
+const BREAKABLE: &str = "[job.make]\ninputs = ['in']\noutputs = ['out']\nINCOMPLETE\n\
+    run = 'echo half > out; if [ -e bad ]; then . ./bad; fi; echo whole > out'\n\
+    [job.read]\nneeds = ['make']\ninputs = ['out']\noutputs = ['done']\nrun = 'cat out >> read; touch done'\n";
+
+fn site(incomplete: &str) -> Site {
+    Site::new(&BREAKABLE.replace("INCOMPLETE", incomplete))
+}
+
+#[test]
+fn half_a_file_of_a_job_that_failed_is_not_up_to_date() {
+    for incomplete in ["", "incomplete = 'keep'"] {
+        broken_then_mended(&site(incomplete), |site| {
+            fs::write(site.path("bad"), "exit 3").unwrap();
+            assert_code(&site.bursar("run jobs.toml"), 1);
+        });
+    }
+}
+
+#[test]
+fn half_a_file_of_a_job_that_was_killed_or_ran_out_of_time_is_not_up_to_date() {
+    broken_then_mended(&site(""), |site| {
+        fs::write(site.path("bad"), "kill -9 $$").unwrap();
+        assert_code(&site.bursar("run jobs.toml"), 1);
+    });
+    broken_then_mended(&site("timeout = '300ms'"), |site| {
+        fs::write(site.path("bad"), "sleep 600").unwrap();
+        assert_code(&site.bursar("run jobs.toml"), 1);
+    });
+}
+
+#[test]
+fn half_a_file_that_a_run_without_a_journal_left_is_not_up_to_date() {
+    broken_then_mended(&site("incomplete = 'keep'"), |site| {
+        fs::write(site.path("bad"), "exit 3").unwrap();
+        assert_code(&site.bursar("run jobs.toml --no-journal"), 1);
+        assert_eq!(site.lines("out"), ["half"]);
+    });
+}
+
+#[test]
+fn half_a_file_of_a_run_that_was_killed_is_not_up_to_date() {
+    broken_then_mended(&site(""), |site| {
+        fs::write(site.path("bad"), "echo begun > begun; read line < gate; exit 3").unwrap();
+        let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+        let run = site.start("run jobs.toml");
+        begun.wait();
+        run.kill();
+        gate.answer(); // the job goes on without its run, and fails
+    });
+}
+
+#[test]
+fn what_a_failed_job_made_is_removed_unless_it_was_there_before_or_somebody_wants_it() {
+    let file =
+        "[job.make]\noutputs = ['new', 'old', 'folder']\nrun = 'mkdir folder; echo half | tee new >> old; exit 1'\n";
+    let site = Site::new(file);
+    fs::write(site.path("old"), "precious\n").unwrap();
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    assert!(!site.path("new").exists() && site.path("folder").exists());
+    assert_eq!(site.lines("old"), ["precious", "half"], "what was there before is not ours to remove");
+    let said = text(&output.stderr);
+    for part in ["make: its incomplete output ", "/new was removed", "/old was there before, and is changed"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_code(&site.bursar("run jobs.toml --keep-incomplete"), 1);
+    assert!(site.path("new").exists());
+    let site = Site::new(&file.replace("outputs", "incomplete = 'keep'\noutputs"));
+    assert_code(&site.bursar("run jobs.toml"), 1);
+    assert!(site.path("new").exists());
+}
+
+#[test]
+fn a_device_that_is_an_output_is_never_removed() {
+    let site = Site::new("[job.make]\noutputs = ['pipe', 'link']\nrun = 'mkfifo pipe; ln -s /dev/null link; exit 1'\n");
+    assert_code(&site.bursar("run jobs.toml"), 1);
+    assert!(site.path("pipe").exists() && site.path("link").exists());
+}
+
+#[test]
+fn an_output_that_is_not_there_after_an_exit_with_0_fails_the_job_and_is_named() {
+    let site = Site::new(
+        "[job.make]\noutputs = ['here', 'never']\nrun = 'touch here'\n[job.next]\nneeds = ['make']\nrun = 'touch next'\n",
+    );
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    assert!(!site.path("next").exists());
+    let job = site.job("make");
+    let why = job.detail.error.unwrap();
+    assert_eq!(job.state, State::Failed);
+    assert!(why.starts_with("exited with 0, but did not make its output ") && why.ends_with("/never"), "{why}");
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(said.contains("did not make its output"), "{said}");
+}
+
+#[test]
+fn an_output_that_was_changed_by_hand_is_made_again() {
+    let site = Site::new("[job.make]\noutputs = ['out']\nrun = 'echo ran >> ran; echo whole > out'\n");
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    fs::write(site.path("out"), "").unwrap();
+    let output = site.bursar("run jobs.toml --dry-run");
+    assert!(text(&output.stdout).contains("output out was changed since it was made"), "{}", text(&output.stdout));
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!((site.lines("out"), site.lines("ran").len()), (vec!["whole".to_owned()], 2));
+}
+
+#[test]
+fn what_was_made_many_runs_ago_is_still_up_to_date() {
+    let site = Site::new(
+        "[job.make]\noutputs = ['out']\nrun = 'echo ran >> ran; echo whole > out'\n[job.often]\nrun = 'true'\n",
+    );
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    for _ in 0..12 {
+        assert_code(&site.bursar("run jobs.toml --only often"), 0);
+    }
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!(site.lines("ran").len(), 1);
+}

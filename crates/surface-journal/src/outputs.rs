@@ -1,0 +1,151 @@
+//! Which files are whole: made by a job that succeeded, and what they looked like then.
+//!
+//! # Invariant
+//! A file is known as whole only between the success of the job that made it and the next start of a job that declares it. In doubt it is not.
+//!
+//! # Why it holds
+//! A job that starts marks its files as incomplete, one that succeeds as whole, with size and time of the file; both are events of its run, in
+//! their order. A start that a crash kept from the disk is found out by the look of the file: [`Output::is_as_made`].
+
+use std::path::PathBuf;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use crate::journal::path_out;
+
+/// How many files are remembered; the longest unused go first.
+const FILES_MAX: i64 = 2_000_000;
+
+/// A file as a job left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Bytes in it.
+    pub size: u64,
+    /// When it was last written, in nanoseconds since 1970.
+    pub changed_ns: i64,
+}
+
+/// What is known of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Output {
+    /// Which command made it, or began to.
+    pub fingerprint: u64,
+    /// Whether that command succeeded.
+    pub is_whole: bool,
+    /// What it looked like then; None for a folder.
+    pub look: Option<Look>,
+}
+
+impl Output {
+    /// Whether a file that looks like this is the one that the command left.
+    pub fn is_as_made(&self, now: Option<Look>) -> bool {
+        self.is_whole && self.look == now
+    }
+}
+
+/// A job started to make files, or has made them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outputs {
+    /// The command.
+    pub fingerprint: u64,
+    /// Whether it has succeeded.
+    pub is_whole: bool,
+    /// Where, absolute; and what they look like after a success.
+    pub files: Vec<(PathBuf, Option<Look>)>,
+}
+
+/// Marks the files.
+pub(crate) fn mark(db: &Connection, outputs: &Outputs, at_ms: i64) -> rusqlite::Result<()> {
+    let mut statement = db.prepare_cached(
+        "INSERT INTO outputs (path, print, whole, size, changed_ns, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (path) DO UPDATE SET print = excluded.print, whole = excluded.whole, size = excluded.size,
+             changed_ns = excluded.changed_ns, at_ms = excluded.at_ms",
+    )?;
+    for (path, look) in &outputs.files {
+        statement.execute(params![
+            path_out(path),
+            outputs.fingerprint as i64,
+            outputs.is_whole,
+            look.map(|look| look.size as i64),
+            look.map(|look| look.changed_ns),
+            at_ms,
+        ])?;
+    }
+    Ok(())
+}
+
+/// What is known of each of `paths`, in one reading of the database.
+pub(crate) fn recall(db: &mut Connection, paths: &[PathBuf]) -> rusqlite::Result<Vec<Option<Output>>> {
+    let transaction = db.transaction()?;
+    let mut statement =
+        transaction.prepare_cached("SELECT print, whole, size, changed_ns FROM outputs WHERE path = ?1")?;
+    let mut recall_one = |path: &PathBuf| {
+        let row = statement.query_row([path_out(path)], |row| {
+            let (size, changed_ns): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
+            let look = size.zip(changed_ns).map(|(size, changed_ns)| Look { size: size as u64, changed_ns });
+            Ok(Output { fingerprint: row.get::<_, i64>(0)? as u64, is_whole: row.get(1)?, look })
+        });
+        row.optional()
+    };
+    paths.iter().map(&mut recall_one).collect()
+}
+
+/// Forgets the longest unused beyond `FILES_MAX`; a tenth more than needed, so that it is rarely done.
+pub(crate) fn forget(db: &Connection) -> rusqlite::Result<()> {
+    forget_beyond(db, FILES_MAX)
+}
+
+fn forget_beyond(db: &Connection, most: i64) -> rusqlite::Result<()> {
+    let rows: i64 = db.query_row("SELECT count(*) FROM outputs", [], |row| row.get(0))?;
+    if rows > most {
+        db.execute(
+            "DELETE FROM outputs WHERE path IN (SELECT path FROM outputs ORDER BY at_ms LIMIT ?1)",
+            [rows - most + most / 10],
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn database(name: &str) -> Connection {
+        let dir = std::env::temp_dir().join(format!("bursar-outputs-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        crate::schema::open(&dir.join("journal.db")).unwrap()
+    }
+
+    fn outputs(fingerprint: u64, is_whole: bool, name: &str, look: Option<Look>) -> Outputs {
+        Outputs { fingerprint, is_whole, files: vec![(PathBuf::from(name), look)] }
+    }
+
+    #[test]
+    fn a_file_is_whole_from_a_success_to_the_next_start() {
+        let mut db = database("whole");
+        let look = Look { size: u64::MAX, changed_ns: -3 };
+        let now = |db: &mut Connection| recall(db, &["/a".into(), "/b".into()]).unwrap();
+        assert_eq!(now(&mut db), [None, None]);
+        mark(&db, &outputs(u64::MAX, true, "/a", Some(look)), 1).unwrap();
+        let known = now(&mut db)[0].unwrap();
+        assert_eq!((known.fingerprint, known.is_as_made(Some(look))), (u64::MAX, true));
+        assert!(!known.is_as_made(Some(Look { size: 1, ..look })) && !known.is_as_made(None));
+        mark(&db, &outputs(7, false, "/a", None), 2).unwrap();
+        let known = now(&mut db)[0].unwrap();
+        assert!(!known.is_as_made(Some(look)) && !known.is_as_made(None), "{known:?}");
+    }
+
+    #[test]
+    fn the_longest_unused_files_are_forgotten_first() {
+        let mut db = database("forget");
+        for n in 0..30 {
+            mark(&db, &outputs(1, true, &format!("/{n}"), None), n).unwrap();
+        }
+        forget_beyond(&db, 20).unwrap();
+        let paths: Vec<PathBuf> = (0..30).map(|n| PathBuf::from(format!("/{n}"))).collect();
+        let known = recall(&mut db, &paths).unwrap();
+        assert!(known[..12].iter().all(Option::is_none) && known[12..].iter().all(Option::is_some), "{known:?}");
+    }
+}
