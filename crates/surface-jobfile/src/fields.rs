@@ -10,7 +10,7 @@ pub(crate) use surface_text::fields::{Field, Spot, Values};
 const ALONE: &[Field<'static>] = &[
     Field::new("run", "a shell line", "\"echo hello\""),
     Field::new("command", "a list of a program and its arguments", "[\"echo\", \"hello\"]"),
-    Field::new("needs", "a list of jobs", "[\"other\"]"),
+    Field::new("needs", "a list of jobs, or \"inputs\"", "[\"other\"]"),
     Field::new("foreach", "a table of values", "{ scene = \"1..8\" }"),
     Field::new("exclude", "a list of combinations", "[{ scene = \"3\" }]"),
     Field::new("include", "a list of combinations", "[{ scene = \"9\" }]"),

@@ -33,6 +33,7 @@
 
 mod expand;
 mod fields;
+mod files;
 mod foreach;
 mod fresh;
 pub mod graph;
@@ -105,6 +106,7 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
     // The rest would tell of jobs that are missing only because of another problem.
     if values.report.is_empty() {
         needs::resolve(&drafts, &mut all, limits, &mut values);
+        files::needs(&drafts, &mut all, limits, &mut values);
     }
     if values.report.is_empty() {
         needs::circle(&drafts, &all, &mut values);

@@ -100,6 +100,8 @@ pub(crate) struct Draft<'n, 't> {
     pub(crate) exclude: Option<&'n Node<'t>>,
     pub(crate) include: Option<&'n Node<'t>>,
     pub(crate) needs: Vec<Spot<&'n str>>,
+    /// It needs whatever makes its inputs.
+    pub(crate) needs_inputs: bool,
     pub(crate) inputs: Vec<Spot<&'n str>>,
     pub(crate) outputs: Vec<Spot<&'n str>>,
     /// Without what is shared.
@@ -289,6 +291,7 @@ fn draft<'n, 't>(
         exclude: None,
         include: None,
         needs: Vec::new(),
+        needs_inputs: false,
         inputs: Vec::new(),
         outputs: Vec::new(),
         own: Settings::default(),
@@ -313,6 +316,7 @@ fn draft<'n, 't>(
             "foreach" => draft.foreach = Some(node),
             "exclude" => draft.exclude = Some(node),
             "include" => draft.include = Some(node),
+            "needs" if matches!(&node.value, Value::Text(text) if text == "inputs") => draft.needs_inputs = true,
             "needs" => draft.needs = values.texts(field, node).unwrap_or_default(),
             "inputs" => draft.inputs = values.texts(field, node).unwrap_or_default(),
             "outputs" => draft.outputs = values.texts(field, node).unwrap_or_default(),

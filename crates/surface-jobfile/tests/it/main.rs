@@ -1,6 +1,7 @@
 //! What a job file means, and what is said about one that means nothing.
 
 mod examples;
+mod files;
 mod fresh;
 mod graph;
 mod hostile;

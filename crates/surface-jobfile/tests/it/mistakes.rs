@@ -61,10 +61,10 @@ mistakes! {
         => "test.toml:2:7: `run` takes a shell line, not the number `5`; write `run = \"echo hello\"`";
     a_text_is_no_list:
         "[job.a]\nrun = 'true'\nneeds = 'b'"
-        => "test.toml:3:9: `needs` takes a list of jobs, not the text 'b'; write `needs = ['b']`";
+        => "test.toml:3:9: `needs` takes a list of jobs, or \"inputs\", not the text 'b'; write `needs = ['b']`";
     a_list_of_numbers_is_no_list_of_jobs:
         "[job.a]\nrun = 'true'\nneeds = [1]"
-        => "test.toml:3:10: `needs` takes a list of jobs, not the number `1`; write `needs = [\"other\"]`";
+        => "test.toml:3:10: `needs` takes a list of jobs, or \"inputs\", not the number `1`; write `needs = [\"other\"]`";
     a_date_is_no_duration:
         "[job.a]\nrun = 'true'\ntimeout = 2026-01-01"
         => "test.toml:3:11: `timeout` takes a duration, not the date `2026-01-01`; write `timeout = \"10m\"`";

@@ -1,0 +1,165 @@
+//! Who makes what another job reads: such a job is needed, whether the file says so or leaves it to us.
+//!
+//! Room: surface, pure. Paths are compared as they are written, not looked up on the disk.
+//!
+//! # Invariant
+//! In a plan without problems a job that reads a file, which another job declares as its output, runs after that job. What a job reads without saying so is
+//! not known here.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use glob::{MatchOptions, Pattern};
+
+use crate::expand::Expanded;
+use crate::fields::Values;
+use crate::limits::Limits;
+use crate::plan::Job;
+use crate::read::Drafts;
+use surface_text::units::clip;
+
+/// `*` does not go into folders, as where globs are looked up on the disk.
+const MATCHING: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
+
+/// The jobs that make files, by path.
+struct Makers(BTreeMap<String, usize>);
+
+impl Makers {
+    fn of(jobs: &[Job]) -> Self {
+        let makers = jobs.iter().enumerate().flat_map(|(at, job)| {
+            let path = move |output: &String| (plain(job.cwd.as_deref(), output), at);
+            job.outputs.iter().map(path)
+        });
+        Self(makers.collect())
+    }
+
+    /// Calls `found` with every job that makes something which `input` means: that file, one that a glob fits, or a folder it is in.
+    fn of_input(&self, job: &Job, input: &str, mut found: impl FnMut(usize, &str)) {
+        let path = plain(job.cwd.as_deref(), input);
+        let literal = path.find(['*', '?', '[']).unwrap_or(path.len());
+        for (end, _) in path[..literal].match_indices('/') {
+            if let Some((folder, maker)) = self.0.get_key_value(&path[..end]) {
+                found(*maker, folder);
+            }
+        }
+        if let Some((file, maker)) = self.0.get_key_value(path.as_str()) {
+            return found(*maker, file);
+        }
+        if literal < path.len()
+            && let Ok(pattern) = Pattern::new(&path)
+        {
+            let near = self.0.range(path[..literal].to_owned()..);
+            let near = near.take_while(|(file, _)| file.starts_with(&path[..literal]));
+            near.filter(|(file, _)| pattern.matches_with(file, MATCHING)).for_each(|(file, maker)| found(*maker, file));
+        }
+    }
+}
+
+/// A path from the folder of the file, without `.` and without the `..` that lead nowhere.
+fn plain(cwd: Option<&Path>, file: &str) -> String {
+    let path = cwd.map_or_else(|| file.into(), |cwd| cwd.join(file));
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir if parts.last().is_some_and(|last| !matches!(*last, ".." | "")) => {
+                parts.pop();
+            }
+            Component::ParentDir => parts.push(".."),
+            Component::RootDir | Component::Prefix(_) => parts.push(""),
+            Component::CurDir => {}
+            Component::Normal(part) => parts.push(part.to_str().unwrap_or_default()),
+        }
+    }
+    parts.join("/")
+}
+
+/// Adds the needs of jobs that leave them to their inputs, and tells of jobs that read what they do not wait for.
+pub(crate) fn needs(drafts: &Drafts<'_, '_>, all: &mut Expanded, limits: &Limits, values: &mut Values<'_>) {
+    if all.jobs.iter().all(|job| job.outputs.is_empty()) {
+        return;
+    }
+    let makers = Makers::of(&all.jobs);
+    let mut edges_left = limits.edges.saturating_sub(all.jobs.iter().map(|job| job.needs.len()).sum());
+    for (range, draft) in all.ranges.clone().into_iter().zip(&drafts.jobs).filter(|(_, draft)| draft.needs_inputs) {
+        for at in range {
+            let job = &all.jobs[at];
+            let mut needs = job.needs.clone();
+            for input in &job.inputs {
+                makers.of_input(job, input, |maker, _| needs.extend((maker != at).then_some(maker)));
+            }
+            needs.sort_unstable();
+            needs.dedup();
+            let Some(left) = edges_left.checked_sub(needs.len()) else {
+                let message =
+                    format!("with the inputs of job `{}` there are more than {} needs", draft.name, limits.edges);
+                let help = "put one job between those that make the files and those that read them";
+                return values.report.add(&draft.at, message, help);
+            };
+            edges_left = left;
+            all.jobs[at].needs = needs;
+        }
+    }
+    let mut steps = limits.edges;
+    for (range, draft) in all.ranges.iter().zip(&drafts.jobs).filter(|(_, draft)| !draft.needs_inputs) {
+        'draft: for at in range.clone() {
+            let job = &all.jobs[at];
+            for (nth, input) in job.inputs.iter().enumerate() {
+                let mut missed = None;
+                makers.of_input(job, input, |maker, file| {
+                    if missed.is_none() && maker != at && !waits_for(&all.jobs, at, maker, &mut steps) {
+                        missed = Some((maker, file.to_owned()));
+                    }
+                });
+                let Some((maker, file)) = missed else { continue };
+                let (maker, file) = (&all.jobs[maker], clip(&file));
+                let message = format!(
+                    "job `{}` reads `{file}`, which `{}` makes, and does not wait for it",
+                    job.name, maker.name
+                );
+                let help = format!(
+                    "add `{}` to its `needs`, or write `needs = \"inputs\"`: it then needs whatever makes its inputs",
+                    maker.group
+                );
+                values.report.add(&draft.inputs.get(nth).map_or(&draft.at, |spot| &spot.at).clone(), message, help);
+                break 'draft;
+            }
+        }
+    }
+}
+
+/// Whether a job runs after `other`. Beyond so many steps it is believed to.
+fn waits_for(jobs: &[Job], at: usize, other: usize, steps: &mut usize) -> bool {
+    if jobs[at].needs.binary_search(&other).is_ok() {
+        return true; // as usual
+    }
+    let mut seen = std::collections::HashSet::new();
+    let mut open = vec![at];
+    while let Some(at) = open.pop() {
+        for &need in &jobs[at].needs {
+            if need == other || *steps == 0 {
+                return true;
+            }
+            *steps -= 1;
+            if seen.insert(need) {
+                open.push(need);
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+    use std::path::Path;
+
+    #[test]
+    fn paths_that_mean_the_same_are_written_the_same() {
+        assert_eq!(plain(None, "./a//b/../c"), "a/c");
+        assert_eq!(plain(Some(Path::new("sub")), "../a"), "a");
+        assert_eq!(plain(Some(Path::new("sub")), "../../a"), "../a");
+        assert_eq!(plain(Some(Path::new("sub")), "/x/./y"), "/x/y");
+        assert_eq!(plain(None, "../../a"), "../../a");
+    }
+}
