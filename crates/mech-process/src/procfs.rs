@@ -25,6 +25,8 @@ pub(crate) struct Process {
     pub(crate) session: i32,
     /// `R`, `S`, `D`, `T`, `t`, `Z`, …
     pub(crate) state: u8,
+    /// Ticks from boot to its start: with its number, told from every other one.
+    pub(crate) start: u64,
 }
 
 impl Process {
@@ -52,7 +54,15 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     let state = *fields.next()?.first()?;
     let mut number = || std::str::from_utf8(fields.next()?).ok()?.trim_end().parse::<i32>().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    Some(Process { pid, parent, group, session, state })
+    let start = std::str::from_utf8(fields.nth(15)?).ok()?.trim_end().parse().ok()?;
+    Some(Process { pid, parent, group, session, state, start })
+}
+
+/// The process that has this number now.
+pub(crate) fn one(pid: i32) -> Option<Process> {
+    let mut text = Vec::with_capacity(512);
+    read_small(&format!("/proc/{pid}/stat"), &mut text)?;
+    parse_stat(pid, &text)
 }
 
 /// Will this process stop before it runs another instruction of its own?
@@ -174,8 +184,11 @@ mod tests {
 
     #[test]
     fn a_program_named_to_confuse_is_read_right() {
-        let stat = b"42 (a) R 1 (b) S 7 8 9 0 -1 4194304 1 2";
-        assert_eq!(parse_stat(42, stat), Some(Process { pid: 42, parent: 7, group: 8, session: 9, state: b'S' }));
+        let stat = b"42 (a) R 1 (b) S 7 8 9 0 -1 4194304 1 2 0 0 0 0 0 0 20 0 1 0 4242 7";
+        assert_eq!(
+            parse_stat(42, stat),
+            Some(Process { pid: 42, parent: 7, group: 8, session: 9, state: b'S', start: 4242 })
+        );
     }
 
     #[test]
@@ -194,7 +207,7 @@ mod tests {
             pairs in proptest::collection::vec((1_i32..20, 0_i32..20), 0..40),
         ) {
             let all: Vec<_> =
-                pairs.iter().map(|&(pid, parent)| Process { pid, parent, group: 0, session: 0, state: b'R' }).collect();
+                pairs.iter().map(|&(pid, parent)| Process { pid, parent, group: 0, session: 0, state: b'R', start: 0 }).collect();
             let found = below(1, &all);
             prop_assert!(found.len() <= all.len());
             for process in all.iter().filter(|process| process.parent == 1) {

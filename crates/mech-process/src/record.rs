@@ -8,7 +8,8 @@
 //!
 //! # Why it holds
 //! The keeper writes, then reports. Only it writes to the file. The lock belongs to the open file, which the client makes and the keeper
-//! inherits, so it is held from before there is a keeper, who could be given a command, until its process is gone. A line that was not written whole (power loss) is no JSON and is passed over.
+//! inherits, so it is held from before there is a keeper, who could be given a command, until its process is gone. A line that was not written whole (power loss) is no JSON and is passed over;
+//! what a failed write left of one is cut off, and the next line begins on a line of its own.
 //!
 //! # Cost
 //! One write for each command; no `fsync` while there is a client, because a killed client leaves the page cache alone.
@@ -75,7 +76,11 @@ impl Record {
     pub(crate) fn add(&mut self, end: &End, durable: bool) -> io::Result<()> {
         let mut line = serde_json::to_vec(end)?;
         line.push(b'\n');
-        self.file.write_all(&line)?;
+        if let Err(error) = self.file.write_all(&line) {
+            // A part of it may be there: the next end must not be glued to that.
+            let _ = self.file.set_len(self.bytes);
+            return Err(error);
+        }
         self.bytes += line.len() as u64;
         if durable { self.file.sync_all() } else { Ok(()) }
     }
@@ -102,6 +107,13 @@ pub(crate) struct Found {
     pub(crate) id: String,
     file: File,
     path: PathBuf,
+}
+
+/// The end that keeper `id` recorded for `token`, if it did.
+pub(crate) fn end_of(home: &Path, id: &str, token: &str) -> Option<End> {
+    let path = path(home, id);
+    let found = Found { id: id.to_owned(), file: File::open(&path).ok()?, path };
+    found.ends().ok()?.into_iter().rev().find(|end| end.token == token)
 }
 
 /// All keepers that have, or had, their file in `home`.
@@ -199,6 +211,26 @@ mod tests {
         record.add(&end("one"), false).unwrap();
         record.file.write_all(b"{\"token\":\"tw").unwrap();
         assert_eq!(find(home.path()).unwrap()[0].ends().unwrap(), [end("one")]);
+    }
+
+    #[test]
+    fn what_a_failed_write_left_does_not_spoil_the_next_end() {
+        let home = tempfile::tempdir().unwrap();
+        let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
+        record.add(&end("one"), false).unwrap();
+        // Room for half a line: what a full disk does.
+        let (length, limit) = (std::fs::metadata(&record.path).unwrap().len(), rustix::process::Resource::Fsize);
+        let before = rustix::process::getrlimit(limit);
+        let full = rustix::process::Rlimit { current: Some(length + 10), ..before };
+        crate::raw::ignore_file_size_signal();
+        rustix::process::setrlimit(limit, full).unwrap();
+        let failed = record.add(&end("two"), false);
+        rustix::process::setrlimit(limit, before).unwrap();
+        assert!(failed.is_err());
+        record.add(&end("three"), false).unwrap();
+        assert_eq!(find(home.path()).unwrap()[0].ends().unwrap(), [end("one"), end("three")]);
+        assert_eq!(end_of(home.path(), "a", "three"), Some(end("three")));
+        assert_eq!(end_of(home.path(), "a", "two"), None);
     }
 
     #[test]

@@ -23,6 +23,9 @@ use crate::launch::{End, Launch};
 /// Twice what Linux takes as arguments and environment, 2 MiB: bytes that are not ASCII are two on the wire.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
+/// After so long the system may have memory again for a message.
+const SHORT_OF_MEMORY: Duration = Duration::from_millis(1);
+
 /// A client to its keeper.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -51,8 +54,10 @@ pub(crate) enum Request {
 pub(crate) enum Reply {
     /// First word to a client that came later.
     Hello(Option<Alive>),
-    /// Last word to a client that came while there was another.
-    Busy,
+    /// Last word to a client that came while there was another: its process.
+    Busy {
+        client: i32,
+    },
     Started {
         pid: i32,
     },
@@ -111,6 +116,11 @@ impl Outgoing {
                 Ok(bytes) => sent += bytes,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::NOBUFS | rustix::io::Errno::NOMEM) => {
+                    // The system is short of memory, and does not tell when it has some again: whoever flushes tries again soon.
+                    std::thread::sleep(SHORT_OF_MEMORY);
+                    break;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -150,7 +160,9 @@ impl Incoming {
                     return Ok(true);
                 }
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return Ok(true),
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS | rustix::io::Errno::NOMEM) => {
+                    return Ok(true);
+                }
                 Err(rustix::io::Errno::CONNRESET) => return Ok(false),
                 Err(error) => return Err(error.into()),
             }

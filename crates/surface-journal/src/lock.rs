@@ -13,6 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::alive::Process;
 use crate::{JournalError, RunId};
 
 /// The right to write a run. Clones share it; it ends with the last of them.
@@ -42,9 +43,7 @@ impl RunLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let _ = file.read_to_string(&mut text); // a courtesy: without it the message names nobody
-                return Err(JournalError::Held { run: id.clone(), pid: text.trim().parse().ok() });
+                return Err(JournalError::Held { run: id.clone(), pid: holder(&mut file) });
             }
             Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
         }
@@ -68,5 +67,35 @@ impl RunLock {
     /// The log of job `job`. Its folder exists.
     pub fn log(&self, job: u32) -> PathBuf {
         self.folder.join("logs").join(format!("{job}.log"))
+    }
+}
+
+/// Who holds the lock, a courtesy: without it a message names nobody. Whoever took the lock a moment ago has not written its number yet, and the one that is there
+/// may be that of a process long gone.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    let pid = text.trim().parse().ok()?;
+    Process::of(pid).is_alive().then_some(pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_gone_holds_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = RunId::random(0);
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let lock = RunLock::take(&id, folder.path(), gone.id()).unwrap(); // as if its number were not written yet
+        let error = RunLock::take(&id, folder.path(), 1).unwrap_err();
+        assert!(matches!(error, JournalError::Held { pid: None, .. }), "{error}");
+        drop(lock);
+        let me = std::process::id();
+        let _lock = RunLock::take(&id, folder.path(), me).unwrap();
+        let error = RunLock::take(&id, folder.path(), 1).unwrap_err();
+        assert!(matches!(error, JournalError::Held { pid: Some(pid), .. } if pid == me), "{error}");
     }
 }

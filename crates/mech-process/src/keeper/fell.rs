@@ -19,17 +19,23 @@
 
 use std::collections::HashSet;
 
-use rustix::process::{Pid, Signal, getpid, getsid, kill_process, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, getsid, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use crate::procfs::{self, Process};
 
 /// Scans in one pass, before the keeper looks at its socket again.
 const ROUNDS: usize = 64;
 
-/// Sends a signal, and says whether it may. A process that is gone has nothing against it.
-pub(crate) fn signal(pid: i32, signal: Signal) -> bool {
-    let Some(pid) = Pid::from_raw(pid).filter(|pid| pid.as_raw_pid() > 1) else { return true };
-    kill_process(pid, signal) != Err(rustix::io::Errno::PERM)
+/// Sends a signal to the process that was found, and says whether it may. A process that is gone has nothing against it; another one that has its
+/// number by now is not signalled.
+pub(crate) fn signal(process: &Process, signal: Signal) -> bool {
+    let Some(pid) = Pid::from_raw(process.pid).filter(|pid| pid.as_raw_pid() > 1) else { return true };
+    let Ok(open) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
+    // Looked at after it was opened: what is open cannot become another.
+    if procfs::one(process.pid).is_none_or(|now| now.start != process.start) {
+        return true;
+    }
+    pidfd_send_signal(&open, signal) != Err(rustix::io::Errno::PERM)
 }
 
 /// Sends a signal to the groups of processes below us, and to each that is in none of them.
@@ -43,14 +49,14 @@ pub(super) fn signal_groups(processes: &[Process], to_send: Signal) {
         let _ = kill_process_group(group, to_send); // gone, or not ours to signal: then found again, one by one
     }
     for process in processes.iter().filter(|process| !groups.contains(&process.group)) {
-        signal(process.pid, to_send);
+        signal(process, to_send);
     }
 }
 
 /// Asks everything below `root` to end.
 pub(super) fn ask(root: i32) {
     for process in procfs::scan(root) {
-        signal(process.pid, Signal::TERM);
+        signal(&process, Signal::TERM);
     }
 }
 
@@ -74,5 +80,5 @@ pub(crate) fn kill_these(find: impl Fn() -> Vec<Process>, signal_all: impl Fn(&[
     }
     // The stopped reap nobody, so these numbers still mean the same processes.
     signal_all(&stopped, Signal::KILL);
-    stopped.iter().map(|process| process.pid).find(|&pid| !signal(pid, Signal::KILL))
+    stopped.iter().find(|process| !signal(process, Signal::KILL)).map(|process| process.pid)
 }

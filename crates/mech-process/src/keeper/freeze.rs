@@ -81,7 +81,7 @@ impl Freezer {
         // Also with a group: a tree that was half stopped by signals before is not left so.
         if self.by_signals {
             for process in procfs::scan(root) {
-                signal(process.pid, Signal::CONT);
+                signal(&process, Signal::CONT);
             }
         }
     }

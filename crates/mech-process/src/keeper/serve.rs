@@ -13,6 +13,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::socket_peercred;
 
 use super::{spawn, tree::Tree};
 use crate::launch::{End, How, Launch};
@@ -181,8 +182,9 @@ impl Server {
     fn greet(&mut self) {
         let Ok((stream, _)) = self.listener.accept() else { return };
         let mut link = Link::new(stream);
-        if self.client.is_some() {
-            let _ = link.out.put(&Reply::Busy);
+        if let Some(client) = &self.client {
+            let client = socket_peercred(&client.stream).map_or(0, |peer| peer.pid.as_raw_pid());
+            let _ = link.out.put(&Reply::Busy { client });
             let _: io::Result<bool> = link.out.flush(&link.stream);
             return;
         }

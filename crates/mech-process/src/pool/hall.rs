@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use super::slot::{Slot, Told, lock};
 use super::{Listener, sweep};
 use crate::launch::{End, Report};
+use crate::record;
 use crate::wire::{Reply, Request};
 
 /// A pool that is dropped waits this long for processes that the system holds.
@@ -32,6 +34,8 @@ const LAST_WAIT: Duration = Duration::from_secs(10);
 const WAKE: u64 = 0;
 
 pub(super) struct Hall {
+    /// Where keepers have their records.
+    home: PathBuf,
     epoll: OwnedFd,
     wake: OwnedFd,
     state: Mutex<State>,
@@ -50,11 +54,11 @@ struct State {
 }
 
 impl Hall {
-    pub(super) fn new() -> io::Result<Hall> {
+    pub(super) fn new(home: PathBuf) -> io::Result<Hall> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Hall { epoll, wake, state: Mutex::default(), hold_ends: AtomicBool::new(false) })
+        Ok(Hall { home, epoll, wake, state: Mutex::default(), hold_ends: AtomicBool::new(false) })
     }
 
     /// A keeper with nothing to do.
@@ -95,9 +99,13 @@ impl Hall {
     /// Sends what is queued for a keeper.
     pub(super) fn send(&self, slot: &Slot) {
         let mut out = lock(&slot.out);
-        // An error means that it is gone; the pool's thread learns that from the socket too.
-        if let Ok(false) = out.flush(&slot.stream) {
-            self.watch(slot, EventFlags::IN | EventFlags::OUT);
+        match out.flush(&slot.stream) {
+            Ok(true) => {}
+            Ok(false) => self.watch(slot, EventFlags::IN | EventFlags::OUT),
+            // What it was to be told it will never hear. The pool's thread learns from the socket that it is lost.
+            Err(_) => {
+                let _ = slot.stream.shutdown(std::net::Shutdown::Both);
+            }
         }
     }
 
@@ -161,9 +169,14 @@ impl Hall {
                 let Some(slot) = lock(&self.state).slots.get(&key).cloned() else { continue };
                 let flags = event.flags;
                 if flags.contains(EventFlags::OUT) {
-                    let mut out = lock(&slot.out);
-                    if !matches!(out.flush(&slot.stream), Ok(false)) {
-                        self.watch(&slot, EventFlags::IN);
+                    let flushed = lock(&slot.out).flush(&slot.stream);
+                    match flushed {
+                        Ok(false) => {}
+                        Ok(true) => self.watch(&slot, EventFlags::IN),
+                        Err(_) => {
+                            self.lost(&slot);
+                            continue;
+                        }
                     }
                 }
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
@@ -264,6 +277,8 @@ impl Hall {
         }
         if let Some((listen, end)) = slot.lose() {
             sweep::sweep(&slot.id, slot.pid);
+            // It may have recorded the end, and died before it could tell.
+            let end = record::end_of(&self.home, &slot.id, &end.token).unwrap_or(end);
             tell(listen, end);
         }
     }

@@ -108,7 +108,7 @@ impl Keepers {
         DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(say)?;
         // Keepers stay where they are told to be, wherever the client goes.
         let home = home.canonicalize().map_err(say)?;
-        let hall = Arc::new(Hall::new()?);
+        let hall = Arc::new(Hall::new(home.clone())?);
         let listening = Arc::clone(&hall);
         let thread = std::thread::Builder::new().name("keepers".into()).spawn(move || listening.listen())?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -159,8 +159,11 @@ impl Keepers {
 
     /// What an earlier client left in `home`: commands that still run, and ends that it did not hear of.
     ///
-    /// Keepers that have a living client are left alone. A token that was started and is not in the list was lost together with its
+    /// Keepers that have a living client are left alone, and one that was stopped is continued. A token that was started and is not in the list was lost together with its
     /// keeper (killed from outside, or the machine stopped); what could be found of its processes was ended.
+    ///
+    /// # Errors
+    /// If a keeper lives and does not answer: its command may run, so it must not be started again.
     ///
     /// Ends are found again and again until they are [forgotten](Keepers::forget), so nothing is lost if this client is killed too.
     pub fn recover(home: &Path) -> io::Result<Vec<Recovered>> {

@@ -3,9 +3,10 @@
 //! Room: mechanism. Reads the keepers' files and speaks to those that live.
 //!
 //! # Invariant
-//! For each token that was started, at most one of: it runs and is a [`Survivor`], or its end is recorded.
+//! For each token that was started, at most one of: it runs and is a [`Survivor`], or its end is recorded. A token is missing only if its keeper is gone.
 //!
 //! # Why it holds
+//! A keeper lives while its record is locked; one that lives and cannot be spoken to is an error, not a loss.
 //! Ends are read *before* the keeper is spoken to, and a keeper whose client is gone leaves when its command ends. So if it greets us
 //! with a command, that command's end was not yet in the file. If it left between the two, there is nobody to speak to: the file
 //! can be locked now, and is read again.
@@ -18,15 +19,20 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
 
 use super::sweep;
-use crate::keeper::short_path;
+use crate::keeper::{short_path, signal};
 use crate::launch::End;
+use crate::procfs::{self, Process};
 use crate::record::{Found, find};
 use crate::wire::{Alive, Link, Reply};
 
-/// A keeper that neither speaks nor goes is passed over after this.
+/// A keeper that neither speaks nor goes is told of after this. Its command may run, so nothing is started in its place.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A keeper that has not answered for so long may have been stopped.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What an earlier client left.
 #[derive(Debug)]
@@ -92,14 +98,40 @@ pub(super) fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
                     recovered.push(Recovered::Running(survivor));
                     break;
                 }
-                Answer::HasClient => break,
-                Answer::Nobody if Instant::now() >= until => break,
-                // It is about to go, or to come.
-                Answer::Nobody => std::thread::sleep(Duration::from_millis(1)),
+                Answer::HasClient(client) if procfs::one(client).is_some_and(|client| !client.is_dead()) => break,
+                _ if Instant::now() >= until => return Err(silent(&found)),
+                // It is about to go, or to come, or to learn that its client is gone.
+                Answer::HasClient(_) | Answer::Nobody => std::thread::sleep(Duration::from_millis(1)),
             }
         }
     }
     Ok(recovered)
+}
+
+/// The process of keeper `id`: it was started with this name.
+fn process_of(id: &str) -> Option<Process> {
+    let is_it = |process: &Process| {
+        let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+        line.strip_suffix(b"\0").is_some_and(|line| line.rsplit(|&byte| byte == 0).next() == Some(id.as_bytes()))
+    };
+    procfs::all().into_iter().find(|process| !process.is_dead() && is_it(process))
+}
+
+/// To go on with a command is to go on with its keeper, too.
+fn wake_stopped(id: &str) {
+    if let Some(keeper) = process_of(id).filter(Process::is_still) {
+        signal(&keeper, Signal::CONT);
+    }
+}
+
+fn silent(found: &Found) -> io::Error {
+    let who = process_of(&found.id).map_or_else(String::new, |keeper| format!(" (process {})", keeper.pid));
+    let text = format!(
+        "keeper {}{who} lives and does not answer; its command may still run, so nothing is started in its place. \
+         Try again, or end that process",
+        found.id
+    );
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 pub(super) fn forget(home: &Path, known: &HashSet<&str>) -> io::Result<()> {
@@ -113,7 +145,7 @@ pub(super) fn forget(home: &Path, known: &HashSet<&str>) -> io::Result<()> {
 
 enum Answer {
     Runs(Box<Link>, Alive),
-    HasClient,
+    HasClient(i32),
     Nobody,
 }
 
@@ -125,15 +157,19 @@ fn try_speak(home: &Path, found: &Found, until: Instant) -> io::Result<Answer> {
     let dir = rustix::fs::open(home, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut link = Link::new(UnixStream::connect(short_path(&dir, &found.id))?);
     loop {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.saturating_duration_since(Instant::now()).min(LOOK);
         let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let ready = poll(&mut [PollFd::from_borrowed_fd(link.fd(), PollFlags::IN)], Some(&left));
+        if matches!(ready, Ok(0)) && Instant::now() < until {
+            wake_stopped(&found.id); // on the same line: one that we gave up would be its client
+            continue;
+        }
         if matches!(ready, Ok(0)) || !link.come.fill(&link.stream)? {
             return Ok(Answer::Nobody);
         }
         match link.come.next()? {
             Some(Reply::Hello(Some(alive))) => return Ok(Answer::Runs(Box::new(link), alive)),
-            Some(Reply::Busy) => return Ok(Answer::HasClient),
+            Some(Reply::Busy { client }) => return Ok(Answer::HasClient(client)),
             Some(_) => return Ok(Answer::Nobody),
             None => {}
         }

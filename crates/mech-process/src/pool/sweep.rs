@@ -57,7 +57,7 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
 /// Not by groups: what we found is ours, what shares a group with it need not be.
 fn one_by_one(processes: &[Process], to_send: Signal) {
     for process in processes {
-        signal(process.pid, to_send);
+        signal(process, to_send);
     }
 }
 

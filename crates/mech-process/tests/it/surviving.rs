@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use mech_process::{End, How, Keepers, MARK, Recovered, Report, Survivor};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::bench::{Bench, KEEPER, LONG, until};
 
 /// A client that is killed when it has said `word`.
@@ -244,4 +246,73 @@ fn the_socket_and_the_home_are_for_their_owner_only() {
     for entry in fs::read_dir(bench.home()).unwrap() {
         assert_eq!(mode(&entry.unwrap().path()), 0o600);
     }
+}
+
+/// The keeper of a command: whatever is above it.
+fn keeper_of(pid: i32) -> Pid {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let parent = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap();
+    Pid::from_raw(parent.parse().unwrap()).unwrap()
+}
+
+#[test]
+fn a_keeper_that_was_stopped_is_not_given_up_and_goes_on() {
+    let bench = Bench::new();
+    killed_client(&bench, "started", "t1", "echo x >> effect; while ! test -e stop; do sleep 0.01; done; exit 4");
+    let leader = bench.left().into_iter().find(|pid| !is_keeper(*pid)).unwrap();
+    let keeper = keeper_of(leader);
+    kill_process(keeper, Signal::STOP).unwrap();
+    let (running, ended) = recover(&bench.home());
+    assert_eq!((running.len(), ended.len()), (1, 0), "it is there, and was not lost");
+    drop(running);
+    // Also if it ends meanwhile.
+    kill_process(keeper, Signal::STOP).unwrap();
+    fs::write(bench.path("stop"), "").unwrap();
+    until("the command has ended", || !Path::new(&format!("/proc/{leader}")).exists() || is_zombie(leader));
+    let found = (0..500).find_map(|_| {
+        let (running, mut ended) = recover(&bench.home());
+        assert!(running.len() + ended.len() == 1, "{running:?} {ended:?}");
+        ended.pop()
+    });
+    assert_eq!(found.unwrap().how, How::Exit(4));
+    assert_eq!(fs::read_to_string(bench.path("effect")).unwrap().lines().count(), 1);
+}
+
+fn is_zombie(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z') || rest.is_empty())
+}
+
+#[test]
+fn a_keeper_that_lives_and_never_answers_is_an_error_that_names_it() {
+    let bench = Bench::new();
+    let ends = bench.home().join("mute.ends");
+    fs::create_dir_all(bench.home()).unwrap();
+    // Alive is who holds the lock of its record; this one has no socket.
+    let file = fs::File::create(&ends).unwrap();
+    file.lock().unwrap();
+    let error = Keepers::recover(&bench.home()).unwrap_err();
+    assert!(error.to_string().contains("keeper mute lives and does not answer"), "{error}");
+    drop(file);
+    assert!(Keepers::recover(&bench.home()).unwrap().is_empty());
+}
+
+#[test]
+fn an_end_that_a_keeper_recorded_and_could_not_tell_any_more_is_told() {
+    let bench = Bench::new();
+    let running = bench.start(bench.script("while ! test -e stop; do sleep 0.01; done; exit 5"));
+    let pid = loop {
+        if let Report::Started { pid } = running.reports.recv_timeout(LONG).unwrap() {
+            break pid;
+        }
+    };
+    let keeper = keeper_of(pid);
+    // Stopped, it does not tell; what it would have recorded before it was killed is put into its file.
+    kill_process(keeper, Signal::STOP).unwrap();
+    let record = fs::read_dir(bench.home()).unwrap().map(|entry| entry.unwrap().path());
+    let record = record.into_iter().find(|path| path.extension().is_some_and(|end| end == "ends")).unwrap();
+    let end = End { token: "job".into(), how: How::Exit(4), peak_rss_kb: 1, cpu: Duration::ZERO, wall: Duration::ZERO };
+    fs::write(&record, serde_json::to_string(&end).unwrap() + "\n").unwrap();
+    kill_process(keeper, Signal::KILL).unwrap();
+    assert_eq!(running.end().how, How::Exit(4));
 }
