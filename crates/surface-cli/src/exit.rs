@@ -44,7 +44,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure { exit, message: message.into(), is_drawn: false }
+        // It may name what a file or a person said.
+        Failure { exit, message: surface_text::clean_lines(&message.into()).into_owned(), is_drawn: false }
     }
 
     pub(crate) fn broken(message: impl Into<String>) -> Failure {

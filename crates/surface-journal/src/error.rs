@@ -38,6 +38,15 @@ pub enum JournalError {
         /// The newest version we know.
         known: u32,
     },
+    /// A folder or a file of another user: its runs would do what that user wrote.
+    NotOurs {
+        /// Which.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who we are.
+        user: u32,
+    },
     /// A database of another program.
     Foreign {
         /// The database.
@@ -125,6 +134,11 @@ impl fmt::Display for JournalError {
                 "the journal {} has version {found} but this program knows versions up to {known}; \
                  use the newer bursar, or set BURSAR_STATE_DIR to another directory",
                 file.display()
+            ),
+            Self::NotOurs { path, owner, user } => write!(
+                f,
+                "{} belongs to user {owner}, not to user {user}; set BURSAR_STATE_DIR to a directory of your own",
+                path.display()
             ),
             Self::Foreign { file } => write!(
                 f,

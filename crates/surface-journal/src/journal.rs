@@ -118,6 +118,7 @@ impl Journal {
         // Looked for before and after: a folder must not be made for a run that is not there, and a run may be pruned just now.
         self.require(run)?;
         place::make_folder(&folder.join("logs"), true)?;
+        place::check_owner(&folder)?;
         let lock = RunLock::take(run, &folder, pid)?;
         let seq = self.require(run)?;
         let process = Process::of(pid);

@@ -2,11 +2,11 @@
 //!
 //! # Invariant
 //! What this file creates is for its owner only: directories 0700, the database 0600. A directory that was there already keeps
-//! its mode: it may be somebody's `/tmp`.
+//! its mode. What belongs to another user is refused, whatever its mode.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::JournalError;
@@ -41,7 +41,9 @@ pub(crate) fn state_dir(
 /// Creates the directory and what must be in it.
 pub(crate) fn prepare(dir: &Path) -> Result<(), JournalError> {
     let fresh = !dir.exists();
+    check_owner(dir)?;
     make_folder(&dir.join("runs"), true)?;
+    check_owner(&dir.join("runs"))?;
     if fresh {
         // SQLite syncs its files and their directory; that the directory is there at all is ours to keep over a power loss.
         // Where a directory cannot be synced, nothing better can be done.
@@ -50,10 +52,31 @@ pub(crate) fn prepare(dir: &Path) -> Result<(), JournalError> {
     let file = database(dir);
     // SQLite gives its side files the mode of the database, so the database must exist first.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(JournalError::io("create", &file)(error)),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(JournalError::io("create", &file)(error)),
     }
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+        check_owner(&dir.join(name))?;
+    }
+    Ok(())
+}
+
+/// What others own, others may write: a plan of theirs would be run as ours. What is not there is nobody's.
+pub(crate) fn check_owner(path: &Path) -> Result<(), JournalError> {
+    let user = rustix::process::geteuid().as_raw();
+    // The link itself, too: whoever owns it may have it mean something else at any time.
+    for about in [std::fs::symlink_metadata(path), std::fs::metadata(path)] {
+        match about {
+            Ok(about) if about.uid() != user => {
+                return Err(JournalError::NotOurs { path: path.to_owned(), owner: about.uid(), user });
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(JournalError::io("look at", path)(error)),
+        }
+    }
+    Ok(())
 }
 
 /// Creates a folder for its owner only.
@@ -72,6 +95,39 @@ mod tests {
     fn with(set: &[(&str, &str)], home: Option<&str>) -> Result<PathBuf, JournalError> {
         let find = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
         state_dir(find, home.map(PathBuf::from))
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused_before_anything_is_read() {
+        let is_root = rustix::process::geteuid().is_root();
+        let refused = |dir: &std::path::Path, what: &str| {
+            let error = crate::Journal::open(dir).expect_err("it is another user's");
+            let text = error.to_string();
+            assert!(matches!(error, JournalError::NotOurs { .. }) && text.contains(what), "{text}");
+            assert!(text.contains("belongs to user") && text.contains("set BURSAR_STATE_DIR"), "{text}");
+        };
+        if !is_root {
+            return refused("/".as_ref(), "/ belongs to user 0"); // nobody else can be made the owner of something
+        }
+        const OTHER: u32 = 65_534;
+        for name in ["", "journal.db", "journal.db-wal", "runs"] {
+            let dir = tempfile::tempdir().unwrap();
+            drop(crate::Journal::open(dir.path()).unwrap());
+            let path = dir.path().join(name);
+            if !path.exists() {
+                std::fs::write(&path, "").unwrap();
+            }
+            std::os::unix::fs::chown(&path, Some(OTHER), None).unwrap();
+            refused(dir.path(), name);
+        }
+        // A link of another's to what is ours.
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("mine")).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path().join("mine"), &link).unwrap();
+        drop(crate::Journal::open(&link).unwrap());
+        std::os::unix::fs::lchown(&link, Some(OTHER), None).unwrap();
+        refused(&link, "link");
     }
 
     #[test]

@@ -48,7 +48,8 @@ impl fmt::Display for JoinError {
             }
             Self::NotOurs { path, owner, user } => write!(
                 f,
-                "{} belongs to user {owner}, not to user {user}; remove it, or set XDG_RUNTIME_DIR to a folder of your own",
+                "{} belongs to user {owner}, not to user {user}, so it is not used; have that user or an administrator remove it, \
+                 or set XDG_RUNTIME_DIR to a folder of your own",
                 path.display()
             ),
             Self::File { path, error } => {

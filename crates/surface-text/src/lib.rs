@@ -10,6 +10,7 @@
 //! (a matrix, a nested graph) counts first, under limits of its own.
 #![forbid(unsafe_code)]
 
+mod clean;
 pub mod cycle;
 pub mod fields;
 mod json;
@@ -20,5 +21,6 @@ mod suggest;
 pub mod tree;
 pub mod units;
 
+pub use clean::{clean, clean_lines};
 pub use problem::{Place, Problem, Problems, Report, Span};
 pub use suggest::nearest;

@@ -11,6 +11,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::{clean, clean_lines};
+
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents};
 use miette::{SourceCode, SourceSpan, SpanContents};
 
@@ -56,6 +58,14 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+impl Problem {
+    /// What it names may come from the file: nothing of that makes a terminal do anything.
+    fn new(file: &str, message: &str, help: &str) -> Self {
+        let (message, help) = (clean_lines(message).into_owned(), clean_lines(help).into_owned());
+        Self { file: clean(file).into_owned(), place: None, message, help, excerpt: None }
+    }
+}
 
 impl Diagnostic for Problem {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
@@ -147,9 +157,7 @@ pub struct Problems {
 impl Problems {
     /// One problem with a file that is no place in its text.
     pub fn of_file(file: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        let problem =
-            Problem { file: file.to_owned(), place: None, message: message.into(), help: help.into(), excerpt: None };
-        Self { list: vec![problem], uncounted: 0 }
+        Self { list: vec![Problem::new(file, &message.into(), &help.into())], uncounted: 0 }
     }
 
     /// The problems, in the order of the file.
@@ -256,7 +264,7 @@ impl Report {
             let column = String::from_utf8_lossy(&text[line_start..start]).chars().count();
             let excerpt = excerpt(file, text, line_start, start..at.end.clamp(start, text.len()), line);
             let place = Some(Place { line: line + 1, column: column + 1 });
-            list.push(Problem { file: file.to_owned(), place, message, help, excerpt: Some(excerpt) });
+            list.push(Problem { place, excerpt: Some(excerpt), ..Problem::new(file, &message, &help) });
         }
         Problems { list, uncounted: self.uncounted }
     }
@@ -270,13 +278,14 @@ fn excerpt(file: &str, text: &[u8], line_start: usize, at: Span, line: usize) ->
     while to < text.len() && to > at.start && text[to] & 0xC0 == 0x80 {
         to -= 1; // not within a character
     }
-    let before = String::from_utf8_lossy(&text[from..at.start]);
+    let shown = |bytes: &[u8]| clean_lines(&String::from_utf8_lossy(bytes)).into_owned();
+    let before = shown(&text[from..at.start]);
     let marked_to = at.end.clamp(at.start, to);
-    let marked = String::from_utf8_lossy(&text[at.start..marked_to]);
-    let after = String::from_utf8_lossy(&text[marked_to..to]);
+    let marked = shown(&text[at.start..marked_to]);
+    let after = shown(&text[marked_to..to]);
     let column = String::from_utf8_lossy(&text[line_start..from]).chars().count();
     let marks = before.len()..before.len() + marked.len();
-    Excerpt { file: file.to_owned(), text: format!("{before}{marked}{after}"), marked: marks, line, column }
+    Excerpt { file: clean(file).into_owned(), text: format!("{before}{marked}{after}"), marked: marks, line, column }
 }
 
 fn window_start(text: &[u8], line_start: usize, at: usize) -> usize {

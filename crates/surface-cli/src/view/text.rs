@@ -6,16 +6,7 @@ use std::time::Duration;
 
 /// What a terminal would act on is not sent to one.
 pub(crate) fn clean(text: &str) -> String {
-    if text.chars().any(is_harmful) {
-        text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect()
-    } else {
-        text.to_owned()
-    }
-}
-
-/// Controls, and what turns the direction of text round: a name must not look like another.
-fn is_harmful(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    surface_text::clean(text).into_owned()
 }
 
 /// `340 ms`, `2.1 s`, `41 s`, `3 min 20 s`, `2 h 5 min`.

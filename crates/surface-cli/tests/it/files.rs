@@ -1,5 +1,7 @@
 //! `check`, `graph` and `report`: files as people look at them.
 
+use std::fs;
+
 use crate::run_site::{Site, assert_code};
 use crate::text;
 
@@ -74,4 +76,30 @@ fn a_run_is_reported_as_one_html_file() {
     assert!(page.starts_with("<!doctype html>") && page.contains("image[2]"));
     let page = text(&site.bursar("report latest -o -").stdout);
     assert!(page.starts_with("<!doctype html>"));
+}
+
+#[test]
+fn what_a_bad_file_says_never_reaches_a_terminal_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [
+        ("raw.toml", "[job.a\x1b[31m]\nrun = \"x\x1b]0;title\x07\"\nfoo\x1b[2J = 1\n"),
+        ("bare.toml", "[job.a]\nrun = 1\x1b[31m\n"),
+        ("written.toml", "[job.a]\nrun = 'x'\nneeds = [\"\\u001b[31mb\"]\ntimeout = \"\\u009b31m\"\n"),
+        ("node.toml", "[node.a]\nkind = \"\\u001b[31m\"\n[edge]\nfrom = \"\\u001b\"\n"),
+        ("text.json", "{\"job\": {\"a\": {\"run\": \"x\", \"needs\": [\"\\u001b[31m\", \"\\u202ecod\"]}}}"),
+        ("name\x1b[31m.toml", "nonsense"),
+    ];
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        for verb in [&["check"][..], &["run"], &["graph"], &["flow", "check"], &["flow", "run"]] {
+            let output = super::bursar(verb).arg(&path).output().unwrap();
+            assert!(!output.status.success(), "{verb:?} {name}");
+            let said = super::text(&output.stdout) + &super::text(&output.stderr);
+            let harmful = said.chars().find(|c| c.is_control() && !"\n\t".contains(*c) || *c == '\u{202e}');
+            assert_eq!(harmful, None, "{verb:?} {name}: {}", said.escape_debug());
+        }
+    }
+    let output = super::bursar(&["run"]).arg(dir.path().join("not\x1b[31mthere")).output().unwrap();
+    assert!(!output.stderr.contains(&0x1b) && !output.stdout.contains(&0x1b));
 }

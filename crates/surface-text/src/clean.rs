@@ -1,0 +1,42 @@
+//! Text of others, as it may be shown.
+//!
+//! Room: surface, pure.
+//!
+//! # Invariant
+//! What comes out of [`clean`] makes a terminal do nothing but show it.
+
+use std::borrow::Cow;
+
+/// Controls, and what turns the direction of text round: a name must not look like another.
+fn is_harmful(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn clean_but(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_out = |c: char| is_harmful(c) && !is_kept(c);
+    if text.contains(is_out) {
+        text.chars().map(|c| if is_out(c) { '\u{fffd}' } else { c }).collect()
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// What a terminal would act on is not sent to one.
+///
+/// ```
+/// assert_eq!(surface_text::clean("a\x1b[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
+/// assert_eq!(surface_text::clean("gpj.exe\u{202e}"), "gpj.exe\u{fffd}");
+/// assert_eq!(surface_text::clean("bild[ä,😀]"), "bild[ä,😀]");
+/// ```
+pub fn clean(text: &str) -> Cow<'_, str> {
+    clean_but(text, |_| false)
+}
+
+/// The same for a text that may have several lines, and tabs.
+///
+/// ```
+/// assert_eq!(surface_text::clean_lines("a\x1b[2Jb\n\tc"), "a\u{fffd}[2Jb\n\tc");
+/// ```
+pub fn clean_lines(text: &str) -> Cow<'_, str> {
+    clean_but(text, |c| matches!(c, '\n' | '\t'))
+}
