@@ -117,6 +117,15 @@ Examples:
   bursar show r-7f3a --failed
   bursar show latest --json";
 
+pub(crate) const PRUNE: &str = "\
+Examples:
+  bursar prune --older 30d                   forget runs that ended more than 30 days ago
+  bursar prune --keep 100 --dry-run          what would go if only the newest 100 stayed
+  bursar prune --size 2GB --logs             the oldest logs, until all logs take no more than 2 GB
+
+With several rules a run goes if one of them says so. Runs that go on, that could be resumed, or whose jobs still run stay.
+What is up to date, and what earlier successes needed, stays known.";
+
 pub(crate) const COMPLETIONS: &str = "\
 Examples:
   bursar completions bash          put it into ~/.local/share/bash-completion/completions/bursar

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{Completions, completions, files, list, logs, steer, why};
+use commands::{Completions, completions, files, list, logs, prune, steer, why};
 use exit::{Exit, Failure};
 
 /// Schedules tasks in nurseries, jobs in graphs and messages in flows, within what the machine has.
@@ -73,6 +73,9 @@ enum Command {
     /// Show a run: its jobs, how they ended, what they took
     #[command(after_help = help::SHOW)]
     Show(list::Show),
+    /// Forget old runs, or only their logs
+    #[command(after_help = help::PRUNE)]
+    Prune(prune::Options),
     /// Print a script that completes the words of this command
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
@@ -127,6 +130,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Report(options) => files::report(options),
         Command::Runs(options) => list::runs(options),
         Command::Show(options) => list::show(options),
+        Command::Prune(options) => prune::run(options),
         Command::Completions(options) => completions(options, Cli::command()),
         Command::Demo(options) => unless_stopped(demo::run(options)),
         Command::Bench(options) => unless_stopped(bench::run(options)),

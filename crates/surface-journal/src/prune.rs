@@ -40,8 +40,39 @@ impl Journal {
         Ok(gone)
     }
 
-    /// Whether it was free to be removed.
-    fn remove(&self, run: &RunId) -> Result<bool, JournalError> {
+    /// How many runs are kept.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn count(&self) -> Result<u64, JournalError> {
+        let count: i64 = self.with(|db| db.query_row("SELECT count(*) FROM runs", [], |row| row.get(0)))?;
+        Ok(count as u64)
+    }
+
+    /// Removes the logs of a run, which stays known. False if a process holds it.
+    ///
+    /// # Errors
+    /// If they cannot be removed.
+    pub fn remove_logs(&self, run: &RunId) -> Result<bool, JournalError> {
+        let folder = self.folder(run);
+        let _lock = match RunLock::take(run, &folder, std::process::id()) {
+            Ok(lock) => lock,
+            Err(JournalError::Held { .. }) => return Ok(false),
+            Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let logs = folder.join("logs");
+        match fs::remove_dir_all(&logs) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JournalError::io("remove", &logs)(error)),
+            _ => Ok(true),
+        }
+    }
+
+    /// Forgets a run, with its folder. False if a process holds it.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&self, run: &RunId) -> Result<bool, JournalError> {
         let folder = self.folder(run);
         let _lock = match RunLock::take(run, &folder, std::process::id()) {
             Ok(lock) => Some(lock),

@@ -170,6 +170,11 @@ impl Keepers {
         recover::recover(home)
     }
 
+    /// Whether a keeper in `home` lives: one that has a client, or whose command outlived its own.
+    pub fn any_alive(home: &Path) -> io::Result<bool> {
+        Ok(record::find(home)?.iter().any(|found| !found.is_orphaned()))
+    }
+
     /// Drops recorded ends that the client has made its own. Those of keepers that live are dropped when they start something else.
     pub fn forget<'a>(home: &Path, tokens: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
         recover::forget(home, &tokens.into_iter().collect())

@@ -7,6 +7,7 @@ mod house;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod out;
+pub(crate) mod prune;
 pub(crate) mod steer;
 pub(crate) mod why;
 

@@ -52,6 +52,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     let place = match journal {
         Some(journal) => {
             mention_interrupted(&journal, file)?;
+            mention_growth(&journal)?;
             let lock = journal.begin(NewRun {
                 name: plan.name.clone(),
                 file: planned.file.clone(),
@@ -118,6 +119,19 @@ fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
             named: job.named.iter().cloned().collect(),
         },
     }
+}
+
+/// So many runs are kept before the first hint, and between two.
+const MANY_RUNS: u64 = 1_000;
+
+/// Runs are kept until they are pruned.
+fn mention_growth(journal: &Journal) -> Result<(), Failure> {
+    let runs = journal.count()?;
+    if runs > 0 && runs.is_multiple_of(MANY_RUNS) {
+        let dir = journal.dir().display();
+        eprintln!("bursar: {dir} has {runs} runs by now; `bursar prune --older 30d` forgets old ones");
+    }
+    Ok(())
 }
 
 /// Whoever starts a file again may have meant to go on with it.

@@ -25,6 +25,7 @@ mod steward;
 mod submit;
 
 pub(crate) use self::options::Options;
+pub(crate) use self::stage::home as keepers_home;
 use crate::exit::Failure;
 
 /// Runs what the options say. Gives the code for the shell.

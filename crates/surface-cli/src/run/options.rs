@@ -60,7 +60,7 @@ pub(crate) struct Options {
     pub(crate) asked: Asked,
 
     /// Only this job and what it needs; may be given several times, also `image` for all of `image[…]`
-    #[arg(long, value_name = "JOB", num_args = 1..)]
+    #[arg(long, value_name = "JOB")]
     pub(crate) only: Vec<String>,
 
     /// Show what would run, in the order it would start, and run nothing

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
 use sched_jobs::{Demand, State};
-use surface_jobfile::Plan;
+use surface_jobfile::{Job, Plan};
 use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Outputs, RunId, Status};
 
 use crate::view::Mode;
@@ -74,6 +74,12 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let config = begin::settle(&plan, &asked);
     let done = found.left.iter().filter(|left| **left == Left::Done).count();
     let running = found.left.iter().filter(|left| matches!(left, Left::Found { ended: false, .. })).count();
+    if let Some(file) = row.file.as_deref().filter(|file| is_changed(file, &plan)) {
+        let file = file.display();
+        eprintln!(
+            "bursar: {file} was changed since run {id} began, which goes on as it was planned; `bursar run {file}` takes the new plan"
+        );
+    }
     if !options.quiet {
         let total = plan.jobs.len();
         eprintln!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
@@ -93,6 +99,22 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         recovered: found.recovered,
         taken: found.taken,
         mode: Mode::choose(options.json, options.quiet),
+    })
+}
+
+/// Whether a file now says something else about the jobs of a plan. One that cannot be read says nothing.
+fn is_changed(file: &std::path::Path, plan: &Plan) -> bool {
+    let Ok(now) = surface_jobfile::load(file) else { return false };
+    let by_name: HashMap<&str, &Job> = now.jobs.iter().map(|job| (job.name.as_str(), job)).collect();
+    // A run may be only a part of its file, where a job has another number.
+    let needs = |plan: &Plan, job: &Job| -> Vec<String> {
+        job.needs.iter().map(|need| plan.jobs[*need].name.clone()).collect()
+    };
+    plan.jobs.iter().any(|job| {
+        by_name.get(job.name.as_str()).is_none_or(|new| {
+            let same = Job { needs: job.needs.clone(), ..(*new).clone() } == *job;
+            !same || needs(&now, new) != needs(plan, job)
+        })
     })
 }
 

@@ -235,7 +235,7 @@ fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, 
 }
 
 /// Where keepers have their files.
-pub(super) fn home(folder: &Path) -> PathBuf {
+pub(crate) fn home(folder: &Path) -> PathBuf {
     folder.join("keepers")
 }
 

@@ -8,6 +8,7 @@ mod flow;
 mod flow_live;
 mod flow_terminal;
 mod listing;
+mod prune;
 mod run_command;
 mod run_file;
 mod run_outputs;

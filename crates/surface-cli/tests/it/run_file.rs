@@ -142,6 +142,16 @@ fn only_a_part_of_a_file_can_be_run_and_a_dry_run_leaves_no_trace() {
 }
 
 #[test]
+fn what_is_wanted_of_a_file_does_not_swallow_its_name() {
+    let site =
+        Site::new("[job.cake]\nrun = 'touch cake'\n[job.tea]\nrun = 'touch tea'\n[job.other]\nrun = 'touch other'\n");
+    assert_code(&site.bursar("run --only cake jobs.toml"), 0);
+    assert!(site.path("cake").exists() && !site.path("tea").exists());
+    assert_code(&site.bursar("run --only cake --only tea jobs.toml"), 0);
+    assert!(site.path("tea").exists() && !site.path("other").exists());
+}
+
+#[test]
 fn without_a_journal_nothing_is_left() {
     let site = Site::new("[job.a]\nrun = 'echo a >> ran'\n");
     let mut command = site.command(["run", "jobs.toml", "--no-journal"]);

@@ -224,6 +224,26 @@ fn a_run_goes_on_with_its_own_plan_whatever_became_of_its_file() {
 }
 
 #[test]
+fn a_resumed_run_tells_that_its_file_was_changed_and_how_to_take_the_new_plan() {
+    let file = "[job.a]\nrun = 'echo begun > begun; read line < gate'\n[job.b]\nneeds = ['a']\nrun = 'touch old'\n";
+    for (changed, is_told) in [(file.replace("touch old", "touch new"), true), (format!("# a comment\n{file}"), false)]
+    {
+        let site = Site::new(file);
+        let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+        let run = site.start("run jobs.toml");
+        begun.wait();
+        run.kill();
+        site.write(&changed);
+        gate.answer();
+        let output = site.bursar("run --resume");
+        assert_code(&output, 0);
+        let said = text(&output.stderr);
+        assert_eq!(said.contains("jobs.toml was changed since run"), is_told, "{said}");
+        assert!(site.path("old").exists() && !site.path("new").exists());
+    }
+}
+
+#[test]
 fn whoever_starts_a_file_again_hears_of_the_run_that_was_interrupted() {
     let site = Site::new("[job.a]\nrun = '[ -e again ] || { touch again; echo up > bell; cat bell2; }'\n");
     let (bell, answer) = (site.bell("bell"), site.bell("bell2"));

@@ -1,0 +1,153 @@
+//! `prune`: forgets old runs, or only their logs.
+//!
+//! # Invariant
+//! A run that goes on, that could be resumed, or whose jobs still run is never touched unless it was asked for.
+//!
+//! # Why it holds
+//! The journal takes the lock of a run before it removes anything of it, and a keeper that lives holds that of its record.
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use mech_process::Keepers;
+use serde::Serialize;
+use surface_journal::{Filter, Journal, RunRow, Status};
+
+use super::out::{json, print};
+use crate::exit::{Exit, Failure};
+use crate::run::keepers_home;
+
+/// What to forget.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// Runs whose last sign of life is older, as `30d` or `12h`
+    #[arg(long, value_name = "AGE", value_parser = age_ms)]
+    older: Option<u64>,
+    /// All but so many of the newest
+    #[arg(long, value_name = "N")]
+    keep: Option<usize>,
+    /// The oldest, until all runs together take no more than this on the disk, as `2GB`
+    #[arg(long, value_name = "SIZE", value_parser = size_mb)]
+    size: Option<u64>,
+    /// Only their logs: the runs stay known
+    #[arg(long)]
+    logs: bool,
+    /// Also runs that were interrupted and could be resumed
+    #[arg(long)]
+    interrupted: bool,
+    /// Say what would go, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// One object
+    #[arg(long)]
+    json: bool,
+}
+
+fn age_ms(text: &str) -> Result<u64, String> {
+    surface_jobfile::millis(text).map_err(|why| format!("{why}; write `30d`, `12h` or `90m`"))
+}
+
+fn size_mb(text: &str) -> Result<u64, String> {
+    surface_jobfile::megabytes(text).map_err(|why| format!("{why}; write `2GB` or `500MB`"))
+}
+
+#[derive(Serialize)]
+struct Gone {
+    runs: Vec<String>,
+    bytes: u64,
+    /// Chosen, but a process has them, or their jobs still run.
+    busy: Vec<String>,
+    dry_run: bool,
+}
+
+/// `bursar prune`
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if options.older.is_none() && options.keep.is_none() && options.size.is_none() {
+        let message = "say which runs are to go: --older 30d, --keep 100 or --size 2GB; with several, each chooses";
+        return Err(Failure::usage(message));
+    }
+    let journal = Journal::open(&Journal::default_dir()?)?;
+    let mut gone = Gone { runs: Vec::new(), bytes: 0, busy: Vec::new(), dry_run: options.dry_run };
+    for (run, bytes) in chosen(&journal, options)? {
+        let folder = journal.folder(&run.id);
+        // What still runs needs its folder, and its end is told there.
+        let is_busy = Keepers::any_alive(&keepers_home(&folder)).unwrap_or(true);
+        let is_gone = !is_busy
+            && (options.dry_run
+                || if options.logs { journal.remove_logs(&run.id)? } else { journal.remove(&run.id)? });
+        if is_gone {
+            gone.runs.push(run.id.to_string());
+            gone.bytes += bytes;
+        } else {
+            gone.busy.push(run.id.to_string());
+        }
+    }
+    if options.json {
+        json(&gone)?;
+    } else {
+        print(&told(&gone, options.logs))?;
+    }
+    Ok(Exit::Well)
+}
+
+/// The runs that a rule chooses, oldest first, with the bytes that would go.
+fn chosen(journal: &Journal, options: &Options) -> Result<Vec<(RunRow, u64)>, Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let bytes_of = |run: &RunRow| {
+        let folder = journal.folder(&run.id);
+        bytes(&if options.logs { folder.join("logs") } else { folder })
+    };
+    let runs = journal.runs(Filter::default())?;
+    let sizes: Vec<u64> = runs.iter().map(bytes_of).collect();
+    let mut over = options.size.map_or(0, |mb| sizes.iter().sum::<u64>().saturating_sub(mb.saturating_mul(1_000_000)));
+    let mut chosen = Vec::new();
+    let count = runs.len();
+    for (back, (run, bytes)) in runs.into_iter().zip(sizes).rev().enumerate() {
+        let newer = count - 1 - back;
+        let may = match run.status {
+            Status::Running | Status::Paused => false,
+            Status::Interrupted => options.interrupted,
+            Status::Succeeded | Status::Failed | Status::Canceled => true,
+        };
+        let is_old = options.older.is_some_and(|age| now.saturating_sub(run.seen_ms) > age);
+        let is_surplus = options.keep.is_some_and(|keep| newer >= keep);
+        if may && (is_old || is_surplus || over > 0) {
+            over = over.saturating_sub(bytes);
+            chosen.push((run, bytes));
+        }
+    }
+    Ok(chosen)
+}
+
+/// What a folder takes; links are not followed.
+fn bytes(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(about) if about.is_dir() => bytes(&entry.path()),
+        Ok(about) => about.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+fn told(gone: &Gone, logs: bool) -> String {
+    let count = gone.runs.len();
+    let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+    let what = if logs { format!("the logs of {runs}") } else { runs };
+    let done = if gone.dry_run { "would remove" } else { "removed" };
+    let mut text = format!("{done} {what}, {}\n", amount(gone.bytes));
+    if !gone.busy.is_empty() {
+        text.push_str(&format!("kept {}: their jobs still run\n", gone.busy.join(", ")));
+    }
+    text
+}
+
+fn amount(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => crate::view::text::megabytes(bytes / 1_000_000),
+    }
+}
