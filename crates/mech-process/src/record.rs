@@ -21,6 +21,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
 
 use crate::launch::End;
 
@@ -55,39 +56,57 @@ pub(crate) struct Record {
     path: PathBuf,
     socket: PathBuf,
     bytes: u64,
+    ends: usize,
+}
+
+/// A line of the file that is no end.
+#[derive(Serialize, Deserialize)]
+struct Starts<'a> {
+    starts: std::borrow::Cow<'a, str>,
 }
 
 impl Record {
     /// The keeper's side of [`make`].
     pub(crate) fn new(file: File, home: &Path, id: &str) -> Record {
-        Record { file, path: path(home, id), socket: home.join(socket_name(id)), bytes: 0 }
+        Record { file, path: path(home, id), socket: home.join(socket_name(id)), bytes: 0, ends: 0 }
     }
 
     /// Forgets what is recorded: the client knows it.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         if self.bytes > 0 {
             self.file.set_len(0)?;
-            self.bytes = 0;
+            (self.bytes, self.ends) = (0, 0);
         }
+        Ok(())
+    }
+
+    /// Records that a command is about to start, for those who only look. It is no end, and nothing depends on it.
+    pub(crate) fn starts(&mut self, token: &str) {
+        let _ = self.write(&Starts { starts: token.into() });
+    }
+
+    fn write(&mut self, what: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        if let Err(error) = self.file.write_all(&line) {
+            // A part of it may be there: the next line must not be glued to that.
+            let _ = self.file.set_len(self.bytes);
+            return Err(error);
+        }
+        self.bytes += line.len() as u64;
         Ok(())
     }
 
     /// Records an end; `durable` if there is no client who could hear of it before the power goes.
     pub(crate) fn add(&mut self, end: &End, durable: bool) -> io::Result<()> {
-        let mut line = serde_json::to_vec(end)?;
-        line.push(b'\n');
-        if let Err(error) = self.file.write_all(&line) {
-            // A part of it may be there: the next end must not be glued to that.
-            let _ = self.file.set_len(self.bytes);
-            return Err(error);
-        }
-        self.bytes += line.len() as u64;
+        self.write(end)?;
+        self.ends += 1;
         if durable { self.file.sync_all() } else { Ok(()) }
     }
 
     /// Makes what is recorded outlive the machine's power.
     pub(crate) fn sync(&self) {
-        if self.bytes > 0 {
+        if self.ends > 0 {
             let _ = self.file.sync_all();
         }
     }
@@ -95,7 +114,7 @@ impl Record {
     /// The keeper's last act: nobody can come any more, and a file that says nothing goes.
     pub(crate) fn close(&mut self) {
         let _ = fs::remove_file(&self.socket);
-        if self.bytes == 0 {
+        if self.ends == 0 {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -153,6 +172,16 @@ impl Found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The command that runs, as far as the file tells: the last that started, unless it has ended.
+    pub(crate) fn running(&self) -> Option<String> {
+        let text = fs::read(&self.path).ok()?;
+        let lines = || text.split(|&byte| byte == b'\n');
+        let last = lines().rev().find_map(|line| serde_json::from_slice::<Starts<'_>>(line).ok())?.starts.into_owned();
+        let has_ended =
+            lines().filter_map(|line| serde_json::from_slice::<End>(line).ok()).any(|end| end.token == last);
+        (!has_ended).then_some(last)
     }
 
     /// Drops `known` ends of an orphaned file, and the file with the last one.

@@ -133,6 +133,15 @@ impl Journal {
         Ok(Reopened { lock, plan_json, jobs: self.jobs(run)? })
     }
 
+    /// Holds a run without going on with it: nobody else can meanwhile.
+    ///
+    /// # Errors
+    /// If there is no such run, or another process holds it.
+    pub fn hold(&self, run: &RunId) -> Result<RunLock, JournalError> {
+        self.require(run)?;
+        RunLock::take(run, &self.folder(run), std::process::id())
+    }
+
     /// A writer of the events of a run, with the usual options.
     ///
     /// # Errors

@@ -75,6 +75,11 @@ impl Shared {
         Ok(Arc::new(Self { folder, id, socket, watching: Mutex::default() }))
     }
 
+    /// Where the bells are.
+    pub(crate) fn folder(&self) -> &File {
+        &self.folder
+    }
+
     fn lock(&self) -> MutexGuard<'_, Watching> {
         self.watching.lock().unwrap_or_else(PoisonError::into_inner)
     }

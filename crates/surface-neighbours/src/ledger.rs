@@ -9,7 +9,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,6 +20,7 @@ use crate::bell::{Bell, Shared};
 use crate::book::Book;
 use crate::error::JoinError;
 use crate::fair::{Mine, closed, count, elder};
+use crate::home::{self, IsAlive};
 use crate::memory::{Memory, Sources, machine_available_mb, usual_reserve_mb};
 use crate::record::{CPU, Named, RAM, Record, VRAM, Want, number_of};
 use crate::{NAMED_MAX, RUNS_MAX, place};
@@ -32,6 +33,7 @@ pub struct Settings {
     patience: Duration,
     reserve_mb: u64,
     sources: Sources,
+    home: Option<(PathBuf, IsAlive)>,
 }
 
 impl Settings {
@@ -48,7 +50,19 @@ impl Settings {
                 resident_mb: Box::new(|| 0),
                 vram_mb: Box::new(|| None),
             },
+            home: None,
         }
+    }
+
+    /// Jobs outlive their run, and are kept in `folder`, which is this run's alone; `is_alive` tells of any such folder whether something in it still runs. What a killed
+    /// run held is then counted until that is over.
+    pub fn jobs_outlive_it(
+        mut self,
+        folder: impl Into<PathBuf>,
+        is_alive: impl Fn(&Path) -> bool + Send + 'static,
+    ) -> Self {
+        self.home = Some((folder.into(), IsAlive(Box::new(is_alive))));
+        self
     }
 
     /// Another folder. Runs share with those that have the same.
@@ -96,6 +110,8 @@ pub struct Ledger {
     book: Book,
     bell: Arc<Shared>,
     watches: Watches,
+    /// Tells whether jobs of a dead run still run.
+    is_alive: Option<IsAlive>,
     memory: Memory,
     patience_ns: u64,
     /// Our record, as it should stand in the file.
@@ -110,7 +126,7 @@ pub struct Ledger {
 /// # Errors
 /// If the folder is not ours or cannot be used, or there are too many named resources.
 pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
-    let Settings { folder, limits, patience, reserve_mb, sources } = settings;
+    let Settings { folder, limits, patience, reserve_mb, sources, home } = settings;
     if limits.named.len() > NAMED_MAX {
         return Err(JoinError::TooManyNames { names: limits.named.len() });
     }
@@ -143,6 +159,16 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
     {
         let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
         bell.remove_all_but(&known);
+        home::remove_all_but(bell.folder(), &known);
+        if let Some((own, _)) = &home {
+            // An earlier life of this run: what its jobs hold is ours to count now.
+            for (slot, run) in runs.iter().filter(|(_, run)| home::of(bell.folder(), run.id).as_ref() == Some(own)) {
+                let _ = page.clear(*slot);
+                bell.remove(run.id);
+                home::remove(bell.folder(), run.id);
+            }
+            home::leave(bell.folder(), id, own).map_err(failed)?;
+        }
     }
     let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
     let memory = Memory::new(sources, reserve_mb);
@@ -150,6 +176,7 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
         book,
         bell: bell.clone(),
         watches: Watches::default(),
+        is_alive: home.map(|(_, is_alive)| is_alive),
         memory,
         patience_ns,
         record,
@@ -205,7 +232,17 @@ impl Ledger {
         let mut runs = page.read()?;
         let all = runs.len();
         let own = runs.iter().position(|(_, run)| run.id == self.record.id).map(|at| runs.remove(at));
-        let dead = self.watches.dead(&runs);
+        let mut dead = self.watches.dead(&runs);
+        let mut some_outlived = false;
+        for (slot, run) in runs.iter_mut().filter(|(slot, _)| dead.contains(slot)).collect::<Vec<_>>() {
+            let home = home::of(self.bell.folder(), run.id);
+            if home.zip(self.is_alive.as_ref()).is_some_and(|(home, is_alive)| (is_alive.0)(&home)) {
+                // What it held its jobs still hold; what it wanted nobody wants any more.
+                run.forget_wants();
+                dead.retain(|dead| *dead != *slot);
+                some_outlived = true;
+            }
+        }
         for slot in &dead {
             page.clear(*slot)?;
         }
@@ -248,6 +285,7 @@ impl Ledger {
 
         for (_, run) in &gone {
             self.bell.remove(run.id);
+            home::remove(self.bell.folder(), run.id);
         }
         if self.record.gives_back(&before) || !gone.is_empty() {
             self.bell.ring(others.iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id));
@@ -255,8 +293,8 @@ impl Ledger {
         let lacks_memory = usage
             .lacks_memory
             .then(|| others.iter().filter(|(_, run)| run.running > 0).map(|(_, run)| run.id).collect());
-        // An elder that is stopped, or resumed, tells nobody.
-        let recheck = lacks_memory.or_else(|| elder.is_some().then(Vec::new));
+        // An elder that is stopped, or resumed, tells nobody; nor do jobs that outlived their run.
+        let recheck = lacks_memory.or_else(|| (elder.is_some() || some_outlived).then(Vec::new));
         let processes = if self.record.waits { self.watches.descriptors() } else { Vec::new() };
         self.bell.watch(processes, recheck.filter(|_| self.record.waits));
         Ok(())
@@ -307,6 +345,7 @@ impl Drop for Ledger {
             waiting = runs.into_iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id).collect();
         }
         self.bell.remove(self.record.id);
+        home::remove(self.bell.folder(), self.record.id);
         self.bell.ring(waiting);
     }
 }

@@ -34,6 +34,7 @@ mod bell;
 mod book;
 mod error;
 mod fair;
+mod home;
 mod ledger;
 mod memory;
 mod place;

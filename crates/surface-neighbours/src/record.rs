@@ -140,6 +140,12 @@ impl Record {
         })
     }
 
+    /// It is dead: it waits for nothing.
+    pub(crate) fn forget_wants(&mut self) {
+        (self.waits, self.want) = (false, None);
+        self.named.iter_mut().for_each(|named| named.wanted = 0);
+    }
+
     /// Whether something that `before` held or wanted is there for others now.
     pub(crate) fn gives_back(&self, before: &Record) -> bool {
         let less = |(now, before): (&u64, &u64)| now < before;

@@ -127,6 +127,7 @@ impl Server {
         if fresh {
             let _ = self.record.clear();
         }
+        self.record.starts(&launch.token);
         match spawn::spawn(&launch, &self.id) {
             Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, now)),
             Err(why) => self.end(&End {

@@ -34,7 +34,7 @@ use slot::{Run, Slot};
 
 use crate::MARK;
 use crate::cgroup::{Confinement, confinement};
-use crate::launch::{Launch, Report};
+use crate::launch::{End, Launch, Report};
 use crate::record;
 use crate::wire::Request;
 use hall::Hall;
@@ -58,6 +58,17 @@ impl KeeperProgram {
     pub fn this_one<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> KeeperProgram {
         KeeperProgram { program: "/proc/self/exe".into(), args: args.into_iter().map(Into::into).collect() }
     }
+}
+
+/// What somebody sees who only looks at a home.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Keepers that live: those with a client, and those whose command outlived theirs.
+    pub alive: usize,
+    /// The tokens of commands that run.
+    pub running: Vec<String>,
+    /// Ends that are recorded.
+    pub ended: Vec<End>,
 }
 
 /// Is told what becomes of one command. Called from the pool's thread, in order, ending with one `Ended`; it must not block for long.
@@ -170,9 +181,17 @@ impl Keepers {
         recover::recover(home)
     }
 
-    /// Whether a keeper in `home` lives: one that has a client, or whose command outlived its own.
-    pub fn any_alive(home: &Path) -> io::Result<bool> {
-        Ok(record::find(home)?.iter().any(|found| !found.is_orphaned()))
+    /// What an earlier client left in `home`, without speaking to anybody: nothing is changed, and a client that comes meanwhile is not disturbed.
+    pub fn look(home: &Path) -> io::Result<Seen> {
+        let mut seen = Seen::default();
+        for found in record::find(home)? {
+            if !found.is_orphaned() {
+                seen.alive += 1;
+                seen.running.extend(found.running());
+            }
+            seen.ended.extend(found.ends()?);
+        }
+        Ok(seen)
     }
 
     /// Drops recorded ends that the client has made its own. Those of keepers that live are dropped when they start something else.

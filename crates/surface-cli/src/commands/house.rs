@@ -9,6 +9,7 @@ use sched_jobs::State;
 use surface_jobfile::Plan;
 use surface_journal::{Filter, JobRow, Journal, RunId, RunRow};
 
+use super::orphans;
 use crate::control::{AskError, Client, Request};
 use crate::exit::{Exit, Failure};
 
@@ -154,6 +155,15 @@ impl House {
             }
             if intent == Intent::Look && !found.is_empty() {
                 break;
+            }
+        }
+        if found.is_empty() {
+            for (run, orphans) in orphans::all(&self.journal)? {
+                let is_wanted = |row: &&JobRow| row.name == job || row.group == job;
+                let jobs: Vec<String> = orphans.iter().filter(is_wanted).map(|row| row.name.clone()).collect();
+                if !jobs.is_empty() {
+                    found.push(Found { run, client: None, jobs });
+                }
             }
         }
         if found.len() > 1 {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use surface_journal::{Filter, JobRow, RunRow, Status};
 
 use super::house::House;
+use super::orphans;
 use super::out::{json, print, table};
 use crate::control::{JobLine, Request, RunLine, remove_stale};
 use crate::exit::{Exit, Failure};
@@ -74,6 +75,9 @@ struct Live<'a> {
     run: &'a RunRow,
     /// What the run itself says; absent if it does not answer.
     live: Option<&'a RunLine>,
+    /// Jobs that outlived the run, which was interrupted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    still_running: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -98,16 +102,29 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         let line = house.client(&run.id)?.and_then(|mut client| client.ask(request).ok()).and_then(|answer| answer.run);
         lines.push((run, line));
     }
+    let orphaned = orphans::all(&house.journal)?;
     if options.json {
-        let all: Vec<Live<'_>> = lines.iter().map(|(run, line)| Live { run, live: line.as_ref() }).collect();
-        json(&all)?;
+        let live = lines.iter().map(|(run, line)| Live { run, live: line.as_ref(), still_running: Vec::new() });
+        let orphaned = orphaned.iter().map(|(run, jobs)| Live {
+            run,
+            live: None,
+            still_running: jobs.iter().map(|job| job.name.as_str()).collect(),
+        });
+        json(&live.chain(orphaned).collect::<Vec<_>>())?;
         return Ok(Exit::Well);
     }
-    if lines.is_empty() {
+    if lines.is_empty() && orphaned.is_empty() {
         eprintln!("bursar: no run is going on; `bursar runs` lists those that were");
     }
     for (run, line) in &lines {
         print(&going_on(run, line.as_ref()))?;
+    }
+    for (run, jobs) in &orphaned {
+        let (id, name, jobs) = (&run.id, clean(&run.name), orphans::names(jobs));
+        print(&format!(
+            "{id}  {name}  interrupted, but jobs of it still run: {jobs}\n  \
+             `bursar run --resume {id}` goes on with them, `bursar cancel {id}` ends them\n"
+        ))?;
     }
     Ok(Exit::Well)
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for (run, bytes) in chosen(&journal, options)? {
         let folder = journal.folder(&run.id);
         // What still runs needs its folder, and its end is told there.
-        let is_busy = Keepers::any_alive(&keepers_home(&folder)).unwrap_or(true);
+        let is_busy = Keepers::look(&keepers_home(&folder)).map_or(true, |seen| seen.alive > 0);
         let is_gone = !is_busy
             && (options.dry_run
                 || if options.logs { journal.remove_logs(&run.id)? } else { journal.remove(&run.id)? });

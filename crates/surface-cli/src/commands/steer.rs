@@ -4,6 +4,7 @@ use clap::Args;
 use surface_journal::{RunRow, Status};
 
 use super::house::{Found, House, Intent};
+use super::orphans;
 use super::out::print;
 use crate::control::{AskError, Client, Request, Target};
 use crate::exit::{Exit, Failure};
@@ -57,6 +58,14 @@ pub(crate) fn resume(whom: &Whom) -> Result<Exit, Failure> {
 
 /// `bursar cancel`
 pub(crate) fn cancel(options: &Cancel) -> Result<Exit, Failure> {
+    let house = House::open()?;
+    let Found { run, client, jobs } = options.whom.find(&house)?;
+    if client.is_none() && !orphans::of(&house.journal, &run)?.is_empty() {
+        let count = orphans::end(&house.journal, &run, &jobs, options.now)?;
+        let jobs = if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
+        print(&format!("ended {jobs} of run {}, which was interrupted\n", run.id))?;
+        return Ok(Exit::Well);
+    }
     steer(&options.whom, "canceled", |target| Request::Cancel { target, now: options.now })
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use surface_journal::{JobRow, RunRow, Status};
 
 use super::house::{Found, House, Intent};
+use super::orphans;
 use super::out::{json, print};
 use crate::control::{AskError, Request};
 use crate::exit::{Exit, Failure};
@@ -47,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     let rows = if client.is_some() { Vec::new() } else { house.journal.jobs(&run.id)? };
+    let orphans = if client.is_some() { Vec::new() } else { orphans::of(&house.journal, &run)? };
     for job in jobs.iter().take(EXPLAINED) {
         let live = match &mut client {
             Some(client) => match client.ask(Request::Why { job: job.clone() }) {
@@ -61,7 +63,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             None => {
                 let row = rows.iter().find(|row| row.name == *job);
                 let row = row.ok_or_else(|| Failure::broken(format!("run {} has just ended; ask again", run.id)))?;
-                (row.state.name().to_owned(), remembered(&run, row))
+                let why = match orphans.iter().any(|orphan| orphan.name == row.name) {
+                    true => outlived(&run, row),
+                    false => remembered(&run, row),
+                };
+                (row.state.name().to_owned(), why)
             }
         };
         if options.json {
@@ -74,6 +80,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         print(&format!("… and {} more of `{}`; name one\n", jobs.len() - EXPLAINED, clean(&options.job)))?;
     }
     Ok(Exit::Well)
+}
+
+/// The answer for a job that goes on without its run.
+fn outlived(run: &RunRow, row: &JobRow) -> String {
+    let (name, id) = (&row.name, &run.id);
+    let process = row.detail.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+    format!(
+        "{name} does not wait: it still runs{process}, though its run was interrupted. `bursar run --resume {id}` goes on with it, \
+         `bursar cancel {id} {name}` ends it"
+    )
 }
 
 /// The answer for a run that does not go on.

@@ -18,6 +18,7 @@ use super::plan::{self, Planned};
 use super::record::Track;
 use super::stage::{Place, Stage};
 use super::{dry, learn, stage, submit};
+use crate::commands::orphans;
 use crate::exit::Failure;
 
 /// Begins a run and stays until it is over.
@@ -51,7 +52,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     let left = reasons.iter().map(|reason| if reason.is_some() { Left::NEW } else { Left::Done }).collect();
     let place = match journal {
         Some(journal) => {
-            mention_interrupted(&journal, file)?;
+            mention_interrupted(&journal, file, options.beside)?;
             mention_growth(&journal)?;
             let lock = journal.begin(NewRun {
                 name: plan.name.clone(),
@@ -134,10 +135,20 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whoever starts a file again may have meant to go on with it.
-fn mention_interrupted(journal: &Journal, file: Option<&Path>) -> Result<(), Failure> {
+/// Whoever starts a file again may have meant to go on with it. While jobs of it still run, they would run twice.
+fn mention_interrupted(journal: &Journal, file: Option<&Path>, beside: bool) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     let runs = journal.runs(Filter { status: Some(Status::Interrupted), limit: Some(50), ..Filter::default() })?;
+    for run in runs.iter().filter(|run| !beside && run.file.as_deref() == Some(file)) {
+        let jobs = orphans::of(journal, run)?;
+        if !jobs.is_empty() {
+            let (id, names) = (&run.id, orphans::names(&jobs));
+            return Err(Failure::broken(format!(
+                "run {id} of this file was interrupted, and jobs of it still run: {names}. Started again they would run twice; \
+                 `bursar run --resume {id}` goes on with them, `bursar cancel {id}` ends them, --beside runs the file anyway"
+            )));
+        }
+    }
     if let Some(run) = runs.iter().find(|run| run.file.as_deref() == Some(file)) {
         let (id, done, jobs) = (&run.id, run.counts.succeeded, run.jobs);
         eprintln!(

@@ -25,8 +25,14 @@ mod steward;
 mod submit;
 
 pub(crate) use self::options::Options;
+pub(crate) use self::plan::kept as planned;
 pub(crate) use self::stage::home as keepers_home;
 use crate::exit::Failure;
+
+/// The command of a job.
+pub(crate) fn command_of(job: &surface_jobfile::Job, plan: &surface_jobfile::Plan) -> sched_jobs::process::Command {
+    submit::command(job, plan, true)
+}
 
 /// Runs what the options say. Gives the code for the shell.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {

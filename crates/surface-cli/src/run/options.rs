@@ -71,6 +71,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Start the file though jobs of an interrupted run of it still run; without it that is refused
+    #[arg(long)]
+    pub(crate) beside: bool,
+
     /// Keep outputs that an attempt made which then failed or was cancelled; else they are removed. Never taken for whole
     #[arg(long)]
     pub(crate) keep_incomplete: bool,

@@ -3,9 +3,10 @@
 //! # Invariant
 //! A run that cannot share still runs, and says that it does not share.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use mech_process::machine;
+use mech_process::{Keepers, machine};
 use sched_jobs::process::Processes;
 use sched_jobs::{Builder, Config, Demand, Jobs};
 use surface_neighbours::{Bell, Listening, Settings};
@@ -18,6 +19,7 @@ pub(crate) fn join(
     config: &Config,
     demands: &[Demand],
     processes: &Arc<Processes>,
+    home: &Path,
 ) -> (Builder, Option<Bell>) {
     let mut shared = config.clone();
     // How many jobs one run starts at once is nobody else's business.
@@ -28,7 +30,9 @@ pub(crate) fn join(
         let used = processes.upgrade().map(|processes| processes.usage_mb()).unwrap_or_default();
         used.into_iter().map(|(job, mib)| decimal(mib).min(promised[job.index()])).sum()
     };
-    let mut settings = Settings::new(&shared).resident_mb(resident_mb);
+    // A keeper that cannot be asked may have a job that runs.
+    let is_alive = |home: &Path| Keepers::look(home).map_or(true, |seen| seen.alive > 0);
+    let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(home, is_alive);
     if demands.iter().any(|demand| demand.vram_mb > 0) {
         settings = settings.vram_mb(|| {
             let cards = machine::gpus();

@@ -98,7 +98,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     take_over(&processes, recovered, &stage.left);
     let observer = Arc::clone(&recorder);
     let builder = Jobs::builder().config(config.clone()).observe(move |event, facts| observer.see(event, facts));
-    let (builder, bell) = share::join(builder, config, &stage.demands, &processes);
+    let (builder, bell) = share::join(builder, config, &stage.demands, &processes, &home(&folder));
     let jobs = builder.build();
     let listening = share::listen(bell, &jobs);
 

@@ -11,6 +11,7 @@ mod listing;
 mod prune;
 mod run_command;
 mod run_file;
+mod run_orphans;
 mod run_outputs;
 mod run_resume;
 mod run_site;

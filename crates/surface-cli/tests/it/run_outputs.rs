@@ -77,6 +77,7 @@ fn half_a_file_of_a_run_that_was_killed_is_not_up_to_date() {
         begun.wait();
         run.kill();
         gate.answer(); // the job goes on without its run, and fails
+        site.until_no_job_runs();
     });
 }
 

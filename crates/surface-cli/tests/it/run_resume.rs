@@ -251,6 +251,8 @@ fn whoever_starts_a_file_again_hears_of_the_run_that_was_interrupted() {
     bell.wait();
     run.kill();
     let id = site.newest().id;
+    answer.answer(); // while its job runs, the file is refused
+    site.until_no_job_runs();
     let output = site.bursar("run jobs.toml");
     assert_code(&output, 0);
     let said = text(&output.stderr);
@@ -258,7 +260,6 @@ fn whoever_starts_a_file_again_hears_of_the_run_that_was_interrupted() {
         said.contains(&format!("run {id} of this file was interrupted after 0 of 1 jobs; `bursar run --resume {id}`")),
         "{said}"
     );
-    answer.answer(); // its job still runs
 }
 
 #[test]

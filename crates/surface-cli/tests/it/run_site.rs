@@ -77,6 +77,20 @@ impl Site {
         Bell(path)
     }
 
+    /// Waits until no job runs any more whose run was killed.
+    pub(crate) fn until_no_job_runs(&self) {
+        let journal = self.journal();
+        let until = Instant::now() + LONG_ENOUGH;
+        let runs = || {
+            let homes = journal.runs(Filter::default()).unwrap().into_iter().map(|run| journal.folder(&run.id));
+            homes.map(|folder| mech_process::Keepers::look(&folder.join("keepers")).unwrap().alive).sum::<usize>()
+        };
+        while runs() > 0 {
+            assert!(Instant::now() < until, "jobs still run");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     pub(crate) fn journal(&self) -> Journal {
         Journal::open(&self.state_dir()).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -104,6 +118,11 @@ impl Site {
 pub(crate) struct Bell(PathBuf);
 
 impl Bell {
+    /// One that is there already.
+    pub(crate) fn at(path: PathBuf) -> Bell {
+        Bell(path)
+    }
+
     /// Waits until a job has rung, and gives what it said.
     pub(crate) fn wait(&self) -> String {
         // Opening waits for somebody who writes.

@@ -1,0 +1,96 @@
+//! Jobs whose run was killed with -9 stay what they were: shown, counted, steered, and not started twice.
+
+use super::run_site::{Bell, Site, assert_code};
+use super::text;
+
+const FILE: &str = "[resources]\nlicence = 1\n[job.long]\nlicence = 1\nrun = 'echo x >> ran; echo begun > begun; read line < gate; echo done >> ran'\n";
+
+/// A job that goes on, and whose run was killed.
+fn orphaned(site: &Site) -> Bell {
+    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml");
+    begun.wait();
+    run.kill();
+    gate
+}
+
+fn said(site: &Site, words: &str) -> String {
+    let output = site.bursar(words);
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+#[test]
+fn ps_why_and_logs_know_a_job_whose_run_was_killed() {
+    let site = Site::new(&FILE.replace("read line", "echo hello; read line"));
+    let gate = orphaned(&site);
+    let id = site.newest().id;
+    let ps = said(&site, "ps");
+    assert!(ps.contains("still run: long") && ps.contains(&format!("bursar cancel {id}")), "{ps}");
+    assert!(said(&site, "ps --json").contains("\"still_running\":[\"long\"]"));
+    let why = said(&site, "why long");
+    assert!(why.contains("it still runs") && why.contains("--resume"), "{why}");
+    assert!(said(&site, "logs long").contains("hello"));
+    gate.answer();
+    assert_code(&site.bursar("run --resume"), 0);
+    assert_eq!(site.lines("ran"), ["x", "done"]);
+    assert!(!said(&site, "ps").contains("still run"));
+}
+
+#[test]
+fn a_file_whose_jobs_still_run_is_not_started_again_beside_them() {
+    let site = Site::new(FILE);
+    let gate = orphaned(&site);
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    let said = text(&output.stderr);
+    for part in ["jobs of it still run: long", "would run twice", "--resume r-", "bursar cancel r-", "--beside"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(site.lines("ran"), ["x"]);
+    gate.answer();
+    assert_code(&site.bursar("run --resume"), 0);
+    assert_eq!(site.lines("ran"), ["x", "done"]);
+}
+
+#[test]
+fn a_job_whose_run_was_killed_can_be_cancelled_by_its_name_or_its_runs() {
+    for by in ["cancel long", "cancel latest --now"] {
+        let site = Site::new(FILE);
+        let _gate = orphaned(&site);
+        let told = said(&site, by);
+        assert!(told.starts_with("ended 1 job of run r-"), "{by}: {told}");
+        assert!(!said(&site, "ps").contains("still run"));
+        // It did not end by itself, so a resumed run does it once more.
+        site.write(FILE);
+        let gate = Bell::at(site.path("gate"));
+        let begun = Bell::at(site.path("begun"));
+        let run = site.start("run --resume");
+        begun.wait();
+        gate.answer();
+        assert_eq!(run.wait().0, Some(0));
+        assert_eq!(site.lines("ran"), ["x", "x", "done"]);
+    }
+}
+
+#[test]
+fn a_job_whose_run_was_killed_keeps_its_share() {
+    let site = Site::new(FILE);
+    let gate = orphaned(&site);
+    // Another file of the same user wants the only licence there is.
+    std::fs::write(
+        site.path("other.toml"),
+        "[resources]\nlicence = 1\n[job.other]\nlicence = 1\nrun = 'cat ran > seen'\n[job.free]\nrun = 'echo free > free'\n",
+    )
+    .unwrap();
+    let free = site.bell("free");
+    let other = site.start("run other.toml --cpu 8");
+    free.wait(); // it goes on, and has looked for a licence before
+    assert!(!site.path("seen").exists(), "the licence is held");
+    let why = said(&site, "why other");
+    assert!(why.contains("licence"), "{why}");
+    gate.answer();
+    assert_eq!(other.wait().0, Some(0));
+    assert_eq!(site.lines("seen"), ["x", "done"], "it waited for the job that held the licence");
+    // Resumed, it counts once.
+    assert_code(&site.bursar("run --resume"), 0);
+}
