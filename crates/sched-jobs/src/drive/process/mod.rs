@@ -19,6 +19,7 @@ mod tests;
 mod words;
 
 use core::fmt;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -32,6 +33,7 @@ pub use self::words::{exit_code, words};
 pub use mech_process::{End, Limits as ProcessLimits, OverRam};
 
 use crate::JobId;
+use crate::demand::{Gpu, GpuDriver};
 use crate::error::Cause;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 
@@ -83,6 +85,18 @@ enum Found {
     Kept(Recovered),
     /// How it ended, which was heard of in time.
     Told(Outcome),
+}
+
+/// The variables of a command, and those that tell it its graphics cards. What it says itself goes before.
+fn with_cards(own: &[(OsString, OsString)], gpus: &[Gpu]) -> Vec<(OsString, OsString)> {
+    let mut env = own.to_vec();
+    for driver in [GpuDriver::Cuda, GpuDriver::Rocm] {
+        let ids: Vec<&str> = gpus.iter().filter(|gpu| gpu.driver == driver).map(|gpu| gpu.id.as_str()).collect();
+        if !ids.is_empty() && !own.iter().any(|(name, _)| name == driver.variable()) {
+            env.push((driver.variable().into(), ids.join(",").into()));
+        }
+    }
+    env
 }
 
 fn fail(report: &Reporter, message: String) {
@@ -258,7 +272,7 @@ impl Processes {
     }
 
     fn launch(&self, order: Order) {
-        let Order { ticket, name, work, report } = order;
+        let Order { ticket, name, gpus, work, report } = order;
         let Some(command) = work.downcast_ref::<Command>() else {
             return fail(&report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
         };
@@ -271,7 +285,7 @@ impl Processes {
         let launch = Launch {
             token: self.token(ticket),
             argv: command.argv.clone(),
-            env: command.env.clone(),
+            env: with_cards(&command.env, &gpus),
             clear_env: command.clear_env,
             cwd: command.cwd.clone(),
             log: (self.log)(ticket),
