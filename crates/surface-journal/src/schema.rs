@@ -92,6 +92,8 @@ const STEPS: &[&str] = &[
         runs INTEGER NOT NULL,
         samples BLOB NOT NULL
     );",
+    // 2. What graphics cards were used for, beside the main memory.
+    "ALTER TABLE latest ADD COLUMN peak_vram_mb INTEGER;",
 ];
 
 /// Opens the database and brings it to the present version.

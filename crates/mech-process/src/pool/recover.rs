@@ -22,6 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use super::sweep;
 use crate::keeper::short_path;
 use crate::launch::End;
+use crate::procfs;
 use crate::record::{Found, find};
 use crate::wire::{Alive, Link, Reply};
 
@@ -56,6 +57,11 @@ impl Survivor {
     /// The first process of its tree.
     pub fn pid(&self) -> i32 {
         self.alive.pid
+    }
+
+    /// The value of a variable that it was started with, if that can be told.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        procfs::variable(self.alive.pid, name)
     }
 
     /// Does it stand still?

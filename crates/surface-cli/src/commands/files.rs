@@ -122,6 +122,8 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
             Ok(Exit::Well)
         }
         Ok(plan) => {
+            let demands: Vec<_> = plan.jobs.iter().map(crate::run::demand).collect();
+            crate::run::check_cards(&plan, &demands)?;
             print(&graph::text(&plan))?;
             Ok(Exit::Well)
         }

@@ -9,6 +9,7 @@
 //! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
 
 mod begin;
+mod cards;
 mod dry;
 mod follow;
 mod front;
@@ -26,6 +27,16 @@ mod submit;
 
 pub(crate) use self::options::Options;
 use crate::exit::Failure;
+
+/// What a job takes of graphics cards, and of everything that no history changes.
+pub(crate) fn demand(job: &surface_jobfile::Job) -> sched_jobs::Demand {
+    submit::demand(job, None, false)
+}
+
+/// Refuses jobs that no graphics card of this machine can ever hold.
+pub(crate) fn check_cards(plan: &surface_jobfile::Plan, demands: &[sched_jobs::Demand]) -> Result<(), Failure> {
+    begin::check_cards(plan, demands, &begin::settle(plan, &options::Asked::default()))
+}
 
 /// Runs what the options say. Gives the code for the shell.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {

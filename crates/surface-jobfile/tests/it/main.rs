@@ -7,6 +7,7 @@ mod hostile;
 mod meaning;
 mod mistakes;
 mod properties;
+mod reference;
 
 use surface_jobfile::{Plan, Problems, parse};
 

@@ -16,6 +16,7 @@
 mod command;
 #[cfg(test)]
 mod tests;
+mod vram;
 mod words;
 
 use core::fmt;
@@ -29,6 +30,7 @@ use hashbrown::HashMap;
 use mech_process::{Handle, How, Keepers, Launch, Recovered, Report, Survivor};
 
 pub use self::command::{Command, OnCrash};
+pub use self::vram::VramWatch;
 pub use self::words::{exit_code, words};
 pub use mech_process::{End, Limits as ProcessLimits, OverRam};
 
@@ -47,6 +49,11 @@ pub enum News<'a> {
     },
     /// Something a person should read.
     Warning(&'a str),
+    /// The most that it was seen to use of graphics cards, if anything. Told before its end.
+    Vram {
+        /// In MiB.
+        peak_mb: u64,
+    },
     /// It ended: how, and what it used.
     Ended(&'a End),
 }
@@ -78,6 +85,7 @@ struct Desk {
     grace: Duration,
     pause: bool,
     cancel: bool,
+    peak_vram_mb: u64,
 }
 
 /// What is known of an attempt that an earlier life began.
@@ -263,6 +271,10 @@ impl Processes {
                 Report::Paused => report.paused(),
                 Report::Resumed | Report::Usage { .. } => {}
                 Report::Ended(end) => {
+                    let peak_mb = me.peak_vram_mb(ticket);
+                    if peak_mb > 0 {
+                        (me.listen)(ticket, News::Vram { peak_mb });
+                    }
                     me.stand_up(ticket);
                     (me.listen)(ticket, News::Ended(&end));
                     report.ended(words::outcome(&end.how));
@@ -369,7 +381,7 @@ impl Processes {
 
 impl Desk {
     fn new(attempt: u32) -> Self {
-        Self { attempt, handle: None, grace: Duration::ZERO, pause: false, cancel: false }
+        Self { attempt, handle: None, grace: Duration::ZERO, pause: false, cancel: false, peak_vram_mb: 0 }
     }
 }
 
