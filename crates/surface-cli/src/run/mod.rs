@@ -28,14 +28,11 @@ mod submit;
 pub(crate) use self::options::Options;
 use crate::exit::Failure;
 
-/// What a job takes of graphics cards, and of everything that no history changes.
-pub(crate) fn demand(job: &surface_jobfile::Job) -> sched_jobs::Demand {
-    submit::demand(job, None, false)
-}
-
 /// Refuses jobs that no graphics card of this machine can ever hold.
-pub(crate) fn check_cards(plan: &surface_jobfile::Plan, demands: &[sched_jobs::Demand]) -> Result<(), Failure> {
-    begin::check_cards(plan, demands, &begin::settle(plan, &options::Asked::default()))
+pub(crate) fn check_cards(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
+    // No history changes what a job takes of cards.
+    let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
+    begin::check_cards(plan, &demands, &begin::settle(plan, &options::Asked::default()))
 }
 
 /// Runs what the options say. Gives the code for the shell.

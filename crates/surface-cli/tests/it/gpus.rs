@@ -57,6 +57,9 @@ fn a_job_too_large_for_every_card_is_refused_by_check_dry_run_and_run() {
         assert_eq!(output.status.code(), Some(3), "{words}: {told}");
         assert!(told.contains("needs 12.0 GB of VRAM on one card; the largest has 8.5 GB"), "{words}: {told}");
     }
+    let checked = output(on(&site, Some("8192:0,8192:0"), "check jobs.toml --json"));
+    assert_eq!(checked.status.code(), Some(3));
+    assert!(text(&checked.stdout).contains("\"ok\":false") && text(&checked.stdout).contains("the largest has 8.5 GB"));
     assert!(site.lines("j0.txt").is_empty(), "nothing ran");
     assert_eq!(output(on(&site, Some("8192:0,16384:0"), "run jobs.toml --quiet")).status.code(), Some(0));
     assert_eq!(site.lines("j0.txt"), ["GPU-fake-1 unset"]);
@@ -145,4 +148,27 @@ fn what_a_job_really_uses_of_a_card_is_in_the_journal_and_in_the_report() {
     assert!(site.bursar("report -o report.html").status.success());
     let page = std::fs::read_to_string(site.path("report.html")).unwrap();
     assert!(page.contains("1572"), "the figure is in the page");
+}
+
+#[test]
+fn a_job_that_survived_a_kill_keeps_its_card_and_others_stay_off_it() {
+    // `first` makes `long` start on card 1, where nobody would put it again.
+    let site = Site::new(
+        "[resources]\ncpu = 4\n[job.first]\npriority = 9\nvram = '6 GB'\nrun = 'echo up > first; cat go1'\n\
+         [job.long]\nvram = '6 GB'\nrun = 'echo $CUDA_VISIBLE_DEVICES > long; cat go2'\n\
+         [job.next]\nneeds = ['first']\nvram = '6 GB'\nrun = 'echo $CUDA_VISIBLE_DEVICES > next; cat go3'\n",
+    );
+    let [first, long, next, go1, go2, go3] = ["first", "long", "next", "go1", "go2", "go3"].map(|name| site.bell(name));
+    let cards = Some("8192:0,8192:0");
+    let mut run = on(&site, cards, "run jobs.toml --quiet").spawn().unwrap();
+    first.wait();
+    assert_eq!(long.wait(), "GPU-fake-1");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    go1.answer();
+    let mut run = on(&site, cards, "run --resume --quiet").spawn().unwrap();
+    assert_eq!(next.wait(), "GPU-fake-0", "`long` is still on card 1");
+    go2.answer();
+    go3.answer();
+    assert!(run.wait().unwrap().success());
 }
