@@ -29,6 +29,16 @@ impl Core {
         self.held_cards(id).iter().map(|card| self.rules.limits.gpus[card].clone()).collect()
     }
 
+    /// The cards that a job gets if it starts now: those it was on in an earlier life if they are free.
+    #[cold]
+    pub(super) fn choose_cards(&self, id: u32, need: CardNeed, kept: Option<KeptCards>) -> CardSet {
+        let (cards, was_on) = (&self.room.cards, self.extras.get(&id).map_or(CardSet::NONE, |extra| extra.was_on));
+        if cards.can_have(need, was_on, kept) {
+            return was_on;
+        }
+        cards.choose(need, kept, Counting::Machine).expect("what fits has cards")
+    }
+
     pub(super) fn held_cards(&self, id: u32) -> CardSet {
         self.held.get(self.nodes[id as usize].held_at as usize).map_or(CardSet::NONE, |held| held.on)
     }
@@ -70,8 +80,7 @@ impl CardSet {
         CardSet(self.0 | 1 << card)
     }
 
-    /// The numbers of its cards, in rising order. Costs nothing where there are none: every job asks.
-    #[inline]
+    /// The numbers of its cards, in rising order.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
         let mut left = self.0;
         core::iter::from_fn(move || {
@@ -232,6 +241,7 @@ impl Cards {
         Some(chosen)
     }
 
+    #[cold]
     pub(super) fn fits(&self, need: CardNeed, kept: Option<KeptCards>) -> bool {
         need.count == 0 || self.choose(need, kept, Counting::Machine).is_some()
     }
@@ -277,7 +287,8 @@ impl Cards {
         taken.is_some_and(|on| self.choose(second, Some(KeptCards { need: first, on }), Counting::Machine).is_none())
     }
 
-    #[inline]
+    // Apart from the paths that every job goes: few jobs have cards.
+    #[cold]
     pub(super) fn take(&mut self, need: CardNeed, on: CardSet) {
         debug_assert_eq!(on.len(), need.count, "so many cards as it needs");
         for at in on.iter() {
@@ -295,7 +306,7 @@ impl Cards {
         }
     }
 
-    #[inline]
+    #[cold]
     pub(super) fn give_back(&mut self, need: CardNeed, on: CardSet) {
         for at in on.iter() {
             let card = &mut self.cards[at];

@@ -406,12 +406,7 @@ impl Core {
         self.begin(now, id);
         let demand = self.lanes.get(self.nodes[id as usize].lane).demand;
         let need = &self.needs[demand as usize];
-        let on = if need.cards.count == 0 {
-            CardSet::NONE
-        } else {
-            let was_on = self.extras.get(&id).map_or(CardSet::NONE, |extra| extra.was_on);
-            self.room.choose_cards(need, kept, was_on)
-        };
+        let on = if need.cards.count == 0 { CardSet::NONE } else { self.choose_cards(id, need.cards, kept) };
         self.room.take(need, on);
         self.nodes[id as usize].held_at = self.holding.len() as u32;
         self.holding.push(id);

@@ -295,22 +295,12 @@ impl Room {
         self.fits(&Need { plain: *least, named: Box::default(), cards: CardNeed::default() }, reserved)
     }
 
-    /// The cards that a job of this need gets if it starts now: those it `was_on` if they are free.
-    #[inline]
-    pub(super) fn choose_cards(&self, need: &Need, kept: Option<KeptCards>, was_on: CardSet) -> CardSet {
-        if need.cards.count == 0 {
-            return CardSet::NONE;
-        }
-        if self.cards.can_have(need.cards, was_on, kept) {
-            return was_on;
-        }
-        self.cards.choose(need.cards, kept, Counting::Machine).expect("what fits has cards")
-    }
-
     /// A job starts, on these cards.
     pub(super) fn take(&mut self, need: &Need, on: CardSet) {
         self.running += 1;
-        self.cards.take(need.cards, on);
+        if !on.is_empty() {
+            self.cards.take(need.cards, on);
+        }
         for (i, soft) in SOFT.into_iter().enumerate() {
             self.used[i] += need.plain[i];
             assert!(soft || self.used[i] <= self.limit[i], "{} over a hard limit", self.resource(i));
@@ -328,7 +318,9 @@ impl Room {
     /// A job ended.
     pub(super) fn give_back(&mut self, need: &Need, on: CardSet) {
         self.running -= 1;
-        self.cards.give_back(need.cards, on);
+        if !on.is_empty() {
+            self.cards.give_back(need.cards, on);
+        }
         for i in 0..PLAIN {
             self.used[i] -= need.plain[i];
         }
