@@ -14,7 +14,7 @@
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
 use super::Core;
-use super::room::{MOST_MB, Room};
+use super::room::{Kept, MOST_MB, Room};
 use crate::demand::{Demand, GPUS_MAX, Gpu, Limits};
 use crate::error::SubmitError;
 
@@ -29,18 +29,21 @@ impl Core {
         self.held_cards(id).iter().map(|card| self.rules.limits.gpus[card].clone()).collect()
     }
 
-    /// The cards that a job gets if it starts now: those it was on in an earlier life if they are free.
+    /// Gives a job its cards, as it starts: those it was on in an earlier life if they are free.
     #[cold]
-    pub(super) fn choose_cards(&self, id: u32, need: CardNeed, kept: Option<KeptCards>) -> CardSet {
+    pub(super) fn choose_cards(&mut self, id: u32, need: CardNeed, kept: Option<KeptCards>) -> CardSet {
         let (cards, was_on) = (&self.room.cards, self.extras.get(&id).map_or(CardSet::NONE, |extra| extra.was_on));
-        if cards.can_have(need, was_on, kept) {
-            return was_on;
-        }
-        cards.choose(need, kept, Counting::Machine).expect("what fits has cards")
+        let on = if cards.can_have(need, was_on, kept) {
+            was_on
+        } else {
+            cards.choose(need, kept, Counting::Machine).expect("what fits has cards")
+        };
+        self.cards.insert(id, on);
+        on
     }
 
     pub(super) fn held_cards(&self, id: u32) -> CardSet {
-        self.held.get(self.nodes[id as usize].held_at as usize).map_or(CardSet::NONE, |held| held.on)
+        self.cards.get(&id).copied().unwrap_or_default()
     }
 }
 
@@ -242,8 +245,8 @@ impl Cards {
     }
 
     #[cold]
-    pub(super) fn fits(&self, need: CardNeed, kept: Option<KeptCards>) -> bool {
-        need.count == 0 || self.choose(need, kept, Counting::Machine).is_some()
+    pub(super) fn fits(&self, need: CardNeed, kept: Option<Kept<'_>>) -> bool {
+        self.choose(need, kept.and_then(Kept::cards), Counting::Machine).is_some()
     }
 
     /// Whether just these cards would do now.
@@ -346,7 +349,7 @@ impl Cards {
 
     /// What keeps such a job from starting; `None` if it fits.
     pub(super) fn shortage(&self, need: CardNeed, kept: Option<KeptCards>) -> Option<CardShortage> {
-        if self.fits(need, kept) {
+        if self.choose(need, kept, Counting::Machine).is_some() {
             return None;
         }
         let fits_on = |(at, card): (usize, &Card)| {

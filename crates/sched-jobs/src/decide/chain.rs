@@ -29,7 +29,7 @@ impl Core {
             return;
         }
         let at = self.nodes[first as usize].held_at as usize;
-        let mut held = self.held[at].demand;
+        let mut held = self.held[at];
         if self.needs[held as usize].cards.count > 0 {
             return;
         }
@@ -57,7 +57,7 @@ impl Core {
             self.nodes[id as usize].set(CLAIMED, true);
             into.push(id);
         }
-        self.held[at].demand = held;
+        self.held[at] = held;
         self.room.take(&self.needs[held as usize], CardSet::NONE);
     }
 
@@ -80,7 +80,7 @@ impl Core {
     pub(crate) fn exact(&mut self, id: u32) {
         let node = &self.nodes[id as usize];
         let (at, own) = (node.held_at as usize, self.lanes.get(node.lane).demand);
-        let held = core::mem::replace(&mut self.held[at].demand, own);
+        let held = core::mem::replace(&mut self.held[at], own);
         if held != own {
             self.room.give_back(&self.needs[held as usize], CardSet::NONE);
             self.room.take(&self.needs[own as usize], CardSet::NONE);

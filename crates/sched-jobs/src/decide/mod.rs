@@ -118,14 +118,6 @@ struct Extra {
     was_on: CardSet,
 }
 
-/// What a job holds while it runs, or is paused.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    /// Its own demand, or that of the largest job in its chain.
-    demand: u32,
-    on: CardSet,
-}
-
 /// How the scheduler is set up.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
@@ -161,8 +153,10 @@ pub(crate) struct Core {
     alarms: BinaryHeap<Reverse<(Time, u32, u32, Alarm)>>,
     /// Running jobs, and paused ones that keep memory.
     holding: Vec<u32>,
-    /// What each of these holds.
-    held: Vec<Held>,
+    /// The demand that each of these holds: its own, or that of the largest job in its chain.
+    held: Vec<u32>,
+    /// The cards of those that have some: few do.
+    cards: HashMap<u32, CardSet>,
     /// Which demand covers two others.
     larger: HashMap<(u32, u32), u32>,
     counts: [usize; 7],
@@ -194,6 +188,7 @@ impl Core {
             alarms: BinaryHeap::new(),
             holding: Vec::new(),
             held: Vec::new(),
+            cards: HashMap::new(),
             larger: HashMap::new(),
             counts: [0; 7],
             effects: Vec::new(),
@@ -405,12 +400,12 @@ impl Core {
     fn start(&mut self, now: Time, id: u32, kept: Option<KeptCards>) {
         self.begin(now, id);
         let demand = self.lanes.get(self.nodes[id as usize].lane).demand;
-        let need = &self.needs[demand as usize];
-        let on = if need.cards.count == 0 { CardSet::NONE } else { self.choose_cards(id, need.cards, kept) };
-        self.room.take(need, on);
+        let cards = self.needs[demand as usize].cards;
+        let on = if cards.count == 0 { CardSet::NONE } else { self.choose_cards(id, cards, kept) };
+        self.room.take(&self.needs[demand as usize], on);
         self.nodes[id as usize].held_at = self.holding.len() as u32;
         self.holding.push(id);
-        self.held.push(Held { demand, on });
+        self.held.push(demand);
     }
 
     #[inline]
@@ -435,8 +430,8 @@ impl Core {
     fn release(&mut self, id: u32) {
         let at = core::mem::replace(&mut self.nodes[id as usize].held_at, NONE);
         assert_eq!(self.holding.swap_remove(at as usize), id, "who runs holds");
-        let Held { demand, on } = self.held.swap_remove(at as usize);
-        let need = &self.needs[demand as usize];
+        let need = &self.needs[self.held.swap_remove(at as usize) as usize];
+        let on = if need.cards.count == 0 { CardSet::NONE } else { self.cards.remove(&id).unwrap_or_default() };
         match self.nodes[id as usize].state {
             State::Running => self.room.give_back(need, on),
             State::Paused => self.room.give_back_kept(need, on),

@@ -277,7 +277,7 @@ impl Room {
                 return false;
             }
         }
-        if need.cards.count > 0 && !self.cards.fits(need.cards, reserved.and_then(Kept::cards)) {
+        if need.cards.count > 0 && !self.cards.fits(need.cards, reserved) {
             return false;
         }
         need.named.iter().all(|&(i, wanted)| {

@@ -70,7 +70,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
         let keeps = core.is_paused_from_running(id);
         if state == State::Running || keeps {
             // Its own need; the first of a chain holds what the largest in it needs.
-            let held = &core.needs[core.held[core.nodes[id as usize].held_at as usize].demand as usize];
+            let held = &core.needs[core.held[core.nodes[id as usize].held_at as usize] as usize];
             if stage.chain.first() != Some(&id) {
                 assert_eq!(held, core.need(id), "{told}\njob {id} holds what it does not need");
             }
@@ -132,7 +132,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
     }
     let claimed: Vec<u32> = stage.chain.iter().skip(1).copied().collect();
     for id in &claimed {
-        let held = &core.needs[core.held[core.nodes[stage.chain[0] as usize].held_at as usize].demand as usize];
+        let held = &core.needs[core.held[core.nodes[stage.chain[0] as usize].held_at as usize] as usize];
         assert!(stage.state(*id) == State::Ready && held.with(core.need(*id)) == *held, "{told}\nclaimed: {claimed:?}");
     }
     assert!(claimed.iter().all(|id| !core.is_noted(*id)), "{told}\nroom is kept for a job that is not in line");
