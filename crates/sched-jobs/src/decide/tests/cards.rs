@@ -221,3 +221,21 @@ fn jobs_with_cards_are_never_claimed_ahead() {
     stage.core.claim(0, first, 10, &mut chain);
     assert_eq!(chain, ids[1..], "and not {gpu}");
 }
+
+#[test]
+fn no_room_is_kept_for_a_job_that_waits_for_a_card_of_a_paused_one() {
+    for share in [job("holder").gpus(1), job("holder").vram(6_000)] {
+        let mut stage = Stage::new(with_cards(2, &[8_000]));
+        let holder = stage.submit(share);
+        stage.pick();
+        stage.pause_running(holder);
+        let large = stage.submit(job("large").cpu(2).gpus(1));
+        stage.now = 10_000 * MS;
+        let small = stage.submit(job("small"));
+        assert_eq!(stage.pick(), [small], "the card comes back when somebody resumes, not when others wait");
+        stage.well(small);
+        stage.resume(holder);
+        stage.well(holder);
+        assert_eq!(stage.pick(), [large]);
+    }
+}
