@@ -27,6 +27,7 @@
 //!
 //! Of the ready jobs that fit, the one with the highest *effective priority*: its own, and one more for every half second it has waited ([`Aging`]). Then who was ready earlier,
 //! then who was submitted earlier. CPU slots and named resources are never exceeded. Memory is a soft limit: a job larger than all of it runs when nothing else does.
+//! Video memory is, too, unless the [cards](Builder::gpus) are known: then each job gets [cards](Ctx::gpus) with enough free, and none is promised beyond its memory.
 //! A job that does not fit while others pass it by is owed its turn after a while: room is kept for it, and none waits for ever.
 //!
 //! # Closures and everything else
@@ -37,8 +38,8 @@
 //! The command `bursar run` is made of these parts, a file format, and a journal.
 #[doc(inline)]
 pub use sched_jobs::{
-    Aging, BadSetting, Builder, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor, Holder, IllegalMove,
-    InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits, Move, Needed, Neighbours, Observer, Order,
-    Others, Outcome, Reporter, Resource, Retry, Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError,
-    Summary, Target, Ticket, Usage, Waits, Wanted, What, Why, process,
+    Aging, BadSetting, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor, GPUS_MAX,
+    Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits, Move,
+    Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Reporter, Resource, Retry, Returns, RunFailed,
+    Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, Usage, Waits, Wanted, What, Why, process,
 };

@@ -15,6 +15,7 @@
 #![deny(unsafe_code)]
 
 mod cgroup;
+mod gpu;
 pub mod keeper;
 mod launch;
 pub mod machine;

@@ -7,20 +7,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
-use nvml_wrapper::Nvml;
-
-/// A graphics card.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gpu {
-    /// As its maker calls it.
-    pub name: String,
-    /// Memory it has, in MiB.
-    pub total_mb: u64,
-    /// Memory that somebody uses now, in MiB.
-    pub used_mb: u64,
-}
+pub use crate::gpu::{Gpu, gpu_memory_of_processes, gpus};
 
 /// Memory that can be had now without swapping, in MiB. `None`: the system does not say.
 pub fn memory_available_mb() -> Option<u64> {
@@ -38,20 +26,6 @@ pub fn memory_total_mb() -> Option<u64> {
 /// CPUs that we may use: at least one.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Graphics cards that NVML knows; none where there is no driver. The library is looked for once, at the first call.
-pub fn gpus() -> Vec<Gpu> {
-    static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
-    let Some(nvml) = NVML.get_or_init(|| Nvml::init().ok()) else { return Vec::new() };
-    let devices = (0..nvml.device_count().unwrap_or(0)).filter_map(|index| nvml.device_by_index(index).ok());
-    devices
-        .filter_map(|device| {
-            let memory = device.memory_info().ok()?;
-            let name = device.name().unwrap_or_else(|_| "GPU".to_owned());
-            Some(Gpu { name, total_mb: memory.total >> 20, used_mb: memory.used.div_ceil(1 << 20) })
-        })
-        .collect()
 }
 
 fn meminfo(name: &str) -> Option<u64> {

@@ -76,6 +76,28 @@ pub(crate) fn stop_is_pending(pid: i32) -> bool {
     sets.filter_map(|set| u64::from_str_radix(set.trim(), 16).ok()).any(|set| set & (1 << (libc::SIGSTOP - 1)) != 0)
 }
 
+/// A process and those above it, up to the first of all; as far as they are there.
+pub(crate) fn lineage(pid: i32) -> Vec<i32> {
+    let (mut text, mut line) = (Vec::with_capacity(512), vec![pid]);
+    let mut at = pid;
+    // Numbers are used again while we look, so a line could lead in a circle; none real is so long.
+    while at > 1 && line.len() < 256 {
+        let parent = read_small(&format!("/proc/{at}/stat"), &mut text).and_then(|()| parse_stat(at, &text));
+        let Some(Process { parent, .. }) = parent else { break };
+        line.push(parent);
+        at = parent;
+    }
+    line
+}
+
+/// The value of a variable that a process was started with; `None` if it has none, or is not ours to look at.
+pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
+    let mut text = Vec::new();
+    read_small(&format!("/proc/{pid}/environ"), &mut text)?;
+    let found = text.split(|byte| *byte == 0).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    found.map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
 /// Every process there is.
 pub(crate) fn all() -> Vec<Process> {
     let mut text = Vec::with_capacity(512);

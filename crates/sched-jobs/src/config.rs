@@ -74,7 +74,13 @@ impl Config {
         Self {
             scheduler: Scheduler::default(),
             workers,
-            limits: Limits { cpu_slots: workers as u32, ram_mb: 2048, vram_mb: 7680, named: Vec::new() },
+            limits: Limits {
+                cpu_slots: workers as u32,
+                ram_mb: 2048,
+                vram_mb: 7680,
+                gpus: Vec::new(),
+                named: Vec::new(),
+            },
             aging: Aging::default(),
             pause_timeout: Duration::from_millis(1500),
         }

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::JobId;
+use crate::demand::megabytes;
 use crate::state::State;
 
 /// Why a job was not taken. A job that was not taken left no trace.
@@ -50,6 +51,21 @@ pub enum SubmitError {
         /// The most there is.
         hard_limit: u64,
     },
+    /// 3001: it wants graphics cards that there are not.
+    NoCard {
+        /// The job.
+        job: String,
+        /// How many it wants.
+        wanted: u32,
+        /// Video memory that it wants on each, in MB; 0 for whole cards.
+        vram_mb: u64,
+        /// How many there are.
+        cards: u32,
+        /// How many of them have so much memory.
+        fit: u32,
+        /// What the largest has, in MB.
+        largest_mb: u64,
+    },
     /// It wants a named resource that was not declared.
     UnknownResource {
         /// The job.
@@ -90,7 +106,7 @@ impl SubmitError {
     /// The number of this kind of error, where it has one.
     pub const fn code(&self) -> Option<u32> {
         match self {
-            Self::NeverFits { .. } => Some(3001),
+            Self::NeverFits { .. } | Self::NoCard { .. } => Some(3001),
             Self::DependencyFailed { .. } => Some(3002),
             _ => None,
         }
@@ -122,6 +138,25 @@ impl fmt::Display for SubmitError {
             Self::NeverFits { job, resource, wanted, hard_limit } => write!(
                 f,
                 "job `{job}` wants {wanted} {resource} but the hard limit is {hard_limit}; lower what it wants or raise the limit"
+            ),
+            Self::NoCard { job, wanted, cards: 0, .. } => write!(
+                f,
+                "job `{job}` wants {wanted} GPUs, and no card is known here; say how many there are, as `gpus = {wanted}` under [resources]"
+            ),
+            Self::NoCard { job, wanted, cards, .. } if wanted > cards => {
+                write!(f, "job `{job}` wants {wanted} GPUs, and there are {cards}; lower `gpus`")
+            }
+            Self::NoCard { job, wanted: 1, vram_mb, largest_mb, .. } => write!(
+                f,
+                "job `{job}` needs {} of VRAM on one card; the largest has {}; lower `vram`, or spread it over more cards with `gpus`",
+                megabytes(*vram_mb),
+                megabytes(*largest_mb)
+            ),
+            Self::NoCard { job, wanted, vram_mb, cards, fit, largest_mb } => write!(
+                f,
+                "job `{job}` needs {} of VRAM on each of {wanted} cards; {fit} of {cards} have so much, and the largest has {}; lower `vram` or `gpus`",
+                megabytes(*vram_mb),
+                megabytes(*largest_mb)
             ),
             Self::UnknownResource { job, resource, known } if known.is_empty() => {
                 write!(

@@ -8,6 +8,7 @@ use core::fmt;
 use std::sync::{Arc, Weak};
 
 use crate::JobId;
+use crate::demand::Gpu;
 use crate::drive::Shared;
 use crate::error::Cause;
 
@@ -27,6 +28,8 @@ pub struct Order {
     pub ticket: Ticket,
     /// The job's name.
     pub name: String,
+    /// The graphics cards it was given. No other job gets more of them than they have.
+    pub gpus: Vec<Gpu>,
     /// What is to be done, as it was submitted.
     pub work: Arc<dyn Any + Send + Sync>,
     /// Where to say what became of it.

@@ -108,6 +108,9 @@ pub struct Job {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rare {
     pub(crate) named: Vec<(String, u64)>,
+    pub(crate) gpus: u32,
+    /// The cards that an earlier life of this run gave it, by their ids.
+    pub(crate) was_on: Vec<String>,
     pub(crate) retry: Retry,
     pub(crate) expected: Option<Duration>,
     pub(crate) done: bool,
@@ -200,10 +203,16 @@ impl Job {
         self
     }
 
-    /// Video memory it takes, in MB.
+    /// Video memory it takes, in MB, on each of its cards: on one, unless [`gpus`](Self::gpus) says otherwise.
     #[inline]
     pub fn vram_mb(mut self, mb: u64) -> Self {
         self.vram_mb = mb;
+        self
+    }
+
+    /// Graphics cards it takes. Without [`vram_mb`](Self::vram_mb) no other job is on them.
+    pub fn gpus(mut self, count: u32) -> Self {
+        self.rare().gpus = count;
         self
     }
 
@@ -215,10 +224,10 @@ impl Job {
 
     /// Everything it takes at once.
     pub fn demand(mut self, demand: Demand) -> Self {
-        let Demand { cpu_slots, ram_mb, vram_mb, named } = demand;
+        let Demand { cpu_slots, ram_mb, vram_mb, gpus, named } = demand;
         (self.cpu_slots, self.ram_mb, self.vram_mb) = (cpu_slots, ram_mb, vram_mb);
-        if !named.is_empty() || self.rare.is_some() {
-            self.rare().named = named;
+        if !named.is_empty() || gpus > 0 || self.rare.is_some() {
+            (self.rare().named, self.rare().gpus) = (named, gpus);
         }
         self
     }
@@ -287,6 +296,12 @@ impl Job {
         if let Work::Remote(remote) = &mut self.work {
             remote.token = Some(token.into());
         }
+        self
+    }
+
+    /// With [`found`](Self::found): the cards that its processes see, by their ids. It gets them again if they are free.
+    pub fn was_on<I: Into<String>>(mut self, gpus: impl IntoIterator<Item = I>) -> Self {
+        self.rare().was_on = gpus.into_iter().map(Into::into).collect();
         self
     }
 

@@ -18,8 +18,8 @@ mod why;
 
 pub use aging::Aging;
 pub use config::{BadSetting, Config, Scheduler};
-pub use decide::{JobFacts, Others, Retry, Usage, Wanted};
-pub use demand::{Demand, Limits, Resource};
+pub use decide::{CardUse, JobFacts, Others, Retry, Usage, Wanted};
+pub use demand::{Demand, GPUS_MAX, Gpu, GpuDriver, Limits, Resource};
 pub use drive::process;
 pub use drive::{Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, RunFailed, Summary, Target};
 pub use error::{Cause, ControlError, SubmitError};
@@ -27,4 +27,4 @@ pub use event::{Event, What};
 pub use executor::{Executor, Order, Outcome, Reporter, Ticket};
 pub use job::{Job, JobError, JobId, Needed, Returns, Stopped};
 pub use state::{IllegalMove, Move, State};
-pub use why::{Holder, Short, Waits, Why};
+pub use why::{Holder, OnCards, Short, Waits, Why};

@@ -24,6 +24,19 @@ pub struct Short {
     pub kept: u64,
     /// Whether it is the machine that has no more, although the limit would allow it.
     pub machine: bool,
+    /// For video memory on cards: then `needs` is meant on each of them, and `free` and `limit` are those of the card with most free.
+    pub cards: Option<OnCards>,
+}
+
+/// How many graphics cards a job wants, and how many would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnCards {
+    /// So many it wants.
+    pub wanted: u32,
+    /// So many have enough free now.
+    pub fit: u32,
+    /// So many there are.
+    pub all: u32,
 }
 
 /// A job that holds something.
@@ -199,10 +212,22 @@ fn write_room(f: &mut fmt::Formatter<'_>, job: &str, short: &[Short], holders: &
     let Some(first) = short.first() else { return write!(f, "{job} waits for room") };
     let resource = &first.resource;
     let amount = |amount| resource.amount(amount);
-    write!(f, "{job} waits for {resource}: needs {}, {} free", amount(first.needs), amount(first.free))?;
-    if first.machine {
+    write!(f, "{job} waits for {resource}: needs {}", amount(first.needs))?;
+    match first.cards {
+        Some(OnCards { wanted: 1, .. }) => {
+            let (free, limit) = (amount(first.free), amount(first.limit));
+            write!(f, " on one card, the one with most free has {free} of {limit}")?;
+        }
+        Some(OnCards { wanted, fit, all }) => {
+            write!(f, " on each of {wanted} cards, {fit} of {all} have that free")?;
+        }
+        None => write!(f, ", {} free", amount(first.free))?,
+    }
+    if first.machine && first.cards.is_some() {
+        f.write_str("; other programs use the rest")?;
+    } else if first.machine {
         f.write_str(" on this machine; other programs use the rest")?;
-    } else {
+    } else if first.cards.is_none() {
         write!(f, " of {}", amount(first.limit))?;
     }
     let also: Vec<String> = short[1..].iter().map(|other| other.resource.to_string()).collect();

@@ -132,6 +132,14 @@ Examples:
   bursar completions zsh           put it into a file _bursar in a folder of $fpath
   bursar completions fish          put it into ~/.config/fish/completions/bursar.fish";
 
+pub(crate) const HELP: &str = "\
+Examples:
+  bursar help run                  of a command
+  bursar help jobfile              every key of a job file: what it takes, means and is without
+  bursar help flowfile             the same of a flow file, with all kinds of nodes
+  bursar help jobfile --json       as JSON Schema: editors complete and check job files with it
+  bursar help jobfile --markdown   as a page";
+
 pub(crate) const DEMO: &str = "\
 Examples:
   bursar demo                      watch tasks spread, park, fail and hurry

@@ -19,12 +19,12 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{Completions, completions, files, list, logs, prune, steer, why};
+use commands::{Completions, completions, files, list, logs, manual, prune, steer, why};
 use exit::{Exit, Failure};
 
 /// Schedules tasks in nurseries, jobs in graphs and messages in flows, within what the machine has.
 #[derive(Debug, Parser)]
-#[command(name = "bursar", version, after_help = help::TOP, max_term_width = 100)]
+#[command(name = "bursar", version, after_help = help::TOP, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
     /// No colours; NO_COLOR in the environment does the same
     #[arg(long, global = true)]
@@ -79,6 +79,9 @@ enum Command {
     /// Print a script that completes the words of this command
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
+    /// Show the help of a command, or everything about job files and flow files
+    #[command(after_help = help::HELP)]
+    Help(manual::Options),
     /// Show what the scheduler of tasks does, with real work and its own counters
     #[command(after_help = help::DEMO)]
     Demo(demo::Options),
@@ -132,6 +135,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Show(options) => list::show(options),
         Command::Prune(options) => prune::run(options),
         Command::Completions(options) => completions(options, Cli::command()),
+        Command::Help(options) => manual::help(options, Cli::command()),
         Command::Demo(options) => unless_stopped(demo::run(options)),
         Command::Bench(options) => unless_stopped(bench::run(options)),
     };

@@ -53,8 +53,10 @@ mod check;
 pub mod graph;
 pub mod kinds;
 mod limits;
+mod parts;
 pub mod plan;
 mod read;
+mod reference;
 mod types;
 pub mod value;
 mod wire;
@@ -63,6 +65,7 @@ use std::path::Path;
 
 pub use limits::Limits;
 pub use plan::Plan;
+pub use reference::{reference, schema};
 pub use surface_text::{Place, Problem, Problems};
 
 use surface_text::source;

@@ -31,8 +31,11 @@ pub struct Limits {
     pub capacity: usize,
 }
 
+/// Messages an edge may hold, unless somebody allows fewer.
+pub(crate) const CAPACITY: usize = 1 << 24;
+
 impl Default for Limits {
     fn default() -> Self {
-        Self { file_bytes: 64 << 20, nodes: 100_000, edges: 1_000_000, depth: 16, name_bytes: 128, capacity: 1 << 24 }
+        Self { file_bytes: 64 << 20, nodes: 100_000, edges: 1_000_000, depth: 16, name_bytes: 128, capacity: CAPACITY }
     }
 }

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use crate::fields::{Spot, Values};
 use crate::foreach::{self, Around, Instances};
+use crate::keys::{Spot, Values};
 use crate::limits::Limits;
 use crate::plan::{Action, Job};
 use crate::read::{Draft, Drafts, Line, Settings};
@@ -201,7 +201,8 @@ fn job(
         action,
         cpu: settings.cpu.as_ref().map(|cpu| cpu.value),
         ram_mb: settings.ram_mb,
-        vram_mb: settings.vram_mb,
+        vram_mb: settings.vram_mb.as_ref().map(|vram| vram.value),
+        gpus: settings.gpus.as_ref().map(|gpus| gpus.value),
         named: settings.named.iter().map(|(name, demand)| (name.clone(), demand.value)).collect(),
         priority: settings.priority.unwrap_or(0),
         retries: settings.retries.unwrap_or(0),

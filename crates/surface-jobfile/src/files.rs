@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 use glob::{MatchOptions, Pattern};
 
 use crate::expand::Expanded;
-use crate::fields::Values;
+use crate::keys::Values;
 use crate::limits::Limits;
 use crate::plan::Job;
 use crate::read::Drafts;

@@ -8,8 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::fields::{VALUE, Values, field};
 use crate::fresh::matches;
+use crate::keys::{VALUE, Values, field};
 use crate::limits::Limits;
 use crate::read::Draft;
 use crate::template::{JOB, is_ident};

@@ -7,7 +7,7 @@
 //!
 //! # Why it holds
 //! The text goes through stages, each over the result of the one before: bytes, a tree of values with their places
-//! (`crates/surface-text/src/tree.rs`), drafts checked field by field (`src/read.rs`), instances (`src/foreach.rs`, `src/expand.rs`), needs
+//! (`crates/surface-text/src/tree.rs`), drafts checked field by field (`src/read.rs`, by the table in `src/keys/table.rs`), instances (`src/foreach.rs`, `src/expand.rs`), needs
 //! (`src/needs.rs`). Only trees nest, and their depth is limited; everything that multiplies is counted first.
 //!
 //! ```
@@ -32,15 +32,16 @@
 #![forbid(unsafe_code)]
 
 mod expand;
-mod fields;
 mod files;
 mod foreach;
 mod fresh;
 pub mod graph;
+mod keys;
 mod limits;
 mod needs;
 mod plan;
 mod read;
+mod reference;
 mod template;
 
 use std::path::Path;
@@ -48,6 +49,7 @@ use std::path::Path;
 pub use fresh::Freshness;
 pub use limits::Limits;
 pub use plan::{Action, Incomplete, Job, OnCrash, OverRam, Plan, Resources};
+pub use reference::{reference, schema};
 pub use surface_text::units::{megabytes, millis};
 pub use surface_text::{Place, Problem, Problems};
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::expand::{Expanded, Index, instance_name};
-use crate::fields::{Spot, Values};
+use crate::keys::{Spot, Values};
 use crate::limits::Limits;
 use crate::plan::Job;
 use crate::read::{Draft, Drafts};

@@ -48,8 +48,11 @@ pub struct Resources {
     pub cpu: Option<u32>,
     /// Main memory in MB (10^6 bytes); 0 is unlimited.
     pub ram_mb: Option<u64>,
-    /// Memory of the graphics card in MB; 0 is unlimited.
+    /// Memory of each graphics card in MB; 0 is unlimited.
     pub vram_mb: Option<u64>,
+    /// Graphics cards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
     /// Any other, in the order of the file.
     pub named: Vec<(String, u64)>,
 }
@@ -75,9 +78,12 @@ pub struct Job {
     /// Main memory in MB; `None`: an estimate, or the default.
     #[serde(default)]
     pub ram_mb: Option<u64>,
-    /// Memory of the graphics card in MB.
+    /// Memory on each of its graphics cards in MB.
     #[serde(default)]
     pub vram_mb: Option<u64>,
+    /// Graphics cards; `None`: one with `vram_mb`, else none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
     /// Of the named resources.
     #[serde(default)]
     pub named: Vec<(String, u64)>,
@@ -213,6 +219,7 @@ impl Job {
             cpu: None,
             ram_mb: None,
             vram_mb: None,
+            gpus: None,
             named: Vec::new(),
             priority: 0,
             retries: 0,

@@ -5,7 +5,7 @@
 //! # Invariant
 //! Reading goes on after a problem, so that one look at the file finds them all; a draft is only used if there was none.
 
-use crate::fields::{Field, NAME, Spot, Values, field, fields, is_shared, resource};
+use crate::keys::{Key, RESOURCES, Set, Spot, TOP, Values, key, keys, resource};
 use crate::limits::Limits;
 use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
 use surface_text::Span;
@@ -19,7 +19,8 @@ pub(crate) struct Settings {
     pub(crate) shell: Option<String>,
     pub(crate) cpu: Option<Spot<u32>>,
     pub(crate) ram_mb: Option<u64>,
-    pub(crate) vram_mb: Option<u64>,
+    pub(crate) vram_mb: Option<Spot<u64>>,
+    pub(crate) gpus: Option<Spot<u32>>,
     pub(crate) named: Vec<(String, Spot<u64>)>,
     pub(crate) priority: Option<i32>,
     pub(crate) retries: Option<u32>,
@@ -55,7 +56,8 @@ impl Settings {
             shell: self.shell.or_else(|| d.shell.clone()),
             cpu: self.cpu.or_else(|| d.cpu.clone()),
             ram_mb: self.ram_mb.or(d.ram_mb),
-            vram_mb: self.vram_mb.or(d.vram_mb),
+            vram_mb: self.vram_mb.or_else(|| d.vram_mb.clone()),
+            gpus: self.gpus.or_else(|| d.gpus.clone()),
             named: merged(&d.named, self.named),
             priority: self.priority.or(d.priority),
             retries: self.retries.or(d.retries),
@@ -118,7 +120,6 @@ pub(crate) struct Drafts<'n, 't> {
     pub(crate) jobs: Vec<Draft<'n, 't>>,
 }
 
-const TOP: &[&str] = &["name", "resources", "defaults", "env", "job"];
 const SMALLEST: &str = "the smallest file is\n[job.hello]\nrun = \"echo hello\"";
 
 /// Reads the whole tree.
@@ -126,27 +127,28 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     let mut drafts = Drafts::default();
     let find = |key: &str| tree.entries.iter().find(|entry| entry.key == key);
     for entry in &tree.entries {
-        if !TOP.contains(&entry.key.as_ref()) {
+        if !TOP.iter().any(|part| part.field.name == entry.key) {
             unknown_top(entry, values);
         }
     }
-    if let Some(entry) = find("name") {
-        drafts.name = values.some_text(&NAME, &entry.node).map(str::to_owned);
+    let part = |name: &str| TOP.iter().find(|part| part.field.name == name).map(|part| &part.field);
+    if let Some((entry, field)) = find("name").zip(part("name")) {
+        drafts.name = values.some_text(field, &entry.node).map(str::to_owned);
     }
     if let Some(table) = find("resources").and_then(|entry| section(entry, values)) {
         drafts.resources = resources(table, values);
     }
     let mut shared = Settings::default();
-    if let Some(entry) = find("env") {
-        shared.env = field("env").map(|field| values.env(field, &entry.node)).unwrap_or_default();
+    if let Some((entry, field)) = find("env").zip(part("env")) {
+        shared.env = values.env(field, &entry.node);
     }
     if let Some(table) = find("defaults").and_then(|entry| section(entry, values)) {
         let mut defaults = Settings::default();
         for entry in &table.entries {
-            match field(&entry.key) {
-                Some(field) if is_shared(field) => setting(&mut defaults, field, &entry.node, values),
-                Some(field) => {
-                    let message = format!("`{}` cannot be in [defaults]", field.name);
+            match key(&entry.key) {
+                Some(key @ Key { set: Set::Shared(set), .. }) => set(&mut defaults, key, &entry.node, values),
+                Some(key) => {
+                    let message = format!("`{}` cannot be in [defaults]", key.field.name);
                     values.report.add(&entry.at, message, "write it in each job");
                 }
                 None => named(&mut defaults, entry, &drafts.resources, values),
@@ -175,11 +177,11 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
 fn unknown_top(entry: &Entry<'_>, values: &mut Values<'_>) {
     let name = units::clip(&entry.key);
     let message = format!("`{name}` is not a part of a job file");
-    let help = if let Some(near) = nearest(&entry.key, TOP.iter().copied()) {
+    let help = if let Some(near) = nearest(&entry.key, TOP.iter().map(|part| part.field.name)) {
         format!("did you mean `{near}`?")
     } else if matches!(entry.node.value, Value::Table(_)) {
         format!("a job is written `[job.{name}]`; the parts are name, [resources], [defaults], [env] and [job.NAME]")
-    } else if field(&entry.key).is_some() {
+    } else if key(&entry.key).is_some() {
         "write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`".to_owned()
     } else {
         "the parts are name, [resources], [defaults], [env] and [job.NAME]".to_owned()
@@ -198,8 +200,6 @@ fn section<'n, 't>(entry: &'n Entry<'t>, values: &mut Values<'t>) -> Option<&'n 
     None
 }
 
-/// Most of anything countable: slots, licences.
-const MOST: i64 = 1_000_000_000;
 /// Named resources; each demand is looked up among them.
 const NAMED: usize = 64;
 
@@ -207,12 +207,13 @@ fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
     let mut resources = Resources::default();
     for entry in &table.entries {
         let node = &entry.node;
-        match (entry.key.as_ref(), field(&entry.key)) {
-            ("cpu", Some(field)) => {
-                resources.cpu = values.whole(field, node, 1, MOST).and_then(|n| u32::try_from(n).ok())
+        if let Some(known) = RESOURCES.iter().find(|known| known.field.name == entry.key) {
+            if let Set::Resource(set) = known.set {
+                set(&mut resources, known, node, values);
             }
-            ("ram", Some(field)) => resources.ram_mb = values.size(field, node),
-            ("vram", Some(field)) => resources.vram_mb = values.size(field, node),
+            continue;
+        }
+        match (entry.key.as_ref(), key(&entry.key)) {
             (key, Some(_)) => {
                 let message = format!("`{key}` is a field of a job, so it cannot name a resource");
                 values.report.add(&entry.at, message, "give the resource another name");
@@ -224,7 +225,7 @@ fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
                 break;
             }
             (key, None) => {
-                if let Some(count) = values.whole(&resource(key), node, 0, MOST) {
+                if let Some(count) = values.whole(&resource(key), node, 0, crate::keys::MOST) {
                     resources.named.push((key.to_owned(), u64::try_from(count).unwrap_or(0)));
                 }
             }
@@ -236,14 +237,14 @@ fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
 /// A field that is none: a named resource, or a mistake.
 fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, values: &mut Values<'t>) {
     if resources.named.iter().any(|(name, _)| *name == entry.key) {
-        if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, MOST) {
+        if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, crate::keys::MOST) {
             let value = u64::try_from(count).unwrap_or(0);
             settings.named.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
         }
         return;
     }
     let name = units::clip(&entry.key);
-    let candidates = fields().map(|field| field.name).chain(resources.named.iter().map(|(name, _)| name.as_str()));
+    let candidates = keys().map(|key| key.field.name).chain(resources.named.iter().map(|(name, _)| name.as_str()));
     let help = match (nearest(&entry.key, candidates), &entry.node.value) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, Value::Whole(_)) => {
@@ -255,7 +256,7 @@ fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, 
 }
 
 fn list_of_fields() -> String {
-    fields().map(|field| field.name).collect::<Vec<_>>().join(", ")
+    keys().map(|key| key.field.name).collect::<Vec<_>>().join(", ")
 }
 
 fn draft<'n, 't>(
@@ -296,33 +297,18 @@ fn draft<'n, 't>(
         outputs: Vec::new(),
         own: Settings::default(),
     };
-    let (mut run, mut command) = (None, None);
+    let mut found = [None, None];
     for entry in &table.entries {
-        let node = &entry.node;
-        let Some(field) = field(&entry.key) else {
-            named(&mut own, entry, resources, values);
-            continue;
-        };
-        match field.name {
-            "run" => {
-                run = Some(entry);
-                let at = node.at.clone();
-                draft.line = values.some_text(field, node).map(|value| Line::Shell(Spot { at, value }));
-            }
-            "command" => {
-                command = Some(entry);
-                draft.line = argv(field, node, values);
-            }
-            "foreach" => draft.foreach = Some(node),
-            "exclude" => draft.exclude = Some(node),
-            "include" => draft.include = Some(node),
-            "needs" if matches!(&node.value, Value::Text(text) if text == "inputs") => draft.needs_inputs = true,
-            "needs" => draft.needs = values.texts(field, node).unwrap_or_default(),
-            "inputs" => draft.inputs = values.texts(field, node).unwrap_or_default(),
-            "outputs" => draft.outputs = values.texts(field, node).unwrap_or_default(),
-            _ => setting(&mut own, field, node, values),
+        if let Some(which) = ["run", "command"].iter().position(|name| *name == entry.key) {
+            found[which] = Some(entry);
+        }
+        match key(&entry.key) {
+            Some(key @ Key { set: Set::Job(set), .. }) => set(&mut draft, key, &entry.node, values),
+            Some(key @ Key { set: Set::Shared(set), .. }) => set(&mut own, key, &entry.node, values),
+            Some(_) | None => named(&mut own, entry, resources, values),
         }
     }
+    let [run, command] = found;
     match (run, command) {
         (Some(run), Some(command)) => {
             let second = if run.at.start < command.at.start { command } else { run };
@@ -347,24 +333,6 @@ fn draft<'n, 't>(
     Some(draft)
 }
 
-fn argv<'n, 't>(field: &Field<'_>, node: &'n Node<'t>, values: &mut Values<'t>) -> Option<Line<'n>> {
-    if let Value::Text(_) = node.value {
-        let message = "`command` takes a list of a program and its arguments, not a text";
-        values.report.add(
-            &node.at,
-            message,
-            "write `run = …` for a shell line, or `command = [\"program\", \"argument\"]`",
-        );
-        return None;
-    }
-    let argv = values.texts(field, node)?;
-    if argv.first().is_none_or(|program| program.value.trim().is_empty()) {
-        values.report.add(&node.at, "`command` names no program", "write `command = [\"program\", \"argument\"]`");
-        return None;
-    }
-    Some(Line::Argv(argv))
-}
-
 /// A demand that can never be met is found here, not when the job has waited for an hour.
 fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, values: &mut Values<'_>) {
     let mut check = |what: &str, at: &Span, wanted: u64, limit: u64| {
@@ -377,68 +345,24 @@ fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, valu
     if let (Some(cpu), Some(limit)) = (draft.own.cpu.as_ref().or(shared.cpu.as_ref()), resources.cpu) {
         check("cpu", &cpu.at, u64::from(cpu.value), u64::from(limit));
     }
+    if let (Some(gpus), Some(limit)) = (draft.own.gpus.as_ref().or(shared.gpus.as_ref()), resources.gpus) {
+        check("gpus", &gpus.at, u64::from(gpus.value), u64::from(limit));
+    }
     let inherited = shared.named.iter().filter(|(name, _)| !draft.own.named.iter().any(|(own, _)| own == name));
     for (name, demand) in draft.own.named.iter().chain(inherited) {
         if let Some((_, limit)) = resources.named.iter().find(|(resource, _)| resource == name) {
             check(name, &demand.at, demand.value, *limit);
         }
     }
-}
-
-fn setting<'t>(settings: &mut Settings, field: &Field<'_>, node: &Node<'t>, values: &mut Values<'t>) {
-    let at = node.at.clone();
-    let small = |number: i64| u32::try_from(number).ok();
-    match field.name {
-        "shell" => settings.shell = values.some_text(field, node).map(str::to_owned),
-        "cpu" => {
-            let cpu = values.whole(field, node, 1, MOST).and_then(small);
-            settings.cpu = cpu.map(|value| Spot { at, value });
-        }
-        "ram" => settings.ram_mb = values.size(field, node),
-        "vram" => settings.vram_mb = values.size(field, node),
-        "priority" => {
-            let priority = values.whole(field, node, i32::MIN.into(), i32::MAX.into());
-            settings.priority = priority.and_then(|number| i32::try_from(number).ok());
-        }
-        "retries" => settings.retries = values.whole(field, node, 0, 1_000).and_then(small),
-        "backoff" => settings.backoff_ms = values.millis(field, node),
-        "timeout" => {
-            settings.timeout_ms = values.millis(field, node);
-            if settings.timeout_ms == Some(0) {
-                let message = "`timeout` is 0, so the job could never run";
-                values.report.add(&node.at, message, "leave it out for no timeout");
-            }
-        }
-        "grace" => settings.grace_ms = values.millis(field, node),
-        "ram_limit" => settings.ram_limit_mb = values.size(field, node),
-        "over_ram" => {
-            settings.over_ram = values.choice(field, node, &[("kill", OverRam::Kill), ("warn", OverRam::Warn)]);
-        }
-        "pin" => {
-            let Value::List(items) = &node.value else { return values.wrong_type(field, node) };
-            if items.len() > 4096 {
-                let message = format!("`pin` lists {} CPUs, and the most is 4096", items.len());
-                return values.report.add(&node.at, message, "leave it out to run on any CPU");
-            }
-            let cpus = items.iter().filter_map(|item| values.whole(field, item, 0, 4095).and_then(small));
-            settings.pin = Some(cpus.collect());
-        }
-        "nice" => {
-            settings.nice = values.whole(field, node, -20, 19).and_then(|number| i32::try_from(number).ok());
-        }
-        "env" => settings.env = values.env(field, node),
-        "cwd" => {
-            settings.cwd = values.some_text(field, node).map(|cwd| Spot { at, value: cwd.to_owned() });
-        }
-        "incomplete" => {
-            let words = [("remove", Incomplete::Remove), ("keep", Incomplete::Keep)];
-            settings.incomplete = values.choice(field, node, &words);
-        }
-        "on_crash" => {
-            let words = [("adopt", OnCrash::Adopt), ("restart", OnCrash::Restart), ("fail", OnCrash::Fail)];
-            settings.on_crash = values.choice(field, node, &words);
-        }
-        other => unreachable!("`{other}` is a field of jobs alone"),
+    // Where cards are not declared, video memory is one soft limit, and more than all of it runs alone.
+    let vram = draft.own.vram_mb.as_ref().or(shared.vram_mb.as_ref());
+    if let (Some(vram), Some(limit), Some(1..)) = (vram, resources.vram_mb.filter(|mb| *mb > 0), resources.gpus)
+        && vram.value > limit
+    {
+        let (wanted, has) = (units::size(vram.value), units::size(limit));
+        let message =
+            format!("job `{}` needs {wanted} of vram on one card, and [resources] has {has} for each", draft.name);
+        values.report.add(&vram.at, message, format!("lower it, or write `vram = \"{wanted}\"` under [resources]"));
     }
 }
 

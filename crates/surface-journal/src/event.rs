@@ -108,6 +108,9 @@ pub struct Detail {
     /// The most memory it had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_kb: Option<u64>,
+    /// The most memory that it was seen to have on graphics cards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_vram_mb: Option<u64>,
     /// Processor time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<u64>,

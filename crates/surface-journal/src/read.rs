@@ -79,7 +79,7 @@ impl Journal {
             let mut statement = db.prepare_cached(
                 "SELECT j.job, name, grp, command, print, cpu_slots, ram_mb, vram_mb, named,
                         state, attempt, ready_us, started_us, ended_us, token, pid, how, code,
-                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, progress, error, demand
+                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, progress, error, demand, peak_vram_mb
                  FROM jobs j LEFT JOIN latest l ON l.run = j.run AND l.job = j.job
                  WHERE j.run = ?1 ORDER BY j.job",
             )?;
@@ -185,6 +185,7 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
             how: row.get(16)?,
             code: row.get(17)?,
             peak_rss_kb: unsigned(row, 18)?,
+            peak_vram_mb: unsigned(row, 25)?,
             cpu_ms: unsigned(row, 19)?,
             wall_ms: unsigned(row, 20)?,
             waited_ms: unsigned(row, 21)?,

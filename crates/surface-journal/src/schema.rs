@@ -92,7 +92,7 @@ const STEPS: &[&str] = &[
         runs INTEGER NOT NULL,
         samples BLOB NOT NULL
     );",
-    // 2. Files that jobs make, and whether they are whole.
+    // 2. Files that jobs make, and whether they are whole; what graphics cards were used for, beside the main memory.
     "CREATE TABLE outputs (
         path PRIMARY KEY,
         print INTEGER NOT NULL,
@@ -100,7 +100,8 @@ const STEPS: &[&str] = &[
         size INTEGER,
         changed_ns INTEGER,
         at_ms INTEGER NOT NULL
-    ) WITHOUT ROWID;",
+    ) WITHOUT ROWID;
+    ALTER TABLE latest ADD COLUMN peak_vram_mb INTEGER;",
 ];
 
 /// Opens the database and brings it to the present version.

@@ -56,7 +56,10 @@ impl fmt::Display for JoinError {
                 write!(f, "cannot use {}: {error}; remove it, and it is made again", path.display())
             }
             Self::TooManyNames { names } => {
-                write!(f, "{names} named resources, but runs share at most {NAMED_MAX}; declare fewer")
+                write!(
+                    f,
+                    "{names} named resources and graphics cards, but runs share at most {NAMED_MAX}; declare fewer"
+                )
             }
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! A run that was stopped (Ctrl-Z) can start nothing: nothing is kept for it.
 
-use sched_jobs::Others;
+use sched_jobs::{CardUse, Others};
 
 use crate::record::{Amounts, CPU, Named, RAM, Record, VRAM, Want};
 
@@ -25,6 +25,8 @@ pub(crate) struct Mine<'a> {
     pub(crate) since: Option<u64>,
     /// Named resources: what we call them, their numbers and their limits.
     pub(crate) named: &'a [(String, u64, u64)],
+    /// Graphics cards: their ids and numbers.
+    pub(crate) cards: &'a [(String, u64)],
 }
 
 /// Others that hold so much that nothing of ours can start.
@@ -35,6 +37,7 @@ pub(crate) fn closed(mine: &Mine<'_>) -> Others {
         ram_mb: TOO_MUCH,
         vram_mb: TOO_MUCH,
         named: mine.named.iter().map(|(name, ..)| (name.clone(), TOO_MUCH)).collect(),
+        cards: vec![CardUse { held_mb: TOO_MUCH, free_mb: None }; mine.cards.len()],
         kept: Some([TOO_MUCH; 3]),
         ..Others::default()
     }
@@ -86,6 +89,12 @@ pub(crate) fn count(mine: &Mine<'_>, others: &[(usize, Record)], elder: Option<(
         };
         (name.clone(), held)
     });
+    // Which cards it will get is not known, so all of them are left to it. Else small jobs elsewhere would take turns on each.
+    let all_kept = elder.is_some_and(|(_, want)| want.cards);
+    let cards = mine.cards.iter().map(|(_, number)| {
+        let held = others.iter().fold(0_u64, |sum, (_, run)| sum.saturating_add(run.held_of(*number)));
+        CardUse { held_mb: if all_kept { TOO_MUCH } else { held.min(TOO_MUCH) }, free_mb: None }
+    });
     let running: u64 = others.iter().fold(0, |sum, (_, run)| sum.saturating_add(run.running));
     Others {
         // With somebody to give way to, we are not alone: no job may exceed the soft limits.
@@ -94,6 +103,7 @@ pub(crate) fn count(mine: &Mine<'_>, others: &[(usize, Record)], elder: Option<(
         ram_mb: plain(RAM),
         vram_mb: plain(VRAM),
         named: named.collect(),
+        cards: cards.collect(),
         kept: elder.map(|_| [CPU, RAM, VRAM].map(|part| plain(part).saturating_sub(sum(part)))),
         ..Others::default()
     }
@@ -105,12 +115,12 @@ mod tests {
     use crate::record::tests::sample;
 
     fn run(id: u64, held: Amounts, want: Option<(u64, Amounts)>) -> (usize, Record) {
-        let want = want.map(|(since, amounts)| Want { since, amounts, alone: false });
+        let want = want.map(|(since, amounts)| Want { since, amounts, alone: false, cards: false });
         (id as usize, Record { id, held, want, running: 1, limit: [4, 4000, 0], named: Vec::new(), ..sample() })
     }
 
     fn mine(since: Option<u64>) -> Mine<'static> {
-        Mine { id: 50, limit: [4, 4000, 0], since, named: &[] }
+        Mine { id: 50, limit: [4, 4000, 0], since, named: &[], cards: &[] }
     }
 
     fn counted(mine: &Mine<'_>, others: &[(usize, Record)], now: u64) -> Others {
@@ -180,6 +190,24 @@ mod tests {
         let mine = Mine { named: &declared, ..mine(None) };
         let expected = [("licence".to_owned(), 1), ("ours alone".to_owned(), 0)];
         assert_eq!(counted(&mine, &others, 0).named, expected);
+    }
+
+    #[test]
+    fn what_others_hold_of_a_card_is_counted_and_an_elder_that_wants_one_has_all() {
+        let mut others = [run(1, [0; 3], Some((1000, [0, 0, 9]))), run(2, [0; 3], None)];
+        let cards = [("a".to_owned(), 21), ("b".to_owned(), 22)];
+        for (_, run) in &mut others {
+            run.named = vec![Named { name: 22, held: 3, wanted: 0, limit: 0 }];
+        }
+        let mine = Mine { cards: &cards, ..mine(None) };
+        let held = |others: &[(usize, Record)], now| {
+            counted(&mine, others, now).cards.iter().map(|card| card.held_mb).collect::<Vec<_>>()
+        };
+        assert_eq!(held(&others, 0), [0, 6]);
+        assert_eq!(held(&others, 9_000), [0, 6], "it waits for something else");
+        others[0].1.want.as_mut().expect("it wants").cards = true;
+        assert_eq!(held(&others, 0), [0, 6], "it has not waited long enough");
+        assert_eq!(held(&others, 9_000), [TOO_MUCH; 2]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::error::JoinError;
 use crate::fair::{Mine, closed, count, elder};
 use crate::home::{self, IsAlive};
 use crate::memory::{Memory, Sources, machine_available_mb, usual_reserve_mb};
-use crate::record::{CPU, Named, RAM, Record, VRAM, Want, number_of};
+use crate::record::{CPU, Named, RAM, Record, VRAM, Want, number_of, number_of_card};
 use crate::{NAMED_MAX, RUNS_MAX, place};
 
 /// How a run shares.
@@ -48,7 +48,7 @@ impl Settings {
             sources: Sources {
                 available_mb: Box::new(machine_available_mb),
                 resident_mb: Box::new(|| 0),
-                vram_mb: Box::new(|| None),
+                vram_mb: Box::new(Vec::new),
             },
             home: None,
         }
@@ -91,8 +91,8 @@ impl Settings {
         self
     }
 
-    /// Video memory: how much there is and how much is used, in MB; `None` if nobody knows. Asked as `available_mb` is.
-    pub fn vram_mb(mut self, ask: impl FnMut() -> Option<(u64, u64)> + Send + 'static) -> Self {
+    /// Video memory: for each card its id, how much it has and how much is used, in MB. Asked as `available_mb` is.
+    pub fn vram_mb(mut self, ask: impl FnMut() -> Vec<(String, u64, u64)> + Send + 'static) -> Self {
         self.sources.vram_mb = Box::new(ask);
         self
     }
@@ -117,6 +117,8 @@ pub struct Ledger {
     /// Our record, as it should stand in the file.
     record: Record,
     named: Vec<(String, u64, u64)>,
+    /// Our graphics cards: their ids and numbers. In records they stand behind what is named.
+    cards: Vec<(String, u64)>,
     /// The job that waits for others, and since when.
     waiting: Option<(JobId, u64)>,
 }
@@ -127,8 +129,9 @@ pub struct Ledger {
 /// If the folder is not ours or cannot be used, or there are too many named resources.
 pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
     let Settings { folder, limits, patience, reserve_mb, sources, home } = settings;
-    if limits.named.len() > NAMED_MAX {
-        return Err(JoinError::TooManyNames { names: limits.named.len() });
+    let names = limits.named.len() + limits.gpus.len();
+    if names > NAMED_MAX {
+        return Err(JoinError::TooManyNames { names });
     }
     let mut book = Book::open(&folder)?;
     let failed = |error| JoinError::File { path: folder.clone(), error };
@@ -137,14 +140,18 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
         state_and_start(pid).ok_or_else(|| failed(std::io::Error::other("/proc tells nothing about us")))?;
     let id = new_id(pid, start);
     let named: Vec<_> = limits.named.iter().map(|(name, limit)| (name.clone(), number_of(name), *limit)).collect();
+    let cards: Vec<(String, u64)> = limits.gpus.iter().map(|gpu| (gpu.id.clone(), number_of_card(&gpu.id))).collect();
     let entries = named.iter().map(|&(_, name, limit)| Named { name, held: 0, wanted: 0, limit });
+    let entries = entries.chain(cards.iter().map(|&(_, name)| Named { name, held: 0, wanted: 0, limit: 0 }));
+    // Where cards are known, what counts is on them.
+    let vram_mb = if cards.is_empty() { limits.vram_mb } else { 0 };
     let record = Record {
         id,
         pid,
         start,
         running: 0,
         held: [0; 3],
-        limit: [u64::from(limits.cpu_slots), limits.ram_mb, limits.vram_mb],
+        limit: [u64::from(limits.cpu_slots), limits.ram_mb, vram_mb],
         resident_mb: 0,
         waits: false,
         want: None,
@@ -181,6 +188,7 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
         patience_ns,
         record,
         named,
+        cards,
         waiting: None,
     };
     Ok((ledger, Bell { shared: bell }))
@@ -222,7 +230,7 @@ impl Neighbours for Ledger {
 impl Ledger {
     fn mine(&self) -> Mine<'_> {
         let since = self.waiting.map(|(_, since)| since);
-        Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named }
+        Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards }
     }
 
     fn share_locked(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) -> std::io::Result<()> {
@@ -261,11 +269,14 @@ impl Ledger {
         }
 
         let since = self.waiting.map(|(_, since)| since);
-        let mine = Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named };
+        let mine = Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards };
         let elder = elder(&mine, &others, now, self.patience_ns, is_stopped);
         let mut counted = count(&mine, &others, elder);
         counted.ram_free_mb = self.memory.free_mb(self.record.held[RAM], &others);
-        counted.vram_free_mb = self.memory.vram_free_mb(self.record.held[VRAM], &others);
+        for ((id, number), card) in self.cards.iter().zip(&mut counted.cards) {
+            let ours = self.record.held_of(*number);
+            card.free_mb = self.memory.card_free_mb(id, *number, ours, &others);
+        }
         let usage = choose(&counted);
 
         self.waiting = usage.wanted.as_ref().map(|wanted| match self.waiting {
@@ -308,8 +319,12 @@ impl Record {
             all.iter().find(|(name, _)| number_of(name) == number).map_or(0, |(_, amount)| *amount)
         };
         let wanted = usage.wanted.as_ref();
-        let named = self.named.iter().map(|&entry| Named {
-            held: amount(&usage.named, entry.name),
+        let first_card = self.named.len() - usage.cards.len();
+        let named = self.named.iter().enumerate().map(|(at, &entry)| Named {
+            held: match at.checked_sub(first_card) {
+                Some(card) => usage.cards[card],
+                None => amount(&usage.named, entry.name),
+            },
             wanted: wanted.map_or(0, |wanted| amount(&wanted.named, entry.name)),
             ..entry
         });
@@ -324,6 +339,7 @@ impl Record {
                 since,
                 amounts: [wanted.cpu_slots, wanted.ram_mb, wanted.vram_mb],
                 alone: wanted.alone,
+                cards: wanted.gpus > 0,
             }),
             named: named.collect(),
             ..*self

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use crate::record::{RAM, Record, VRAM};
+use crate::record::{RAM, Record};
 
 const FRESH_NS: u64 = 100_000_000;
 
@@ -14,7 +14,8 @@ const FRESH_NS: u64 = 100_000_000;
 pub(crate) struct Sources {
     pub(crate) available_mb: Box<dyn FnMut() -> Option<u64> + Send>,
     pub(crate) resident_mb: Box<dyn FnMut() -> u64 + Send>,
-    pub(crate) vram_mb: Box<dyn FnMut() -> Option<(u64, u64)> + Send>,
+    /// Of each card: its id, how much it has, how much of that is used.
+    pub(crate) vram_mb: Box<dyn FnMut() -> Vec<(String, u64, u64)> + Send>,
 }
 
 impl fmt::Debug for Sources {
@@ -30,12 +31,12 @@ pub(crate) struct Memory {
     looked_at: Option<u64>,
     available_mb: Option<u64>,
     resident_mb: u64,
-    vram_mb: Option<(u64, u64)>,
+    vram_mb: Vec<(String, u64, u64)>,
 }
 
 impl Memory {
     pub(crate) fn new(sources: Sources, reserve_mb: u64) -> Self {
-        Self { sources, reserve_mb, looked_at: None, available_mb: None, resident_mb: 0, vram_mb: None }
+        Self { sources, reserve_mb, looked_at: None, available_mb: None, resident_mb: 0, vram_mb: Vec::new() }
     }
 
     /// Looks, unless it just did.
@@ -62,12 +63,12 @@ impl Memory {
         Some(self.available_mb?.saturating_sub(unused).saturating_sub(self.reserve_mb))
     }
 
-    /// The same for video memory. Who uses how much of it is not known, so it is exact only when jobs use what they were
+    /// The same for a graphics card. Who uses how much of it is not asked, so it is exact only when jobs use what they were
     /// promised, or other programs use none.
-    pub(crate) fn vram_free_mb(&self, promised: u64, others: &[(usize, Record)]) -> Option<u64> {
-        let (total, used) = self.vram_mb?;
-        let promised = others.iter().fold(promised, |sum, (_, run)| sum.saturating_add(run.held[VRAM]));
-        Some(total.saturating_sub(used.max(promised)))
+    pub(crate) fn card_free_mb(&self, id: &str, number: u64, promised: u64, others: &[(usize, Record)]) -> Option<u64> {
+        let (_, total, used) = self.vram_mb.iter().find(|(known, ..)| known == id)?;
+        let promised = others.iter().fold(promised, |sum, (_, run)| sum.saturating_add(run.held_of(number)));
+        Some(total.saturating_sub((*used).max(promised)))
     }
 }
 
@@ -90,13 +91,14 @@ fn meminfo_mb(field: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Named;
     use crate::record::tests::sample;
 
-    fn memory(available: u64, resident: u64, vram: Option<(u64, u64)>) -> Memory {
+    fn memory(available: u64, resident: u64, used_of_card: Option<u64>) -> Memory {
         let sources = Sources {
             available_mb: Box::new(move || Some(available)),
             resident_mb: Box::new(move || resident),
-            vram_mb: Box::new(move || vram),
+            vram_mb: Box::new(move || used_of_card.map(|used| ("a".to_owned(), 8000, used)).into_iter().collect()),
         };
         let mut memory = Memory::new(sources, 100);
         memory.look(0);
@@ -116,11 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn video_memory_is_what_is_neither_used_nor_promised() {
-        let theirs = [(0, Record { held: [0, 0, 2000], ..sample() })];
-        assert_eq!(memory(0, 0, Some((8000, 500))).vram_free_mb(3000, &theirs), Some(3000));
-        assert_eq!(memory(0, 0, Some((8000, 7000))).vram_free_mb(3000, &theirs), Some(1000));
-        assert_eq!(memory(0, 0, None).vram_free_mb(3000, &theirs), None);
+    fn memory_of_a_card_is_what_is_neither_used_nor_promised() {
+        let named = vec![Named { name: 21, held: 2000, wanted: 0, limit: 0 }];
+        let theirs = [(0, Record { named, ..sample() })];
+        assert_eq!(memory(0, 0, Some(500)).card_free_mb("a", 21, 3000, &theirs), Some(3000));
+        assert_eq!(memory(0, 0, Some(7000)).card_free_mb("a", 21, 3000, &theirs), Some(1000));
+        assert_eq!(
+            memory(0, 0, Some(500)).card_free_mb("a", 22, 3000, &theirs),
+            Some(5000),
+            "theirs is on another card"
+        );
+        assert_eq!(memory(0, 0, None).card_free_mb("a", 21, 3000, &theirs), None);
     }
 
     #[test]
@@ -130,7 +138,7 @@ mod tests {
         let sources = Sources {
             available_mb: Box::new(move || count.send(()).ok().map(|()| 1)),
             resident_mb: Box::new(|| 0),
-            vram_mb: Box::new(|| None),
+            vram_mb: Box::new(Vec::new),
         };
         let mut memory = Memory::new(sources, 0);
         for ms in 0..1000 {

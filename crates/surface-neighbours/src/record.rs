@@ -17,6 +17,7 @@ const NAMED_WORDS: usize = 4;
 const WAITS: u64 = 1;
 const WANTS: u64 = 2;
 const ALONE: u64 = 4;
+const CARDS: u64 = 8;
 
 const _: () = assert!(FIRST_NAMED + NAMED_MAX * NAMED_WORDS <= WORDS);
 
@@ -53,6 +54,8 @@ pub(crate) struct Want {
     pub(crate) amounts: Amounts,
     /// Nothing else may run.
     pub(crate) alone: bool,
+    /// It wants graphics cards.
+    pub(crate) cards: bool,
 }
 
 /// A named resource.
@@ -67,6 +70,11 @@ pub(crate) struct Named {
 /// A name as a number: FNV-1a. If ever two names are one number, they share one limit, which is safe.
 pub(crate) fn number_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A graphics card as a number: unlike that of any resource, whose names have no control characters.
+pub(crate) fn number_of_card(id: &str) -> u64 {
+    number_of(&format!("\u{1}card {id}"))
 }
 
 fn checksum(words: &[u64; WORDS]) -> u64 {
@@ -86,7 +94,7 @@ impl Record {
         words[12] = self.resident_mb;
         words[13] = if self.waits { WAITS } else { 0 };
         if let Some(want) = &self.want {
-            words[13] |= WANTS | if want.alone { ALONE } else { 0 };
+            words[13] |= WANTS | if want.alone { ALONE } else { 0 } | if want.cards { CARDS } else { 0 };
             words[14] = want.since;
             words[15..18].copy_from_slice(&want.amounts);
         }
@@ -135,6 +143,7 @@ impl Record {
                 since: words[14],
                 amounts: three(15),
                 alone: words[13] & ALONE != 0,
+                cards: words[13] & CARDS != 0,
             }),
             named: named.collect(),
         })
@@ -144,6 +153,11 @@ impl Record {
     pub(crate) fn forget_wants(&mut self) {
         (self.waits, self.want) = (false, None);
         self.named.iter_mut().for_each(|named| named.wanted = 0);
+    }
+
+    /// What it holds under this number.
+    pub(crate) fn held_of(&self, number: u64) -> u64 {
+        self.named.iter().find(|named| named.name == number).map_or(0, |named| named.held)
     }
 
     /// Whether something that `before` held or wanted is there for others now.
@@ -172,7 +186,7 @@ pub(crate) mod tests {
             limit: [8, 16_000, 7680],
             resident_mb: 300,
             waits: true,
-            want: Some(Want { since: 5, amounts: [4, 5, 6], alone: true }),
+            want: Some(Want { since: 5, amounts: [4, 5, 6], alone: true, cards: true }),
             named: (0..NAMED_MAX as u64).map(|i| Named { name: i, held: i + 1, wanted: i + 2, limit: i + 3 }).collect(),
         }
     }

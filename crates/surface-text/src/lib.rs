@@ -16,6 +16,7 @@ pub mod fields;
 mod json;
 pub mod picture;
 mod problem;
+pub mod reference;
 pub mod source;
 mod suggest;
 pub mod tree;

@@ -15,6 +15,7 @@ mod recover;
 mod slot;
 mod sweep;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
@@ -35,6 +36,7 @@ use slot::{Run, Slot};
 use crate::MARK;
 use crate::cgroup::{Confinement, confinement};
 use crate::launch::{End, Launch, Report};
+use crate::procfs;
 use crate::record;
 use crate::wire::Request;
 use hall::Hall;
@@ -276,6 +278,13 @@ impl Handle {
     /// What the tree held when it was last looked at, in MiB; 0 for one that has just started.
     pub fn usage_mb(&self) -> u64 {
         self.run.usage_mb.load(Ordering::Relaxed)
+    }
+
+    /// How much these processes hold of something, in sum over those of its tree. Processes that it left behind are found below its keeper.
+    pub fn sum_of(&self, holders: &HashMap<i32, u64>) -> u64 {
+        let Some(keeper) = self.slot.pid else { return 0 };
+        let ours = holders.iter().filter(|(pid, _)| procfs::lineage(**pid).contains(&keeper));
+        ours.map(|(_, amount)| amount).sum()
     }
 
     fn ask(&self, request: &Request) {

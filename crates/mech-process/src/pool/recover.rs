@@ -64,6 +64,11 @@ impl Survivor {
         self.alive.pid
     }
 
+    /// The value of a variable that it was started with, if that can be told.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        procfs::variable(self.alive.pid, name)
+    }
+
     /// Does it stand still?
     pub fn is_paused(&self) -> bool {
         self.alive.paused

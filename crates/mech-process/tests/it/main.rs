@@ -2,6 +2,7 @@
 
 mod bench;
 mod ending;
+mod gpus;
 mod many;
 mod measuring;
 mod pausing;

@@ -5,8 +5,10 @@
 //! them begins, it takes over the room of the one before.
 //!
 //! # Invariant
-//! What a chain holds covers every job in it, so no limit is touched when one takes over from another.
+//! What a chain holds covers every job in it, so no limit is touched when one takes over from another. No job in a chain has a graphics
+//! card: such jobs are never tiny, and each must know its cards before it begins.
 
+use super::cards::CardSet;
 use super::graph::{CANCELING, CLAIMED, EXTRA, NONE, PAUSING, RESUMING};
 use super::lanes::Entry;
 use super::{Core, Ended};
@@ -28,7 +30,10 @@ impl Core {
         }
         let at = self.nodes[first as usize].held_at as usize;
         let mut held = self.held[at];
-        self.room.give_back(&self.needs[held as usize]);
+        if self.needs[held as usize].cards.count > 0 {
+            return;
+        }
+        self.room.give_back(&self.needs[held as usize], CardSet::NONE);
         for _ in 0..most {
             // What is held fits, since it did before.
             let fits = |other| other == held || self.room.fits(&self.needs[other as usize], None);
@@ -37,6 +42,9 @@ impl Core {
                 break; // it may be owed room before its turn comes: then it must stand in line
             }
             let demand = self.lanes.get(lane).demand;
+            if self.needs[demand as usize].cards.count > 0 {
+                break;
+            }
             if demand != held {
                 let both = self.larger_of(held, demand);
                 if both != held && !self.room.fits(&self.needs[both as usize], None) {
@@ -50,7 +58,7 @@ impl Core {
             into.push(id);
         }
         self.held[at] = held;
-        self.room.take(&self.needs[held as usize]);
+        self.room.take(&self.needs[held as usize], CardSet::NONE);
     }
 
     /// A demand that covers both.
@@ -74,8 +82,8 @@ impl Core {
         let (at, own) = (node.held_at as usize, self.lanes.get(node.lane).demand);
         let held = core::mem::replace(&mut self.held[at], own);
         if held != own {
-            self.room.give_back(&self.needs[held as usize]);
-            self.room.take(&self.needs[own as usize]);
+            self.room.give_back(&self.needs[held as usize], CardSet::NONE);
+            self.room.take(&self.needs[own as usize], CardSet::NONE);
         }
     }
 

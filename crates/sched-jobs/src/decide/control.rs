@@ -105,7 +105,7 @@ impl Core {
         self.step(id, Move::Paused);
         self.exact(id);
         let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
-        self.room.step_aside(need);
+        self.room.step_aside(need, self.cards.get(&id).copied().unwrap_or_default());
         self.tell(now, id, What::Paused);
         true
     }
@@ -161,7 +161,7 @@ impl Core {
             if !self.room.can_come_back(need) {
                 break;
             }
-            self.room.come_back(need);
+            self.room.come_back(need, self.cards.get(&id).copied().unwrap_or_default());
             self.resuming.pop_front();
             self.nodes[id as usize].set(RESUMING, false);
             self.step(id, Move::Resumed(State::Running));

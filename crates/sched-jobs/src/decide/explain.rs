@@ -4,8 +4,11 @@ use core::time::Duration;
 use std::cmp::Reverse;
 
 use super::graph::{CANCELING, PAUSING, RESUMING};
+use super::reserve::Reservation;
+use super::room::{Kept, Need};
 use super::{Alarm, Core};
 use crate::aging::Time;
+use crate::demand::Resource;
 use crate::state::State;
 use crate::why::{Holder, Waits, Why};
 
@@ -65,15 +68,15 @@ impl Core {
         let need = self.need(id);
         let plain = self.room.shortages(need, None);
         let (mut short, reserved_for) = match owed {
-            Some(reservation) if plain.is_empty() => {
-                let kept = self.need(reservation.id);
-                (self.room.shortages(need, Some(kept)), Some(self.name(reservation.id).into_owned()))
-            }
+            Some(reservation) if plain.is_empty() => (
+                self.room.shortages(need, Some(self.kept_for(reservation))),
+                Some(self.name(reservation.id).into_owned()),
+            ),
             Some(reservation) => (plain, Some(self.name(reservation.id).into_owned())),
             None => (plain, None),
         };
-        let is_kept = |name: &String| self.find(name).is_some_and(|kept| !self.room.fits(need, Some(self.need(kept))));
-        if short.is_empty() && reserved_for.as_ref().is_some_and(is_kept) {
+        let is_kept = owed.is_some_and(|reservation| !self.room.fits(need, Some(self.kept_for(reservation))));
+        if short.is_empty() && is_kept {
             // Nothing in particular is short: the other one must run alone.
             return Waits::Room { short, holders: Vec::new(), ahead, reserved_for, starts_in: None };
         }
@@ -88,12 +91,10 @@ impl Core {
             .holding
             .iter()
             .map(|&holder| (holder, self.state(holder) == State::Paused))
-            .filter(|(_, paused)| {
-                !paused || !matches!(resource, crate::demand::Resource::Cpu | crate::demand::Resource::Worker)
-            })
+            .filter(|(_, paused)| !paused || !matches!(resource, Resource::Cpu | Resource::Worker))
             .map(|(holder, paused)| Holder {
                 job: self.name(holder).into_owned(),
-                amount: self.room.holds(self.need(holder), &resource),
+                amount: self.holds(holder, &resource, need),
                 left: if paused { None } else { self.left(now, holder) },
                 paused,
             })
@@ -101,15 +102,49 @@ impl Core {
             .collect();
         holders.sort_by_key(|holder| (holder.left.unwrap_or(Duration::MAX), Reverse(holder.amount)));
         // First in line, it starts when enough of those that hold what it lacks have ended.
-        let missing = short[0].needs.saturating_sub(short[0].free);
-        let mut freed = 0;
-        let starts_in = holders.iter().find_map(|holder| {
-            freed += holder.amount;
-            (freed >= missing).then_some(holder.left).flatten()
-        });
+        let starts_in = if matches!(resource, Resource::Gpu) || short[0].cards.is_some() {
+            self.card_free_in(now, need)
+        } else {
+            let missing = short[0].needs.saturating_sub(short[0].free);
+            let mut freed = 0;
+            holders.iter().find_map(|holder| {
+                freed += holder.amount;
+                (freed >= missing).then_some(holder.left).flatten()
+            })
+        };
         let starts_in = starts_in.filter(|_| ahead == 0 && short.len() == 1);
         let reserved_for = reserved_for.or_else(|| self.room.gives_way().then(|| "another run".to_owned()));
         Waits::Room { short, holders, ahead, reserved_for, starts_in }
+    }
+
+    /// What is kept for a job that is owed its turn; its cards are chosen when the next job is, if they are not yet.
+    fn kept_for(&self, Reservation { id, on, .. }: Reservation) -> Kept<'_> {
+        let need = self.need(id);
+        Kept { need, on: self.room.cards.keep_for(need.cards, on) }
+    }
+
+    /// How much of `resource` a job holds that one of this need could use.
+    fn holds(&self, holder: u32, resource: &Resource, need: &Need) -> u64 {
+        let held = self.need(holder);
+        match resource {
+            Resource::Vram if need.cards.count > 0 => {
+                self.room.cards.holds_mb(held.cards, self.held_cards(holder), need.cards)
+            }
+            resource => self.room.holds(held, resource),
+        }
+    }
+
+    /// When enough of a card is free, if all that are in the way end when they probably do.
+    fn card_free_in(&self, now: Time, need: &Need) -> Option<Duration> {
+        let mut cards = self.room.cards.clone();
+        let running = self.holding.iter().filter(|holder| self.state(**holder) == State::Running);
+        let mut ends: Vec<(Duration, u32)> =
+            running.filter_map(|&holder| Some((self.left(now, holder)?, holder))).collect();
+        ends.sort_unstable();
+        ends.into_iter().find_map(|(left, holder)| {
+            cards.give_back(self.need(holder).cards, self.held_cards(holder));
+            cards.fits(need.cards, None).then_some(left)
+        })
     }
 
     /// How long a running job probably still runs.

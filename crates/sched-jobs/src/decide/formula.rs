@@ -3,19 +3,22 @@
 //! This is what the `simple` scheduler uses, and what the quick pick is tested against: `the_quick_pick_is_the_pick_of_the_formula`.
 
 use super::Core;
+use super::cards::KeptCards;
 use super::lanes::Entry;
+use super::room::Kept;
 use crate::aging::{Rank, Time};
 use crate::state::State;
 
 impl Core {
-    pub(super) fn pick_by_formula(&mut self, now: Time) -> Option<u32> {
+    /// The job, and the cards that it must leave to another.
+    pub(super) fn pick_by_formula(&mut self, now: Time) -> Option<(u32, Option<KeptCards>)> {
         let owed = self.owed(now);
-        let kept = owed.map(|owed| self.need(owed)).filter(|need| !self.room.fits(need, None));
+        let kept = owed.and_then(|_| self.kept()).filter(|kept| !self.room.fits(kept.need, None));
         let ready = (0..).zip(&self.nodes).filter(|(_, node)| node.state == State::Ready);
         let may_start = ready.filter(|(id, _)| self.room.fits(self.need(*id), kept));
         let first = may_start.map(|(id, _)| self.rank_of(id, now)).max()?.id;
         let rather = owed.filter(|&owed| kept.is_none() && self.room.passes_over(self.need(first), self.need(owed)));
-        Some(rather.unwrap_or(first))
+        Some((rather.unwrap_or(first), kept.and_then(Kept::cards)))
     }
 
     /// Where a ready job stands in line.

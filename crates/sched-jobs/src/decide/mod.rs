@@ -10,6 +10,7 @@
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
 mod alarms;
+mod cards;
 mod chain;
 mod control;
 mod explain;
@@ -31,16 +32,19 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use hashbrown::HashMap;
 
+pub use self::cards::CardUse;
+pub(crate) use self::cards::check as check_cards;
 pub(crate) use self::control::Scope;
 pub use self::room::{Others, Usage};
 pub(crate) use self::submit::{Draft, NewJob};
 pub use self::wanted::Wanted;
 
 use self::alarms::{Alarm, backoff};
+use self::cards::{CardSet, KeptCards};
 use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
 use self::reserve::Reservation;
-use self::room::{Need, Room};
+use self::room::{Kept, Need, Room};
 use crate::JobId;
 use crate::aging::{Aging, Time};
 use crate::demand::Limits;
@@ -110,6 +114,8 @@ struct Extra {
     cause: Option<Cause>,
     /// How long it probably runs.
     expected: Option<Duration>,
+    /// The cards that an earlier life of this program gave it.
+    was_on: CardSet,
 }
 
 /// How the scheduler is set up.
@@ -149,6 +155,8 @@ pub(crate) struct Core {
     holding: Vec<u32>,
     /// The demand that each of these holds: its own, or that of the largest job in its chain.
     held: Vec<u32>,
+    /// The cards of those that have some: few do.
+    cards: HashMap<u32, CardSet>,
     /// Which demand covers two others.
     larger: HashMap<(u32, u32), u32>,
     counts: [usize; 7],
@@ -180,6 +188,7 @@ impl Core {
             alarms: BinaryHeap::new(),
             holding: Vec::new(),
             held: Vec::new(),
+            cards: HashMap::new(),
             larger: HashMap::new(),
             counts: [0; 7],
             effects: Vec::new(),
@@ -363,14 +372,14 @@ impl Core {
             return None;
         }
         if self.rules.by_formula {
-            let id = self.pick_by_formula(now)?;
+            let (id, kept) = self.pick_by_formula(now)?;
             let (lane, nodes) = (self.nodes[id as usize].lane, &self.nodes);
             self.lanes.take(lane, id, |id| nodes[id as usize].stamp);
-            self.start(now, id);
+            self.start(now, id, kept);
             return Some(id);
         }
         let owed = self.owed(now).map(|owed| (owed, self.need(owed)));
-        let kept = owed.map(|(_, need)| need).filter(|need| !self.room.fits(need, None));
+        let kept = owed.and_then(|_| self.kept()).filter(|kept| !self.room.fits(kept.need, None));
         let fits = |demand| self.room.fits(&self.needs[demand as usize], kept);
         let mut lane = self.lanes.best(now, fits, |least| self.room.has(least, kept))?;
         if let Some((owed, need)) = owed
@@ -379,17 +388,21 @@ impl Core {
         {
             lane = self.nodes[owed as usize].lane; // the oldest of all, so the first of its lane
         }
+        let kept = kept.and_then(Kept::cards);
         let nodes = &self.nodes;
         let id = self.lanes.pop(lane, |id| nodes[id as usize].stamp);
-        self.start(now, id);
+        self.start(now, id, kept);
         Some(id)
     }
 
+    /// Lets a job begin, with its room; on none of the cards that are `kept` for another, unless both fit.
     #[inline]
-    fn start(&mut self, now: Time, id: u32) {
+    fn start(&mut self, now: Time, id: u32, kept: Option<KeptCards>) {
         self.begin(now, id);
         let demand = self.lanes.get(self.nodes[id as usize].lane).demand;
-        self.room.take(&self.needs[demand as usize]);
+        let cards = self.needs[demand as usize].cards;
+        let on = if cards.count == 0 { CardSet::NONE } else { self.choose_cards(id, cards, kept) };
+        self.room.take(&self.needs[demand as usize], on);
         self.nodes[id as usize].held_at = self.holding.len() as u32;
         self.holding.push(id);
         self.held.push(demand);
@@ -418,9 +431,10 @@ impl Core {
         let at = core::mem::replace(&mut self.nodes[id as usize].held_at, NONE);
         assert_eq!(self.holding.swap_remove(at as usize), id, "who runs holds");
         let need = &self.needs[self.held.swap_remove(at as usize) as usize];
+        let on = if need.cards.count == 0 { CardSet::NONE } else { self.cards.remove(&id).unwrap_or_default() };
         match self.nodes[id as usize].state {
-            State::Running => self.room.give_back(need),
-            State::Paused => self.room.give_back_kept(need),
+            State::Running => self.room.give_back(need, on),
+            State::Paused => self.room.give_back_kept(need, on),
             state => panic!("job {id} ended while {state}"),
         }
         if let Some(&moved) = self.holding.get(at as usize) {

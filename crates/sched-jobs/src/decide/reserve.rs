@@ -12,6 +12,9 @@
 //! if it can only run alone; if it fits, it goes before a job that would take room from it and needs less. So only jobs that ran before
 //! are in its way, and when the last of them has ended it fits, or nothing runs and it may exceed the soft limits.
 //!
+//! On cards, room is kept on the same ones from the first moment to the last: each change would let new jobs start on those that it has
+//! waited for.
+//!
 //! No room is kept for a job that could not start in an empty house, because paused jobs hold what it needs: it would stand empty
 //! until somebody resumes them. Nor for one that must run alone while others on this machine run: it waits for a moment when they do not.
 //! Of jobs that want equal amounts, rank alone decides.
@@ -23,7 +26,9 @@
 //! Checked by `no_job_starves_under_any_stream_of_smaller_jobs`.
 
 use super::Core;
+use super::cards::CardSet;
 use super::lanes::Entry;
+use super::room::Kept;
 use crate::aging::{Aging, Time};
 
 /// For whom room is kept, or will be.
@@ -32,6 +37,8 @@ pub(super) struct Reservation {
     pub(super) id: u32,
     /// Since when it has been the oldest.
     since: Time,
+    /// The cards that are kept for it, once it is owed some.
+    pub(super) on: CardSet,
 }
 
 impl Core {
@@ -48,7 +55,21 @@ impl Core {
             self.note_oldest(now);
         }
         let reservation = self.reservation?;
-        self.is_owed(&reservation, now).then_some(reservation.id)
+        if !self.is_owed(&reservation, now) {
+            return None;
+        }
+        let cards = self.need(reservation.id).cards;
+        if cards.count > 0 {
+            let on = self.room.cards.keep_for(cards, reservation.on);
+            self.reservation = Some(Reservation { on, ..reservation });
+        }
+        Some(reservation.id)
+    }
+
+    /// What is kept for the job that is owed its turn.
+    pub(super) fn kept(&self) -> Option<Kept<'_>> {
+        let Reservation { id, on, .. } = self.reservation?;
+        Some(Kept { need: self.need(id), on })
     }
 
     pub(super) fn is_owed(&self, reservation: &Reservation, now: Time) -> bool {
@@ -60,7 +81,11 @@ impl Core {
     fn note_oldest(&mut self, now: Time) {
         self.next_sweep = now.saturating_add(self.patience() / 4);
         let oldest = self.lanes.heads().map(|(_, head)| (head.ready_since, head.id)).min();
-        self.reservation = oldest.map(|(ready_since, id)| Reservation { id, since: ready_since.max(self.oldest_left) });
+        self.reservation = oldest.map(|(ready_since, id)| Reservation {
+            id,
+            since: ready_since.max(self.oldest_left),
+            on: CardSet::NONE,
+        });
     }
 
     /// Whether room is kept for this job, or will be.

@@ -1,16 +1,19 @@
 //! What is taken and what is free.
 //!
 //! # Invariant
-//! CPU slots, workers and named resources in use never exceed their limits. Memory does so only for a job that runs alone.
+//! CPU slots, workers and named resources in use never exceed their limits. Memory does so only for a job that runs alone. Where cards are
+//! known, video memory is theirs (`cards.rs`) and not one sum: then the limit here is 0, none.
 //!
 //! # Why it holds
 //! `take` is the only way to use more, and asserts it, also in release.
 
 use std::sync::Arc;
 
+use super::cards::{CardNeed, CardSet, CardUse, Cards, Counting, KeptCards};
 use super::wanted::Wanted;
 use crate::demand::{Demand, Limits, Resource};
-use crate::why::Short;
+use crate::error::SubmitError;
+use crate::why::{OnCards, Short};
 
 pub(super) const CPU: usize = 0;
 pub(super) const RAM: usize = 1;
@@ -18,7 +21,7 @@ pub(super) const VRAM: usize = 2;
 pub(super) const WORKER: usize = 3;
 pub(super) const PLAIN: usize = 4;
 /// More memory than any machine has, in MB. Sums of it do not overflow.
-const MOST_MB: u64 = 1 << 40;
+pub(super) const MOST_MB: u64 = 1 << 40;
 /// Limits that a job may exceed when nothing else runs, and that 0 lifts.
 const SOFT: [bool; PLAIN] = [false, true, true, false];
 
@@ -28,11 +31,27 @@ pub(crate) struct Need {
     pub(super) plain: [u64; PLAIN],
     /// Index of the named resource, and how much.
     pub(super) named: Box<[(u16, u64)]>,
+    /// Cards, where any are known; else video memory is in `plain`, as a sum.
+    pub(super) cards: CardNeed,
+}
+
+/// What is kept for a job that is owed its turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept<'a> {
+    pub(super) need: &'a Need,
+    pub(super) on: CardSet,
+}
+
+impl Kept<'_> {
+    pub(super) fn cards(self) -> Option<KeptCards> {
+        (!self.on.is_empty()).then_some(KeptCards { need: self.need.cards, on: self.on })
+    }
 }
 
 impl Need {
-    /// A need that covers both.
+    /// A need that covers both. Only jobs without cards share a chain.
     pub(super) fn with(&self, other: &Need) -> Need {
+        debug_assert_eq!((self.cards.count, other.cards.count), (0, 0), "a chain has no cards");
         let mut both = self.clone();
         for (own, its) in both.plain.iter_mut().zip(other.plain) {
             *own = (*own).max(its);
@@ -65,6 +84,8 @@ pub struct Others {
     pub ram_free_mb: Option<u64>,
     /// Video memory that is really free, in MB; `None` if nobody knows.
     pub vram_free_mb: Option<u64>,
+    /// What they hold of each of our cards, in our order; those that are missing are free.
+    pub cards: Vec<CardUse>,
     /// Named resources they hold.
     pub named: Vec<(String, u64)>,
     /// How much of the CPU slots, memory and video memory above nobody holds, because it is kept for a run that has waited longer than
@@ -82,6 +103,7 @@ pub(crate) struct Room {
     named_paused: Vec<u64>,
     /// What the machine really has left, where somebody looked.
     really_free: [Option<u64>; PLAIN],
+    pub(super) cards: Cards,
     names: Vec<Arc<str>>,
     named_limit: Vec<u64>,
     named_used: Vec<u64>,
@@ -99,8 +121,10 @@ pub(crate) struct Room {
 impl Room {
     pub(super) fn new(limits: &Limits, workers: usize, most_running: usize) -> Self {
         let n = limits.named.len();
+        let vram_mb = if limits.gpus.is_empty() { limits.vram_mb } else { 0 };
         Self {
-            limit: [u64::from(limits.cpu_slots), limits.ram_mb, limits.vram_mb, workers as u64],
+            limit: [u64::from(limits.cpu_slots), limits.ram_mb, vram_mb, workers as u64],
+            cards: Cards::new(&limits.gpus),
             used: [0; PLAIN],
             elsewhere: [0; PLAIN],
             paused: [0; PLAIN],
@@ -128,7 +152,10 @@ impl Room {
 
     /// Looks up the names of `demand`; `Err` with one that nobody declared.
     pub(super) fn need(&self, demand: &Demand, workers: u64) -> Result<Need, String> {
-        let plain = [u64::from(demand.cpu_slots), demand.ram_mb.min(MOST_MB), demand.vram_mb.min(MOST_MB), workers];
+        let cards = self.card_need(demand);
+        // With cards, what counts is on them; the sum is for those who ask how much a job holds.
+        let vram_mb = demand.vram_mb.min(MOST_MB).saturating_mul(u64::from(cards.count.max(1)));
+        let plain = [u64::from(demand.cpu_slots), demand.ram_mb.min(MOST_MB), vram_mb, workers];
         let mut named: Vec<(u16, u64)> = Vec::with_capacity(demand.named.len());
         for (name, amount) in &demand.named {
             let index = self.names.iter().position(|known| **known == **name).ok_or_else(|| name.clone())?;
@@ -139,12 +166,32 @@ impl Room {
             }
         }
         named.sort_unstable(); // so that equal demands share a lane, in whatever order they were written
-        Ok(Need { plain, named: named.into() })
+        Ok(Need { plain, named: named.into(), cards })
+    }
+
+    /// Refuses what no card here can ever give.
+    pub(super) fn check_cards(&self, job: &str, demand: &Demand) -> Result<(), SubmitError> {
+        let need = self.card_need(demand);
+        let (cards, fit, largest_mb) = self.cards.could_ever(need);
+        if need.count <= fit {
+            return Ok(());
+        }
+        let (job, wanted, vram_mb) = (job.to_owned(), need.count, need.each_mb);
+        Err(SubmitError::NoCard { job, wanted, vram_mb, cards, fit, largest_mb })
+    }
+
+    /// What of `demand` is a matter of cards: all of it where cards are known.
+    pub(super) fn card_need(&self, demand: &Demand) -> CardNeed {
+        let wants_one = demand.vram_mb > 0 && !self.cards.is_empty();
+        let count = if demand.gpus == 0 { u32::from(wants_one) } else { demand.gpus };
+        CardNeed { count, each_mb: if count == 0 { 0 } else { demand.vram_mb.min(MOST_MB) } }
     }
 
     pub(super) fn set_elsewhere(&mut self, others: &Others) {
         self.elsewhere = [others.cpu_slots, others.ram_mb, others.vram_mb, 0];
-        self.really_free = [None, others.ram_free_mb, others.vram_free_mb, None];
+        let vram_free_mb = others.vram_free_mb.filter(|_| self.cards.is_empty());
+        self.really_free = [None, others.ram_free_mb, vram_free_mb, None];
+        self.cards.set_elsewhere(&others.cards);
         self.running_elsewhere = others.running;
         self.kept_elsewhere = others.kept;
         self.is_shared = true;
@@ -181,7 +228,7 @@ impl Room {
         let named = need.named.iter().all(|&(i, wanted)| {
             self.named_paused[usize::from(i)].saturating_add(wanted) <= self.named_limit[usize::from(i)]
         });
-        named && (self.running_elsewhere == 0 || !self.only_alone(need))
+        named && self.cards.empty_would_do(need.cards) && (self.running_elsewhere == 0 || !self.only_alone(need))
     }
 
     /// Whether the first job, if it starts now, keeps the second one, which fits now, from starting, although it needs less of what they
@@ -198,6 +245,7 @@ impl Room {
             less < more && (alone || dispute)
         });
         plain
+            || self.cards.passes_over(first.cards, second.cards)
             || second.named.iter().any(|&(i, more)| {
                 let less = first.named.iter().find(|(other, _)| *other == i).map_or(0, |(_, less)| *less);
                 let i = usize::from(i);
@@ -208,8 +256,8 @@ impl Room {
 
     /// Whether a job of this need may start now, without touching what is kept for `reserved`.
     #[inline]
-    pub(super) fn fits(&self, need: &Need, reserved: Option<&Need>) -> bool {
-        if self.running >= self.most_running || reserved.is_some_and(|kept| self.only_alone(kept)) {
+    pub(super) fn fits(&self, need: &Need, reserved: Option<Kept<'_>>) -> bool {
+        if self.running >= self.most_running || reserved.is_some_and(|kept| self.only_alone(kept.need)) {
             return false;
         }
         let deserted = self.is_deserted();
@@ -218,7 +266,7 @@ impl Room {
             if wanted == 0 || (soft && deserted && reserved.is_none()) {
                 continue;
             }
-            let kept = reserved.map_or(0, |kept| kept.plain[i]);
+            let kept = reserved.map_or(0, |kept| kept.need.plain[i]);
             if !(soft && self.limit[i] == 0) {
                 let sum = self.used[i].saturating_add(self.elsewhere[i]).saturating_add(kept).saturating_add(wanted);
                 if sum > self.limit[i] {
@@ -229,9 +277,12 @@ impl Room {
                 return false;
             }
         }
+        if need.cards.count > 0 && !self.cards.fits(need.cards, reserved) {
+            return false;
+        }
         need.named.iter().all(|&(i, wanted)| {
             let kept = reserved
-                .and_then(|kept| kept.named.iter().find(|(other, _)| *other == i))
+                .and_then(|kept| kept.need.named.iter().find(|(other, _)| *other == i))
                 .map_or(0, |(_, amount)| *amount);
             let i = usize::from(i);
             let sum = self.named_used[i].saturating_add(self.named_elsewhere[i]).saturating_add(kept);
@@ -240,13 +291,16 @@ impl Room {
     }
 
     /// Whether any job could start now that needs at least so much.
-    pub(super) fn has(&self, least: &[u64; PLAIN], reserved: Option<&Need>) -> bool {
-        self.fits(&Need { plain: *least, named: Box::default() }, reserved)
+    pub(super) fn has(&self, least: &[u64; PLAIN], reserved: Option<Kept<'_>>) -> bool {
+        self.fits(&Need { plain: *least, named: Box::default(), cards: CardNeed::default() }, reserved)
     }
 
-    /// A job starts.
-    pub(super) fn take(&mut self, need: &Need) {
+    /// A job starts, on these cards.
+    pub(super) fn take(&mut self, need: &Need, on: CardSet) {
         self.running += 1;
+        if !on.is_empty() {
+            self.cards.take(need.cards, on);
+        }
         for (i, soft) in SOFT.into_iter().enumerate() {
             self.used[i] += need.plain[i];
             assert!(soft || self.used[i] <= self.limit[i], "{} over a hard limit", self.resource(i));
@@ -262,8 +316,11 @@ impl Room {
     }
 
     /// A job ended.
-    pub(super) fn give_back(&mut self, need: &Need) {
+    pub(super) fn give_back(&mut self, need: &Need, on: CardSet) {
         self.running -= 1;
+        if !on.is_empty() {
+            self.cards.give_back(need.cards, on);
+        }
         for i in 0..PLAIN {
             self.used[i] -= need.plain[i];
         }
@@ -273,7 +330,8 @@ impl Room {
     }
 
     /// A running job was paused: it gives back its worker and CPU slots, and keeps its memory and named resources.
-    pub(super) fn step_aside(&mut self, need: &Need) {
+    pub(super) fn step_aside(&mut self, need: &Need, on: CardSet) {
+        self.cards.step_aside(need.cards, on);
         self.running -= 1;
         self.used[CPU] -= need.plain[CPU];
         self.used[WORKER] -= need.plain[WORKER];
@@ -300,8 +358,8 @@ impl Room {
     }
 
     /// A paused job goes on.
-    pub(super) fn come_back(&mut self, need: &Need) {
-        self.keeps_no_longer(need);
+    pub(super) fn come_back(&mut self, need: &Need, on: CardSet) {
+        self.keeps_no_longer(need, on);
         self.running += 1;
         for i in [CPU, WORKER] {
             self.used[i] += need.plain[i];
@@ -310,15 +368,16 @@ impl Room {
     }
 
     /// A job that is paused from running was cancelled or ended: what it kept comes back.
-    pub(super) fn give_back_kept(&mut self, need: &Need) {
-        self.keeps_no_longer(need);
+    pub(super) fn give_back_kept(&mut self, need: &Need, on: CardSet) {
+        self.keeps_no_longer(need, on);
         self.running += 1;
         self.used[CPU] += need.plain[CPU];
         self.used[WORKER] += need.plain[WORKER];
-        self.give_back(need);
+        self.give_back(need, on);
     }
 
-    fn keeps_no_longer(&mut self, need: &Need) {
+    fn keeps_no_longer(&mut self, need: &Need, on: CardSet) {
+        self.cards.keeps_no_longer(need.cards, on);
         for i in [RAM, VRAM] {
             self.paused[i] -= need.plain[i];
         }
@@ -338,7 +397,7 @@ impl Room {
     }
 
     /// Everything that keeps a job of this need from starting now.
-    pub(super) fn shortages(&self, need: &Need, reserved: Option<&Need>) -> Vec<Short> {
+    pub(super) fn shortages(&self, need: &Need, reserved: Option<Kept<'_>>) -> Vec<Short> {
         let mut shortages = Vec::new();
         let deserted = self.is_deserted() && reserved.is_none();
         for (i, soft) in SOFT.into_iter().enumerate() {
@@ -346,34 +405,53 @@ impl Room {
             if needs == 0 || (soft && deserted) {
                 continue;
             }
-            let kept = reserved.map_or(0, |kept| kept.plain[i]);
+            let kept = reserved.map_or(0, |kept| kept.need.plain[i]);
             let limit = self.limit[i];
             if !(soft && limit == 0) {
                 let free = limit.saturating_sub(self.used[i]).saturating_sub(self.elsewhere[i]).saturating_sub(kept);
                 if needs > free {
                     let (elsewhere, machine) = (self.held_elsewhere(i), false);
-                    shortages.push(Short { resource: self.resource(i), needs, free, limit, elsewhere, kept, machine });
+                    shortages.push(Short {
+                        resource: self.resource(i),
+                        needs,
+                        free,
+                        limit,
+                        elsewhere,
+                        kept,
+                        machine,
+                        cards: None,
+                    });
                     continue;
                 }
             }
             if let Some(free) = self.really_free[i].map(|free| free.saturating_sub(kept)).filter(|free| needs > *free) {
                 let (elsewhere, machine) = (self.held_elsewhere(i), true);
-                shortages.push(Short { resource: self.resource(i), needs, free, limit, elsewhere, kept, machine });
+                shortages.push(Short {
+                    resource: self.resource(i),
+                    needs,
+                    free,
+                    limit,
+                    elsewhere,
+                    kept,
+                    machine,
+                    cards: None,
+                });
             }
         }
         for &(i, needs) in &need.named {
             let i = usize::from(i);
             let kept = reserved
-                .and_then(|kept| kept.named.iter().find(|(other, _)| usize::from(*other) == i))
+                .and_then(|kept| kept.need.named.iter().find(|(other, _)| usize::from(*other) == i))
                 .map_or(0, |(_, amount)| *amount);
             let limit = self.named_limit[i];
             let free =
                 limit.saturating_sub(self.named_used[i]).saturating_sub(self.named_elsewhere[i]).saturating_sub(kept);
             if needs > free {
                 let (resource, elsewhere) = (self.resource(PLAIN + i), self.named_elsewhere[i]);
-                shortages.push(Short { resource, needs, free, limit, elsewhere, kept, machine: false });
+                shortages.push(Short { resource, needs, free, limit, elsewhere, kept, machine: false, cards: None });
             }
         }
+        shortages.extend(self.card_shortage(need, reserved.and_then(Kept::cards)));
         if shortages.is_empty() && self.running >= self.most_running {
             shortages.push(Short {
                 resource: Resource::Worker,
@@ -383,9 +461,27 @@ impl Room {
                 elsewhere: 0,
                 kept: 0,
                 machine: false,
+                cards: None,
             });
         }
         shortages
+    }
+
+    fn card_shortage(&self, need: &Need, kept: Option<KeptCards>) -> Option<Short> {
+        let CardNeed { count, each_mb } = need.cards;
+        let short = self.cards.shortage(need.cards, kept)?;
+        let (fit, all) = (u64::from(short.fit), u64::from(short.all));
+        let is_whole = each_mb == 0;
+        Some(Short {
+            resource: if is_whole { Resource::Gpu } else { Resource::Vram },
+            needs: if is_whole { count.into() } else { each_mb },
+            free: if is_whole { fit } else { short.most_free_mb },
+            limit: if is_whole { all } else { short.its_limit_mb },
+            elsewhere: if is_whole { 0 } else { short.elsewhere_mb },
+            kept: if is_whole { 0 } else { kept.map_or(0, |kept| kept.need.each_mb) },
+            machine: short.machine,
+            cards: (!is_whole).then_some(OnCards { wanted: count, fit: short.fit, all: short.all }),
+        })
     }
 
     /// How much of `resource` a job of this need holds.
@@ -394,6 +490,7 @@ impl Room {
             Resource::Cpu => need.plain[CPU],
             Resource::Ram => need.plain[RAM],
             Resource::Vram => need.plain[VRAM],
+            Resource::Gpu => need.cards.count.into(),
             Resource::Worker => need.plain[WORKER],
             Resource::Named(name) => {
                 let index = self.names.iter().position(|known| known == name);
@@ -419,14 +516,20 @@ impl Room {
         };
         let own = self.running >= self.most_running
             || (0..PLAIN).any(|i| !(SOFT[i] && self.running == 0) && exceeds(i, 0))
+            || self.lacks_card(need, Counting::Own)
             || need.named.iter().any(|named| named_exceeds(named, &|_| 0));
         let others = (0..PLAIN).any(|i| exceeds(i, self.elsewhere[i]))
+            || self.lacks_card(need, Counting::Others)
             || need.named.iter().any(|named| named_exceeds(named, &|i| self.named_elsewhere[i]));
         Some(match (own, others) {
             (true, _) => Lack::Own,
             (false, true) => Lack::Others,
             (false, false) => Lack::Machine,
         })
+    }
+
+    fn lacks_card(&self, need: &Need, counting: Counting) -> bool {
+        need.cards.count > 0 && self.cards.choose(need.cards, None, counting).is_none()
     }
 
     /// Whether a job of this need runs only where nothing else does.
@@ -440,7 +543,8 @@ impl Room {
             running: self.running,
             cpu_slots: self.used[CPU],
             ram_mb: self.used[RAM],
-            vram_mb: self.used[VRAM],
+            vram_mb: if self.cards.is_empty() { self.used[VRAM] } else { self.cards.used_mb() },
+            cards: self.cards.held_mb(),
             named: self.names.iter().map(|name| name.to_string()).zip(self.named_used.iter().copied()).collect(),
             wanted: None,
             lacks_memory: false,
@@ -470,6 +574,8 @@ pub struct Usage {
     pub ram_mb: u64,
     /// Video memory, in MB, as demanded.
     pub vram_mb: u64,
+    /// Video memory in use on each card, in MB; more than any card has where a job has it to itself.
+    pub cards: Vec<u64>,
     /// Named resources: every declared one.
     pub named: Vec<(String, u64)>,
     /// The job that has waited longest for what others hold.

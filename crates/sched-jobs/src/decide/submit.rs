@@ -2,10 +2,11 @@
 
 use core::ops::Range;
 
+use super::cards::CardSet;
 use super::graph::{EXTRA, Edge, LOCAL, NONE, Node, find_cycle};
 use super::{Core, Extra};
 use crate::aging::Time;
-use crate::demand::Demand;
+use crate::demand::{Demand, GPUS_MAX};
 use crate::error::SubmitError;
 use crate::event::What;
 use crate::job::{Needed, Rare};
@@ -132,7 +133,8 @@ impl Core {
         let mut flags = if job.local { LOCAL } else { 0 };
         let (mut attempt, mut state) = (0, State::Queued);
         if let Some(rare) = job.rare {
-            let extra = Extra { retry: rare.retry, expected: rare.expected, cause: None, spent: rare.attempts };
+            let was_on = self.cards_named(&rare.was_on);
+            let extra = Extra { retry: rare.retry, expected: rare.expected, cause: None, spent: rare.attempts, was_on };
             self.extras.insert(id, extra);
             flags |= EXTRA;
             attempt = rare.attempts;
@@ -157,6 +159,12 @@ impl Core {
             flags,
         });
         Ok(())
+    }
+
+    /// The cards of these ids, as far as they are known.
+    fn cards_named(&self, ids: &[String]) -> CardSet {
+        let number = |id: &String| self.rules.limits.gpus.iter().take(GPUS_MAX).position(|gpu| gpu.id == *id);
+        ids.iter().filter_map(number).fold(CardSet::NONE, CardSet::with)
     }
 
     /// The job that is needed, if it is there; `id` itself while it is being added.
@@ -211,7 +219,7 @@ impl Core {
     /// The lane of such jobs; refuses what can never fit.
     fn lane_for(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
         let like = (job.cpu_slots, job.ram_mb, job.vram_mb, job.local);
-        let is_plain = job.rare.is_none_or(|rare| rare.named.is_empty());
+        let is_plain = job.rare.is_none_or(|rare| rare.named.is_empty() && rare.gpus == 0);
         let demand = match &self.last_demand {
             Some((last, demand)) if is_plain && *last == like => *demand,
             _ => self.demand_of(job)?,
@@ -223,8 +231,8 @@ impl Core {
     }
 
     fn demand_of(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
-        let named = job.rare.map_or_else(Vec::new, |rare| rare.named.clone());
-        let demand = Demand { cpu_slots: job.cpu_slots, ram_mb: job.ram_mb, vram_mb: job.vram_mb, named };
+        let (named, gpus) = job.rare.map_or_else(Default::default, |rare| (rare.named.clone(), rare.gpus));
+        let demand = Demand { cpu_slots: job.cpu_slots, ram_mb: job.ram_mb, vram_mb: job.vram_mb, gpus, named };
         let need = self.room.need(&demand, u64::from(job.local)).map_err(|resource| SubmitError::UnknownResource {
             job: job.name.to_owned(),
             resource,
@@ -243,6 +251,7 @@ impl Core {
                 if wanted > limit {
                     return Err(never("CPU slots", wanted, limit));
                 }
+                self.room.check_cards(job.name, &demand)?;
                 for &(i, wanted) in &need.named {
                     let (name, limit) = self.room.named().nth(usize::from(i)).expect("it was looked up");
                     if wanted > limit {

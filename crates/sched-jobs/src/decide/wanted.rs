@@ -16,8 +16,10 @@ pub struct Wanted {
     pub cpu_slots: u64,
     /// Memory, in MB.
     pub ram_mb: u64,
-    /// Video memory, in MB.
+    /// Video memory, in MB: on all its cards together.
     pub vram_mb: u64,
+    /// Graphics cards.
+    pub gpus: u32,
     /// Named resources.
     pub named: Vec<(String, u64)>,
     /// Whether it is larger than a soft limit, so that it starts only when nothing else runs.
@@ -31,7 +33,7 @@ impl Core {
             // It has its memory and lacks CPU slots; while it waits nothing else starts.
             let need = self.need(id);
             let mut wanted = self.as_wanted(id, need);
-            (wanted.ram_mb, wanted.vram_mb, wanted.alone) = (0, 0, false);
+            (wanted.ram_mb, wanted.vram_mb, wanted.gpus, wanted.alone) = (0, 0, 0, false);
             wanted.named.clear();
             return (Some(wanted).filter(|_| self.room.could_come_back(need)), false);
         }
@@ -60,6 +62,7 @@ impl Core {
             cpu_slots: need.plain[super::room::CPU],
             ram_mb: need.plain[super::room::RAM],
             vram_mb: need.plain[super::room::VRAM],
+            gpus: need.cards.count,
             named: need.named.iter().map(|&(i, n)| (names[usize::from(i)].to_string(), n)).collect(),
             alone: self.room.must_be_alone(need),
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Shared;
 use super::pool::{CANCEL, PAUSE, Post};
+use crate::demand::Gpu;
 use crate::job::{JobId, Stopped};
 
 /// A running closure's view of its job.
@@ -26,6 +27,11 @@ impl Ctx<'_> {
     /// Its job's name.
     pub fn name(&self) -> String {
         self.shared.lock().core.name(self.id).into_owned()
+    }
+
+    /// The graphics cards it was given: none if it asked for none, or none is known.
+    pub fn gpus(&self) -> Vec<Gpu> {
+        self.shared.lock().core.cards(self.id)
     }
 
     /// Which attempt this is: the first is 1.

@@ -82,9 +82,15 @@ impl Builder {
         self
     }
 
-    /// Video memory, in MB: a soft limit; 0 means unlimited.
+    /// Video memory, in MB, where no card is known: a soft limit; 0 means unlimited.
     pub fn vram_mb(mut self, mb: u64) -> Self {
         self.config.limits.vram_mb = mb;
+        self
+    }
+
+    /// Graphics cards, each with its own memory: hard limits. At most [`GPUS_MAX`](crate::GPUS_MAX) are used.
+    pub fn gpus(mut self, gpus: impl IntoIterator<Item = crate::Gpu>) -> Self {
+        self.config.limits.gpus = gpus.into_iter().take(crate::GPUS_MAX).collect();
         self
     }
 

@@ -253,8 +253,9 @@ impl Shared {
         let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
         let report = Reporter { shared: self.me.clone(), ticket };
         let name = inner.core.name(id).into_owned();
+        let gpus = inner.core.cards(id);
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
-        let order = Order { ticket, name, work: remote.work.clone(), report };
+        let order = Order { ticket, name, gpus, work: remote.work.clone(), report };
         Message::Start(remote.executor.clone(), order, remote.token.take())
     }
 

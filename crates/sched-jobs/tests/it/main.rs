@@ -5,6 +5,7 @@ mod control;
 mod ends;
 mod events;
 mod executor;
+mod gpus;
 mod graph;
 mod neighbours;
 mod room;

@@ -118,10 +118,15 @@ struct Checked<'a> {
 pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
     match surface_jobfile::load(&options.file) {
         Ok(plan) if options.json => {
-            json(&Checked { ok: true, plan: Some(&plan), problems: Vec::new() })?;
-            Ok(Exit::Well)
+            let refused = crate::run::check_cards(&plan).err();
+            let file = options.file.to_string_lossy();
+            let message = refused.iter().map(|refused| refused.message.as_str());
+            let problems = message.map(|message| Wrong { file: &file, line: None, column: None, message, help: "" });
+            json(&Checked { ok: refused.is_none(), plan: Some(&plan), problems: problems.collect() })?;
+            Ok(refused.map_or(Exit::Well, |refused| refused.exit))
         }
         Ok(plan) => {
+            crate::run::check_cards(&plan)?;
             print(&graph::text(&plan))?;
             Ok(Exit::Well)
         }

@@ -6,6 +6,7 @@ pub(crate) mod files;
 mod house;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod manual;
 pub(crate) mod orphans;
 pub(crate) mod out;
 pub(crate) mod prune;

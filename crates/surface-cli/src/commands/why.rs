@@ -103,6 +103,7 @@ fn remembered(run: &RunRow, row: &JobRow) -> String {
             let mut parts: Vec<String> = Vec::new();
             parts.extend(row.detail.wall_ms.map(|ms| format!("in {}", time(Duration::from_millis(ms)))));
             parts.extend(row.detail.peak_rss_kb.map(|kb| format!("with {}", megabytes(kb.div_ceil(1000)))));
+            parts.extend(row.detail.peak_vram_mb.map(|mb| format!("and {} of VRAM", megabytes(mb))));
             format!("{name} does not wait: it succeeded {}", parts.join(" ")).trim_end().to_owned()
         }
         State::Failed => format!("{name} does not wait: it failed{error}. Try it again with `{resume} --retry-failed`"),

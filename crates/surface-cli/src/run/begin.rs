@@ -19,7 +19,7 @@ use super::record::Track;
 use super::stage::{Place, Stage};
 use super::{dry, learn, stage, submit};
 use crate::commands::orphans;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// Begins a run and stays until it is over.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
@@ -45,6 +45,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         .zip(&estimates)
         .map(|(job, estimate)| submit::demand(job, estimate.as_ref(), planned.asked.jobs.is_some()))
         .collect();
+    check_cards(plan, &demands, &config)?;
     if options.dry_run {
         dry::show(plan, &demands, &estimates, &reasons, &config);
         return Ok(0);
@@ -83,12 +84,20 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
 }
 
 /// All settings; says which of the environment make no sense.
-pub(super) fn settle(plan: &Plan, asked: &super::options::Asked) -> sched_jobs::Config {
-    let wants_vram = plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0));
+pub(crate) fn settle(plan: &Plan, asked: &super::options::Asked) -> sched_jobs::Config {
+    let wants_card =
+        plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0) || job.gpus.is_some_and(|gpus| gpus > 0));
     let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    let (config, bad) = limits::settle(Machine::here(wants_vram), environment, &plan.resources, asked);
+    let (config, bad) = limits::settle(&Machine::here(wants_card), environment, &plan.resources, asked);
     bad.iter().for_each(|setting| eprintln!("bursar: {setting}"));
     config
+}
+
+/// Refuses what no card here can ever give, before anything is begun.
+pub(crate) fn check_cards(plan: &Plan, demands: &[Demand], config: &sched_jobs::Config) -> Result<(), Failure> {
+    let refused =
+        plan.jobs.iter().zip(demands).find_map(|(job, demand)| config.limits.check_gpus(&job.name, demand).err());
+    refused.map_or(Ok(()), |error| Err(Failure::new(Exit::BadFile, error.to_string())))
 }
 
 fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
@@ -116,7 +125,7 @@ fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
         demand: journal::Demand {
             cpu_slots: demand.cpu_slots,
             ram_mb: demand.ram_mb,
-            vram_mb: demand.vram_mb,
+            vram_mb: demand.vram_mb.saturating_mul(demand.gpus.max(1).into()),
             named: job.named.iter().cloned().collect(),
         },
     }

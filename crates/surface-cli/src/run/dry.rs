@@ -21,11 +21,13 @@ pub(crate) fn show(
         let (job, demand) = (&plan.jobs[at], &demands[at]);
         let ram = Resource::Ram.amount(demand.ram_mb);
         let estimated = if job.ram_mb.is_none() && estimates[at].is_some() { " (from history)" } else { "" };
-        let vram = if demand.vram_mb > 0 {
-            format!(", vram {}", Resource::Vram.amount(demand.vram_mb))
-        } else {
-            String::new()
-        };
+        let mut vram = String::new();
+        if demand.gpus > 0 {
+            vram += &format!(", gpus {}", demand.gpus);
+        }
+        if demand.vram_mb > 0 {
+            vram += &format!(", vram {}", Resource::Vram.amount(demand.vram_mb));
+        }
         let why = reasons[at].as_deref().filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
         println!("{:>4}  {}  cpu {}, ram {ram}{estimated}{vram}{why}", number + 1, job.name, demand.cpu_slots);
     }
@@ -34,12 +36,17 @@ pub(crate) fn show(
     }
     let limits = &config.limits;
     let amount = |resource: Resource, mb: u64| if mb == 0 { "unlimited".to_owned() } else { resource.amount(mb) };
+    let cards: Vec<String> = limits.gpus.iter().map(|gpu| amount(Resource::Vram, gpu.vram_mb)).collect();
+    let vram = match cards.len() {
+        0 => format!("vram {}", amount(Resource::Vram, limits.vram_mb)),
+        1 => format!("1 card with {}", cards[0]),
+        count => format!("{count} cards with {}", cards.join(", ")),
+    };
     println!(
-        "{} jobs would run, {skipped} are up to date; cpu {}, ram {}, vram {}",
+        "{} jobs would run, {skipped} are up to date; cpu {}, ram {}, {vram}",
         order.len(),
         limits.cpu_slots,
-        amount(Resource::Ram, limits.ram_mb),
-        amount(Resource::Vram, limits.vram_mb)
+        amount(Resource::Ram, limits.ram_mb)
     );
 }
 

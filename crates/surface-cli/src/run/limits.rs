@@ -1,23 +1,26 @@
 //! What jobs may use together: built-in values, then the machine, the environment, the file, the command line.
 //!
 //! # Invariant
-//! What was said later wins, and nothing that was said is changed by the machine.
+//! What was said later wins, and nothing that was said is changed by the machine, but for graphics cards: none has more memory for having been
+//! promised it.
 
 use mech_process::machine;
-use sched_jobs::{BadSetting, Config};
+use sched_jobs::{BadSetting, Config, Gpu};
 use surface_jobfile::Resources;
 
+use super::cards;
 use super::options::Asked;
 
 /// The named resource by which `--jobs` counts. No file can declare it: names there have no spaces.
 pub(crate) const AT_ONCE: &str = "jobs at once";
 
 /// What the machine has, in MB (10^6 bytes).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) cpus: usize,
     pub(crate) ram_mb: Option<u64>,
-    pub(crate) vram_mb: Option<u64>,
+    /// Its graphics cards, if anybody asked.
+    pub(crate) gpus: Vec<Gpu>,
 }
 
 /// Mechanisms count in MiB, people and job files in MB.
@@ -27,24 +30,24 @@ pub(crate) fn decimal(mib: u64) -> u64 {
 
 impl Machine {
     /// This one. Its graphics cards are asked only if somebody wants them: loading the driver's library takes a while.
-    pub(crate) fn here(wants_vram: bool) -> Self {
-        let cards = if wants_vram { machine::gpus() } else { Vec::new() };
+    pub(crate) fn here(wants_card: bool) -> Self {
+        let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         Self {
             cpus: machine::cpus(),
             ram_mb: machine::memory_total_mb().map(decimal),
-            vram_mb: Some(decimal(cards.iter().map(|card| card.total_mb).sum())).filter(|mb| *mb > 0),
+            gpus: if wants_card { cards::found(variable) } else { Vec::new() },
         }
     }
 
     /// Memory for jobs: an eighth stays for everything else that runs here, and never less than 512 MB.
-    fn ram_for_jobs(self) -> Option<u64> {
+    fn ram_for_jobs(&self) -> Option<u64> {
         self.ram_mb.map(|mb| mb.saturating_sub((mb / 8).max(512)).max(1))
     }
 }
 
 /// All settings of a run, and those of the environment that make no sense.
 pub(crate) fn settle(
-    machine: Machine,
+    machine: &Machine,
     environment: impl Fn(&str) -> Option<String>,
     file: &Resources,
     asked: &Asked,
@@ -55,14 +58,18 @@ pub(crate) fn settle(
     if let Some(mb) = machine.ram_for_jobs() {
         config.limits.ram_mb = mb;
     }
-    if let Some(mb) = machine.vram_mb {
-        config.limits.vram_mb = mb;
-    }
+    let built_in = config.limits.vram_mb;
     let (mut config, bad) = config.changed_by(environment);
     let limits = &mut config.limits;
     limits.cpu_slots = asked.cpu.or(file.cpu).unwrap_or(limits.cpu_slots);
     limits.ram_mb = asked.ram.or(file.ram_mb).unwrap_or(limits.ram_mb);
-    limits.vram_mb = asked.vram.or(file.vram_mb).unwrap_or(limits.vram_mb);
+    // The built-in figure is a guess about a machine whose cards are not known: it says nothing about those that are.
+    let said = asked.vram.or(file.vram_mb).or(Some(limits.vram_mb).filter(|mb| *mb != built_in));
+    limits.gpus = cards::allowed(&machine.gpus, asked.gpus.or(file.gpus), said);
+    limits.vram_mb = match limits.gpus.iter().try_fold(0_u64, |sum, gpu| (gpu.vram_mb > 0).then(|| sum + gpu.vram_mb)) {
+        _ if limits.gpus.is_empty() => said.unwrap_or(limits.vram_mb),
+        sum => sum.unwrap_or(0),
+    };
     limits.named = file.named.clone();
     let at_once = asked.jobs.map(|jobs| (AT_ONCE.to_owned(), u64::from(jobs)));
     for (name, amount) in asked.resource.iter().cloned().chain(at_once) {
@@ -78,12 +85,12 @@ mod tests {
     use super::*;
     use sched_jobs::Scheduler;
 
-    const MACHINE: Machine = Machine { cpus: 12, ram_mb: Some(32_000), vram_mb: None };
+    const MACHINE: Machine = Machine { cpus: 12, ram_mb: Some(32_000), gpus: Vec::new() };
 
     fn settled(environment: &[(&str, &str)], file: &Resources, asked: &Asked) -> Config {
         let lookup =
             |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        let (config, bad) = settle(MACHINE, lookup, file, asked);
+        let (config, bad) = settle(&MACHINE, lookup, file, asked);
         assert!(bad.is_empty(), "{bad:?}");
         config
     }
@@ -93,9 +100,9 @@ mod tests {
         let limits = settled(&[], &Resources::default(), &Asked::default()).limits;
         assert_eq!((limits.cpu_slots, limits.ram_mb, limits.vram_mb), (12, 28_000, 7_680));
         let small = Machine { ram_mb: Some(1_000), ..MACHINE };
-        assert_eq!(settle(small, |_| None, &Resources::default(), &Asked::default()).0.limits.ram_mb, 488);
+        assert_eq!(settle(&small, |_| None, &Resources::default(), &Asked::default()).0.limits.ram_mb, 488);
         let tiny = Machine { ram_mb: Some(100), ..MACHINE };
-        let limits = settle(tiny, |_| None, &Resources::default(), &Asked::default()).0.limits;
+        let limits = settle(&tiny, |_| None, &Resources::default(), &Asked::default()).0.limits;
         assert_eq!(limits.ram_mb, 1, "0 would mean no limit");
     }
 

@@ -9,6 +9,7 @@
 //! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
 
 mod begin;
+mod cards;
 mod dry;
 mod follow;
 mod front;
@@ -32,6 +33,13 @@ use crate::exit::Failure;
 /// The command of a job.
 pub(crate) fn command_of(job: &surface_jobfile::Job, plan: &surface_jobfile::Plan) -> sched_jobs::process::Command {
     submit::command(job, plan, true)
+}
+
+/// Refuses jobs that no graphics card of this machine can ever hold.
+pub(crate) fn check_cards(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
+    // No history changes what a job takes of cards.
+    let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
+    begin::check_cards(plan, &demands, &begin::settle(plan, &options::Asked::default()))
 }
 
 /// Runs what the options say. Gives the code for the shell.

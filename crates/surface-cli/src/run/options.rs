@@ -19,7 +19,7 @@ Examples:
 
 Limits: what is not said on the command line is taken from `[resources]` of the file, else from BURSAR_SCHED_CPU_SLOTS,
 _RAM_MB_SOFT, _VRAM_MB_SOFT, else from the machine: a slot for each CPU; its memory less an eighth (at least 512 MB) for
-everything else that runs here; the memory of its graphics cards.
+everything else that runs here; its graphics cards, each with its memory, or those of CUDA_VISIBLE_DEVICES.
 A job that does not say what memory it needs gets what its command used at most in its last five successes, and a tenth more;
 256 MB if it never ran.
 
@@ -124,9 +124,13 @@ pub(crate) struct Asked {
     #[arg(long, value_name = "SIZE", value_parser = size_mb)]
     pub(crate) ram: Option<u64>,
 
-    /// Video memory; with a command: what it takes
+    /// Video memory of each graphics card; with a command: what it takes of one
     #[arg(long, value_name = "SIZE", value_parser = size_mb)]
     pub(crate) vram: Option<u64>,
+
+    /// Graphics cards, at most the first so many; with a command: so many it takes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) gpus: Option<u32>,
 
     /// How much there is of a named resource; with a command: how much it takes
     #[arg(long, value_name = "NAME=N", value_parser = named)]
@@ -154,6 +158,7 @@ impl Asked {
             cpu: self.cpu.or(before.cpu),
             ram: self.ram.or(before.ram),
             vram: self.vram.or(before.vram),
+            gpus: self.gpus.or(before.gpus),
             resource,
             jobs: self.jobs.or(before.jobs),
             scheduler: self.scheduler.or(before.scheduler),

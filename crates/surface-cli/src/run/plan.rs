@@ -56,6 +56,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     job.cpu = asked.cpu;
     job.ram_mb = asked.ram;
     job.vram_mb = asked.vram;
+    job.gpus = asked.gpus;
     job.named = asked.resource.clone();
     job.priority = options.priority.unwrap_or(0);
     job.timeout_ms = options.timeout;

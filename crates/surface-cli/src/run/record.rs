@@ -21,6 +21,7 @@ use sched_jobs::process::{Made, News, Processes, Stamp, exit_code, words};
 use sched_jobs::{Cause, Event, JobFacts, Outcome as JobOutcome, State, Ticket, What};
 use surface_journal::{Detail, Event as Entry, JournalError, Look, Moved, Outcome, Outputs, Writer};
 
+use super::limits::decimal;
 use super::steward::Notice;
 
 /// Writes what happens to the jobs of one run.
@@ -70,12 +71,21 @@ pub(crate) struct Track {
     before_pause: State,
     ready_at_us: u64,
     pid: Option<u32>,
+    peak_vram_mb: Option<u64>,
 }
 
 impl Track {
     /// A job that is as the journal has it.
     pub(crate) fn new(attempt: u32, is_told: bool) -> Track {
-        Track { state: State::Queued, attempt, is_told, before_pause: State::Queued, ready_at_us: 0, pid: None }
+        Track {
+            state: State::Queued,
+            attempt,
+            is_told,
+            before_pause: State::Queued,
+            ready_at_us: 0,
+            pid: None,
+            peak_vram_mb: None,
+        }
     }
 }
 
@@ -153,6 +163,10 @@ impl Recorder {
                     book.tracks[job].pid = u32::try_from(pid).ok();
                     return;
                 }
+                News::Vram { peak_mb } => {
+                    book.tracks[job].peak_vram_mb = Some(decimal(peak_mb));
+                    return;
+                }
                 News::Warning(text) => {
                     let text = format!("{}: {text}", self.names[job]);
                     book.warnings.push(text);
@@ -170,6 +184,7 @@ impl Recorder {
                         how: Some(how),
                         code: Some(code),
                         peak_rss_kb: Some(end.peak_rss_kb),
+                        peak_vram_mb: book.tracks[job].peak_vram_mb.take(),
                         cpu_ms: Some(ms(end.cpu)),
                         wall_ms: Some(ms(end.wall)),
                         ..Detail::default()

@@ -33,11 +33,10 @@ pub(crate) fn join(
     // A keeper that cannot be asked may have a job that runs.
     let is_alive = |home: &Path| Keepers::look(home).map_or(true, |seen| seen.alive > 0);
     let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(home, is_alive);
-    if demands.iter().any(|demand| demand.vram_mb > 0) {
+    if !config.limits.gpus.is_empty() {
         settings = settings.vram_mb(|| {
-            let cards = machine::gpus();
-            let sum = |of: fn(&machine::Gpu) -> u64| decimal(cards.iter().map(of).sum());
-            (!cards.is_empty()).then(|| (sum(|card| card.total_mb), sum(|card| card.used_mb)))
+            let figures = |card: machine::Gpu| (card.id, decimal(card.total_mb), decimal(card.used_mb));
+            machine::gpus().into_iter().map(figures).collect()
         });
     }
     match surface_neighbours::join(settings) {

@@ -8,7 +8,7 @@
 //! The end of a run has one order: every job has ended; nobody acts on it any more; the journal is on the disk; only then are keepers told that
 //! their ends are known. If the journal is broken, they are not: their socket just closes, as if we had been killed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::Processes;
-use sched_jobs::{Config, Demand, Jobs, State, Summary, Waits};
+use sched_jobs::{Config, Demand, GpuDriver, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Event as Entry, Journal, JournalError, Outcome, RunLock};
 
@@ -25,7 +25,7 @@ use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{follow, share, submit};
+use super::{cards, follow, share, submit};
 use crate::exit::{Exit, Failure};
 use crate::view::{Ended, Mode, Scene, log_path};
 
@@ -57,6 +57,9 @@ impl Place {
         }
     }
 }
+
+/// How often it is looked at what jobs use of graphics cards: often enough for jobs that are worth a card, and nothing beside one look's cost.
+const VRAM_LOOKS: Duration = Duration::from_millis(500);
 
 /// Everything that is settled before a run begins.
 pub(crate) struct Stage {
@@ -95,9 +98,12 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let recorder = Arc::new(Recorder::new(writer, stage.tracks.clone(), plan, notices.clone()));
     let processes = processes(&folder, &recorder)?;
     let ends = recovered_ends(&recovered);
+    let was_on = if config.limits.gpus.is_empty() { HashMap::new() } else { cards_of(&recovered) };
     take_over(&processes, recovered, &stage.left);
     let observer = Arc::clone(&recorder);
     let builder = Jobs::builder().config(config.clone()).observe(move |event, facts| observer.see(event, facts));
+    let watch = (!config.limits.gpus.is_empty()).then(|| processes.watch_vram(VRAM_LOOKS)).transpose();
+    let watch = watch.map_err(cannot("start a thread"))?;
     let (builder, bell) = share::join(builder, config, &stage.demands, &processes, &home(&folder));
     let jobs = builder.build();
     let listening = share::listen(bell, &jobs);
@@ -129,6 +135,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         &stage.left,
         &stage.demands,
         &stage.estimates,
+        &was_on,
         &processes,
         stage.keep_incomplete,
     ));
@@ -138,6 +145,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     };
 
     drop(listening);
+    drop(watch);
     following.into_iter().for_each(follow::Following::finish);
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
@@ -245,6 +253,23 @@ fn recovered_ends(recovered: &[Recovered]) -> Vec<String> {
         Recovered::Running(_) => None,
     });
     tokens.collect()
+}
+
+/// The graphics cards that each command which still runs was given, by its token. It cannot change to others, so it must get these again.
+fn cards_of(recovered: &[Recovered]) -> HashMap<String, Vec<String>> {
+    let running = recovered.iter().filter_map(|one| match one {
+        Recovered::Running(survivor) => Some(survivor),
+        Recovered::Ended(_) => None,
+    });
+    let variables = [GpuDriver::Cuda, GpuDriver::Rocm].map(GpuDriver::variable);
+    let told = running.map(|survivor| {
+        let ids = variables
+            .iter()
+            .filter_map(|name| survivor.variable(name))
+            .flat_map(|value| cards::ids(&value).collect::<Vec<_>>());
+        (survivor.token().to_owned(), ids.collect())
+    });
+    told.collect()
 }
 
 /// Hands over what goes on; what runs and does not belong to the run any more is ended.

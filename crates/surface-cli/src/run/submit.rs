@@ -1,5 +1,6 @@
 //! A job of a plan as the scheduler takes it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +19,13 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
     let ram_mb = job.ram_mb.or_else(|| estimate.map(learn::ram_mb));
     let mut named = job.named.clone();
     named.extend(counts_jobs.then(|| (AT_ONCE.to_owned(), 1)));
+    // No card, no memory on it: a job may refuse what `[defaults]` says.
+    let vram_mb = if job.gpus == Some(0) { 0 } else { job.vram_mb.unwrap_or(usual.vram_mb) };
     Demand {
         cpu_slots: job.cpu.unwrap_or(usual.cpu_slots),
         ram_mb: ram_mb.unwrap_or(usual.ram_mb),
-        vram_mb: job.vram_mb.unwrap_or(usual.vram_mb),
+        vram_mb,
+        gpus: job.gpus.unwrap_or(usual.gpus),
         named,
     }
 }
@@ -61,6 +65,7 @@ pub(crate) fn jobs<'a>(
     left: &'a [Left],
     demands: &'a [Demand],
     estimates: &'a [Option<Estimate>],
+    was_on: &'a HashMap<String, Vec<String>>,
     processes: &'a Arc<Processes>,
     keep_incomplete: bool,
 ) -> impl Iterator<Item = Job> + 'a {
@@ -87,6 +92,9 @@ pub(crate) fn jobs<'a>(
             Left::Found { token, attempt, .. } => {
                 retry.times = retry.times.saturating_sub(attempt - 1);
                 job = job.execute(processes.clone(), work()).attempts_made(attempt - 1).found(token).priority(FIRST);
+                if let Some(cards) = was_on.get(token) {
+                    job = job.was_on(cards);
+                }
             }
             Left::Failed { why, attempts } => {
                 let token = format!("{at}/failed");

@@ -94,7 +94,7 @@ impl Forecast {
         match resource {
             0 => u64::from(job.cpu.unwrap_or(1)),
             1 => job.ram_mb.unwrap_or(256),
-            2 => job.vram_mb.unwrap_or(0),
+            2 => job.vram_mb.unwrap_or(0).saturating_mul(job.gpus.unwrap_or(1).into()),
             named => {
                 let name = &self.names[named - FIXED];
                 job.named.iter().find(|(known, _)| known == name).map_or(0, |(_, amount)| *amount)

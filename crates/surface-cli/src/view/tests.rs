@@ -38,7 +38,7 @@ fn seconds(seconds: f64) -> Duration {
 }
 
 fn limits() -> Limits {
-    Limits { cpu_slots: 4, ram_mb: 8_000, vram_mb: 16_000, named: Vec::new() }
+    Limits { cpu_slots: 4, ram_mb: 8_000, vram_mb: 16_000, gpus: Vec::new(), named: Vec::new() }
 }
 
 /// A board and its forecast, fed together as the display does.

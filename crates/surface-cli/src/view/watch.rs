@@ -65,7 +65,7 @@ impl Watcher {
             lacks: HashMap::new(),
             lacks_at: Duration::ZERO,
             logs_shown: 0,
-            has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0),
+            has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0 || job.gpus.unwrap_or(0) > 0),
             is_gone: false,
             jobs,
             scene,
@@ -333,6 +333,7 @@ fn lack(waits: &Waits) -> Option<String> {
         Resource::Cpu => "cpu".to_owned(),
         Resource::Ram => "ram".to_owned(),
         Resource::Vram => "vram".to_owned(),
+        Resource::Gpu => "gpus".to_owned(),
         Resource::Worker => "a worker".to_owned(),
         Resource::Named(name) => name.to_string(),
     };

@@ -12,6 +12,7 @@ use surface_text::{Span, nearest};
 
 use super::given::word;
 use crate::limits::Limits;
+use crate::parts;
 use crate::plan::{CAPACITY, Coalesce, PRIORITY_CONTROL, PRIORITY_HIGH, Policy};
 
 /// One end of an edge: `node`, or `node:port`.
@@ -133,23 +134,14 @@ pub(crate) fn tables<'n, 't>(
     all
 }
 
-const FIELDS: &[Shown<'static>] = &[
-    Shown::new("from", "the output of a node", "\"imu:out\""),
-    Shown::new("to", "the input of a node", "\"hot:in\""),
-    Shown::new("capacity", "a whole number", "256"),
-    Shown::new("policy", "\"block\", \"drop\", \"latest\" or \"coalesce\"", "\"latest\""),
-    Shown::new("coalesce", "\"last\", \"sum\", \"list\" or \"merge\"", "\"last\""),
-    Shown::new("priority", "\"control\", \"high\", \"normal\" or a whole number", "\"high\""),
-];
-
 fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, limits: &Limits) -> Option<Link<'n>> {
     let (mut from, mut to, mut capacity, mut priority) = (None, None, CAPACITY, None);
     let (mut policy, mut coalesce) = (None, None);
     for entry in &table.entries {
         let node = &entry.node;
-        let Some(field) = FIELDS.iter().find(|field| field.name == entry.key) else {
+        let Some(field) = parts::find(parts::EDGE, &entry.key) else {
             let message = format!("`{}` is not a field of an edge", clip(&entry.key));
-            let help = match nearest(&entry.key, FIELDS.iter().map(|field| field.name)) {
+            let help = match nearest(&entry.key, parts::names(parts::EDGE)) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "it has from, to, capacity, policy, coalesce and priority".to_owned(),
             };

@@ -20,6 +20,7 @@ use surface_text::{Span, nearest};
 
 use crate::kinds::{EVERY_NODE, KINDS, Kind, kind};
 use crate::limits::Limits;
+use crate::parts;
 use crate::plan::{Node, OnError, Settings};
 use given::{Given, word};
 
@@ -48,8 +49,6 @@ pub(crate) struct File<'n> {
     pub(crate) graph: Draft<'n>,
 }
 
-const TOP: &[&str] = &["name", "flow", "node", "edges", "edge", "graph"];
-const NESTED: &[&str] = &["node", "edges", "edge", "graph", "expose"];
 const NAME: Shown<'static> = Shown::new("name", "a text", "\"sensors\"");
 const SMALLEST: &str =
     "the smallest file is\nedges = [\"in -> out\"]\n[node.in]\nkind = \"stdin\"\n[node.out]\nkind = \"print\"";
@@ -71,7 +70,7 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
         file.settings = settings(table, values);
     }
     let mut left = Left { nodes: limits.nodes, edges: limits.edges, depth: 0 };
-    file.graph = graph(tree, TOP, values, limits, &mut left);
+    file.graph = graph(tree, parts::TOP, values, limits, &mut left);
     if file.graph.nodes.is_empty() && file.graph.graphs.is_empty() && values.report.is_empty() {
         let end = values.source.len();
         values.report.add(&(end..end), "there is no node in this file", SMALLEST);
@@ -82,7 +81,7 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
 /// The parts of a graph; recursion is as deep as graphs are nested, which is limited.
 fn graph<'n, 't>(
     table: &'n Table<'t>,
-    parts: &[&str],
+    known: &'static [parts::Row],
     values: &mut Values<'t>,
     limits: &Limits,
     left: &mut Left,
@@ -90,7 +89,7 @@ fn graph<'n, 't>(
     let mut draft = Draft::default();
     for entry in &table.entries {
         match entry.key.as_ref() {
-            key if !parts.contains(&key) => unknown_part(entry, parts, values),
+            key if parts::find(known, key).is_none() => unknown_part(entry, known, values),
             "node" => nodes(entry, &mut draft, values, limits, left),
             "edges" => draft.incomplete |= !edge::chains(entry, &mut draft.links, values, &mut left.edges, limits),
             "edge" => draft.incomplete |= !edge::tables(entry, &mut draft.links, values, &mut left.edges, limits),
@@ -102,9 +101,9 @@ fn graph<'n, 't>(
     draft
 }
 
-fn unknown_part(entry: &Entry<'_>, parts: &[&str], values: &mut Values<'_>) {
+fn unknown_part(entry: &Entry<'_>, known: &'static [parts::Row], values: &mut Values<'_>) {
     let name = clip(&entry.key);
-    let nested = !parts.contains(&"flow");
+    let nested = parts::find(known, "flow").is_none();
     let whole = if nested { "a nested graph" } else { "a flow file" };
     let list = if nested {
         "node.NAME, edges, edge, graph.NAME and expose"
@@ -113,7 +112,7 @@ fn unknown_part(entry: &Entry<'_>, parts: &[&str], values: &mut Values<'_>) {
     };
     let help = if entry.key == "expose" {
         "only a nested graph, `[graph.NAME]`, exposes ports".to_owned()
-    } else if let Some(near) = nearest(&entry.key, parts.iter().copied()) {
+    } else if let Some(near) = nearest(&entry.key, parts::names(known)) {
         format!("did you mean `{near}`?")
     } else if !nested && matches!(entry.node.value, Value::Table(_)) {
         format!("a node is written `[node.{name}]`; the parts are {list}")
@@ -134,20 +133,14 @@ fn section<'n, 't>(entry: &'n Entry<'t>, header: &str, values: &mut Values<'t>) 
 }
 
 fn settings<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Settings {
-    const FIELDS: &[Shown<'static>] = &[
-        Shown::new("tick", "a duration", "\"50ms\""),
-        Shown::new("batch", "a whole number", "64"),
-        Shown::new("drain", "a duration", "\"5s\""),
-        Shown::new("workers", "a whole number", "1"),
-    ];
     let mut settings = Settings::default();
     for entry in &table.entries {
         let node = &entry.node;
-        let Some(field) = FIELDS.iter().find(|field| field.name == entry.key) else {
+        let Some(field) = parts::find(parts::FLOW, &entry.key) else {
             let message = format!("`{}` is not a field of [flow]", clip(&entry.key));
-            let help = match nearest(&entry.key, FIELDS.iter().map(|field| field.name)) {
+            let help = match nearest(&entry.key, parts::names(parts::FLOW)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None if TOP.contains(&entry.key.as_ref()) => {
+                None if parts::find(parts::TOP, &entry.key).is_some() => {
                     format!("write `{}` above the first `[section]` of the file", entry.key)
                 }
                 None => "it has tick, batch, drain and workers".to_owned(),
@@ -260,27 +253,23 @@ fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
     let Value::Table(table) = &node.value else { return OnError::Skip };
     for entry in &table.entries {
         let node = &entry.node;
-        match entry.key.as_ref() {
+        let Some(field) = parts::find(parts::RETRY, &entry.key) else {
+            let message = format!("`{}` is not a field of `retry`", clip(&entry.key));
+            let help = match nearest(&entry.key, parts::names(parts::RETRY)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "it has times, first and then".to_owned(),
+            };
+            values.report.add(&entry.at, message, help);
+            continue;
+        };
+        match field.name {
             "times" => {
-                let field = Shown::new("times", "a whole number", "3");
-                times = values.whole(&field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()).unwrap_or(times);
+                times = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()).unwrap_or(times);
             }
-            "first" => {
-                first_ms = values.millis(&Shown::new("first", "a duration", "\"10ms\""), node).unwrap_or(first_ms);
-            }
-            "then" => {
+            "first" => first_ms = values.millis(field, node).unwrap_or(first_ms),
+            _ => {
                 const THEN: &[&str] = &["skip", "stop-node", "stop", "dead-letter"];
-                let takes = "\"skip\", \"stop-node\", \"stop\" or \"dead-letter\"";
-                let field = Shown::new("then", takes, "\"dead-letter\"");
-                then = word(&field, THEN, node, values).map_or(OnError::Skip, plain);
-            }
-            key => {
-                let message = format!("`{}` is not a field of `retry`", clip(key));
-                let help = match nearest(key, ["times", "first", "then"]) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "it has times, first and then".to_owned(),
-                };
-                values.report.add(&entry.at, message, help);
+                then = word(field, THEN, node, values).map_or(OnError::Skip, plain);
             }
         }
     }
@@ -307,7 +296,7 @@ fn graphs<'n, 't>(
         }
         let Some(table) = section(entry, "[graph.NAME]", values) else { continue };
         left.depth += 1;
-        let what = graph(table, NESTED, values, limits, left);
+        let what = graph(table, parts::NESTED, values, limits, left);
         left.depth -= 1;
         draft.graphs.push(Member { name: &entry.key, at: entry.at.clone(), what });
     }

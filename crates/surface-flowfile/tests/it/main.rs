@@ -8,6 +8,7 @@ mod meaning;
 mod mistakes;
 mod net;
 mod properties;
+mod reference;
 mod run;
 mod wiring;
 

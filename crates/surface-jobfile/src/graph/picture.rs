@@ -61,6 +61,7 @@ fn detail(job: &Job) -> String {
     let mut parts = Vec::new();
     parts.extend(job.cpu.map(|cpu| format!("cpu {cpu}")));
     parts.extend(job.ram_mb.map(|mb| format!("ram {}", size(mb))));
+    parts.extend(job.gpus.map(|gpus| format!("gpus {gpus}")));
     parts.extend(job.vram_mb.map(|mb| format!("vram {}", size(mb))));
     parts.extend(job.named.iter().map(|(name, count)| format!("{name} {count}")));
     parts.extend((job.priority != 0).then(|| format!("priority {}", job.priority)));

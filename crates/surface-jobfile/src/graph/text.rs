@@ -43,6 +43,7 @@ fn headline(plan: &Plan, picture: &Picture) -> String {
     let mut parts = Vec::new();
     parts.extend(resources.cpu.map(|cpu| format!("cpu {cpu}")));
     parts.extend(resources.ram_mb.map(|mb| format!("ram {}", amount(mb))));
+    parts.extend(resources.gpus.map(|gpus| format!("gpus {gpus}")));
     parts.extend(resources.vram_mb.map(|mb| format!("vram {}", amount(mb))));
     parts.extend(resources.named.iter().map(|(name, count)| format!("{} {count}", shown(name))));
     for part in parts {

@@ -8,6 +8,7 @@ mod hostile;
 mod meaning;
 mod mistakes;
 mod properties;
+mod reference;
 
 use surface_jobfile::{Plan, Problems, parse};
 

@@ -29,6 +29,7 @@ fn every_field_is_read() {
         cpu = 2
         ram = "256 MB"
         vram = "1.5 GiB"
+        gpus = 2
         licence = 1
         priority = -3
         retries = 2
@@ -56,6 +57,7 @@ fn every_field_is_read() {
         cpu: Some(2),
         ram_mb: Some(256),
         vram_mb: Some(1_611),
+        gpus: Some(2),
         named: vec![("licence".to_owned(), 1)],
         priority: -3,
         retries: 2,

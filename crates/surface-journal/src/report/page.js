@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
   const by = (id) => document.getElementById(id);
-  const [NAME, GROUP, COMMAND, STATE, ATTEMPT, WAITED, RAN, CPU, RSS, SLOTS, RAM, VRAM, HOW, ERROR, LANE] = Array(15).keys();
+  const [NAME, GROUP, COMMAND, STATE, ATTEMPT, WAITED, RAN, CPU, RSS, SLOTS, RAM, VRAM, HOW, ERROR, LANE, VIDEO] = Array(16).keys();
   const critical = new Set(data.critical);
   const wall = Math.max(data.wall, 1);
 
@@ -248,7 +248,7 @@
     say(row[STATE] + (row[HOW] ? ' · ' + row[HOW] : '') + (row[ATTEMPT] > 1 ? ' · attempt ' + row[ATTEMPT] : '') + (critical.has(span[0]) ? ' · on the critical path' : ''));
     say(['waits', 'runs', 'is paused'][span[1]] + ' from ' + time(span[2]) + ' to ' + time(span[3]) + ' (' + time(span[3] - span[2]) + ')');
     say('in all waited ' + time(row[WAITED]) + ', ran ' + time(row[RAN]) + (row[CPU] !== null ? ', CPU ' + time(row[CPU] * 1e3) : ''));
-    say(row[SLOTS] + ' CPU · ' + memory(row[RAM] * 1024) + (row[VRAM] ? ' · ' + memory(row[VRAM] * 1024) + ' video' : '') + (row[RSS] !== null ? ' · peak ' + memory(row[RSS]) : ''));
+    say(row[SLOTS] + ' CPU · ' + memory(row[RAM] * 1024) + (row[VRAM] ? ' · ' + memory(row[VRAM] * 1024) + ' video' : '') + (row[RSS] !== null ? ' · peak ' + memory(row[RSS]) : '') + (row[VIDEO] !== null ? ', video ' + memory(row[VIDEO] * 1024) : ''));
     if (row[COMMAND]) tip.append(make('code', row[COMMAND]));
     const box = tip.getBoundingClientRect();
     tip.style.left = Math.min(event.clientX + 14, innerWidth - box.width - 8) + 'px';
@@ -271,7 +271,8 @@
   const rank = { failed: 0, running: 1, paused: 2, ready: 3, queued: 4, canceled: 5, succeeded: 6 };
   const heads = [
     ['Job', NAME], ['State', STATE], ['Waited', WAITED, time], ['Ran', RAN, time], ['CPU time', CPU, (ms) => time(ms * 1e3)],
-    ['Peak', RSS, memory], ['Slots', SLOTS, String], ['Memory', RAM, (mb) => memory(mb * 1024)], ['Attempts', ATTEMPT, String],
+    ['Peak', RSS, memory], ...(data.jobs.some((row) => row[VIDEO] !== null) ? [['Video peak', VIDEO, (mb) => memory(mb * 1024)]] : []),
+    ['Slots', SLOTS, String], ['Memory', RAM, (mb) => memory(mb * 1024)], ['Attempts', ATTEMPT, String],
   ];
   let order = data.jobs.map((_, n) => n), sort = null, many = 100;
   const key = (n, column) => column === STATE ? rank[data.jobs[n][STATE]] : data.jobs[n][column];

@@ -236,6 +236,7 @@ fn data(facts: &Facts<'_>, story: &Story) -> Value {
             job.detail.how.as_deref().map(|how| short(how, 80)),
             job.detail.error.as_deref().map(|error| short(error, 160)),
             story.lanes[place],
+            job.detail.peak_vram_mb,
         ])
     });
     let spans = story.spans.iter().map(|span| {

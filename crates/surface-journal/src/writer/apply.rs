@@ -61,8 +61,8 @@ fn append(db: &Connection, seq: i64, n: i64, moved: &Moved) -> rusqlite::Result<
 /// readiness and start the first stays. Another attempt starts empty.
 const STAND: &str = "
     INSERT INTO latest (run, job, state, attempt, ready_us, started_us, ended_us, token, pid, how, code,
-                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, error, demand)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, error, demand, peak_vram_mb)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
     ON CONFLICT (run, job) DO UPDATE SET
         state = excluded.state,
         attempt = excluded.attempt,
@@ -79,7 +79,8 @@ const STAND: &str = "
         waited_ms = CASE WHEN attempt = ?4 THEN coalesce(?15, waited_ms) ELSE ?15 END,
         progress = CASE WHEN attempt = ?4 THEN progress END,
         error = CASE WHEN attempt = ?4 THEN coalesce(?16, error) ELSE ?16 END,
-        demand = CASE WHEN attempt = ?4 THEN coalesce(?17, demand) ELSE ?17 END";
+        demand = CASE WHEN attempt = ?4 THEN coalesce(?17, demand) ELSE ?17 END,
+        peak_vram_mb = CASE WHEN attempt = ?4 THEN coalesce(?18, peak_vram_mb) ELSE ?18 END";
 
 fn stand(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
     let offset = moved.offset_us.unwrap_or(0) as i64;
@@ -103,6 +104,7 @@ fn stand(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
         number(detail.waited_ms),
         detail.error,
         detail.demand.as_ref().and_then(|demand| serde_json::to_string(demand).ok()),
+        number(detail.peak_vram_mb),
     ])?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc;
 
-use sched_jobs::{Job, Jobs, State, Usage, Wanted};
+use sched_jobs::{Ctx, Gpu, Job, Jobs, State, Usage, Wanted};
 use surface_neighbours::{JoinError, NAMED_MAX, Settings, join, runs_in};
 
 use crate::{Folder, PATIENCE, bare, config, run, use_slots};
@@ -100,7 +100,7 @@ fn what_has_been_wanted_too_long_counts_as_held() {
     let (mut elder, mut other) = (bare(folder.path()), bare(folder.path()));
     let jobs = Jobs::builder().build();
     let job = jobs.submit(Job::new("large")).unwrap();
-    let wanted = Wanted { job, cpu_slots: 5, ram_mb: 0, vram_mb: 0, named: Vec::new(), alone: false };
+    let wanted = Wanted { job, cpu_slots: 5, ram_mb: 0, vram_mb: 0, gpus: 0, named: Vec::new(), alone: false };
     let mut wants = || elder.share(&mut |_| Usage { wanted: Some(wanted.clone()), ..Usage::default() });
     wants();
     assert_eq!(use_slots(&mut other, 1).cpu_slots, 0, "not yet");
@@ -111,6 +111,47 @@ fn what_has_been_wanted_too_long_counts_as_held() {
     assert_eq!((others.cpu_slots, others.running), (5, 1));
     use_slots(&mut elder, 5);
     assert_eq!(use_slots(&mut other, 1).cpu_slots, 5, "held now, and wanted no longer");
+}
+
+#[test]
+fn runs_share_cards_one_by_one() {
+    let folder = Folder::new();
+    let start = |ids: &[&str]| {
+        let mut config = config(4);
+        config.limits.ram_mb = 0;
+        config.limits.gpus = ids.iter().map(|id| Gpu::new(*id, 8_000)).collect();
+        let (ledger, bell) = join(Settings::new(&config).folder(folder.path()).available_mb(|| None)).unwrap();
+        let jobs = Jobs::builder().config(config).neighbours(ledger).build();
+        let poked = jobs.clone();
+        let listening = bell.listen(move || poked.poke()).unwrap();
+        (jobs, listening)
+    };
+    let (one, _one) = start(&["a", "b"]);
+    // The other knows them in another order, and one more.
+    let (other, _other) = start(&["c", "b", "a"]);
+    let (release, released) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let holder = Job::new("holder").gpus(2).vram_mb(5_000).run_once(move |ctx| {
+        tell.send(ctx.gpus()).unwrap();
+        let _ = released.recv();
+    });
+    one.submit(holder).unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap().len(), 2);
+    let (tell, told) = mpsc::channel();
+    let ids = |ctx: &Ctx<'_>| ctx.gpus().into_iter().map(|gpu| gpu.id).collect::<Vec<_>>();
+    let small = tell.clone();
+    other.submit(Job::new("small").gpus(3).vram_mb(3_000).run(move |ctx| small.send(ids(ctx)).unwrap())).unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), ["c", "b", "a"], "3 GB are left of each");
+    other.wait_timeout(PATIENCE).expect("it ends").expect("it succeeds");
+    other.submit(Job::new("pair").gpus(2).vram_mb(4_000).run(move |ctx| tell.send(ids(ctx)).unwrap())).unwrap();
+    assert_eq!(other.status("pair").unwrap().state, State::Ready);
+    let why = other.why("pair").unwrap().to_string();
+    assert!(
+        why.contains("needs 4.0 GB on each of 2 cards, 1 of 3 have that free. Held by other runs (10.0 GB)"),
+        "{why}"
+    );
+    release.send(()).unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), ["c", "b"]);
 }
 
 #[test]
@@ -148,7 +189,7 @@ fn too_many_names_are_refused_with_both_numbers() {
     let mut config = config(1);
     config.limits.named = (0..=NAMED_MAX).map(|i| (format!("n{i}"), 1)).collect();
     let error = join(Settings::new(&config).folder(Folder::new().path())).unwrap_err().to_string();
-    assert_eq!(error, "25 named resources, but runs share at most 24; declare fewer");
+    assert_eq!(error, "25 named resources and graphics cards, but runs share at most 24; declare fewer");
 }
 
 /// Run by hand, in release: `cargo test --release -p surface-neighbours -- --ignored --nocapture`.

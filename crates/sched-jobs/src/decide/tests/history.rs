@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::dice::Dice;
-use super::{Ended, MS, Rules, Scope, Spec, Stage, job, rules};
+use super::{Ended, MS, Rules, Scope, Spec, Stage, job, rules, with_cards};
 use crate::aging::Time;
-use crate::decide::Others;
+use crate::decide::{CardUse, Others};
 use crate::error::Cause;
 use crate::state::State;
 
@@ -33,6 +33,8 @@ pub(super) struct History {
     /// How many different priorities there are: few make few lanes, many make a tree of them.
     priorities: u64,
     with_others: bool,
+    /// How many graphics cards there are.
+    cards: usize,
     /// Whether many jobs stand in line most of the time.
     crowded: bool,
     /// Whether workers claim jobs ahead.
@@ -51,10 +53,15 @@ impl History {
         let interval = dice.one_of(&[0, 1, 7, 10 * MS, 500 * MS]);
         rules.aging.interval = Duration::from_nanos(interval);
         rules.seed = seed;
+        if dice.chance(50) {
+            let sizes = [&[1000][..], &[1000, 500], &[1000; 8], &[2000, 1000, 0, 500]];
+            rules.limits.gpus = with_cards(1, dice.one_of(&sizes)).limits.gpus;
+        }
+        let cards = rules.limits.gpus.len();
         let crowded = dice.chance(35);
         let priorities = if crowded { 100 } else { dice.one_of(&[1, 3, 100]) };
         let with_others = dice.chance(15);
-        (Self { dice, priorities, with_others, crowded, with_chains: false, interval, submitted: 0 }, rules)
+        (Self { dice, priorities, with_others, cards, crowded, with_chains: false, interval, submitted: 0 }, rules)
     }
 
     fn any(&mut self, stage: &Stage, wanted: impl Fn(State) -> bool) -> Option<u32> {
@@ -76,7 +83,10 @@ impl History {
         let mut spec = job(format!("job-{}", self.submitted)).cpu(dice.below(4) as u32);
         self.submitted += 1;
         spec.demand.ram_mb = dice.one_of(&[0, 100, 100, 400, 1000, 3000]);
-        spec.demand.vram_mb = dice.one_of(&[0, 0, 0, 500, 2000]);
+        spec.demand.vram_mb = dice.one_of(&[0, 0, 0, 500, if self.cards > 0 { 1000 } else { 2000 }]);
+        if self.cards > 0 {
+            spec.demand.gpus = dice.one_of(&[0, 0, 0, 0, 1, if self.cards > 1 { 2 } else { 1 }]);
+        }
         if dice.chance(25) {
             spec = spec.takes("licence", dice.below(4));
         }
@@ -106,6 +116,11 @@ impl History {
         if self.dice.chance(40) {
             return Others::default();
         }
+        let card = |dice: &mut Dice| CardUse {
+            held_mb: dice.one_of(&[0, 0, 300, 1 << 50]),
+            free_mb: dice.one_of(&[None, None, Some(400), Some(5000)]),
+        };
+        let cards = (0..self.cards).map(|_| card(&mut self.dice)).collect();
         Others {
             running: self.dice.below(3) as usize,
             cpu_slots: self.dice.below(4),
@@ -113,6 +128,7 @@ impl History {
             vram_mb: self.dice.below(600),
             ram_free_mb: self.dice.one_of(&[None, Some(150), Some(5000)]),
             vram_free_mb: None,
+            cards,
             named: vec![("licence".to_owned(), self.dice.below(3))],
             kept: None,
         }

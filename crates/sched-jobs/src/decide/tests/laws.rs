@@ -62,6 +62,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
     let core = &stage.core;
     let mut counts = [0; 7];
     let (mut running, mut cpu, mut ram, mut vram, mut licence, mut workers) = (0, 0, 0, 0, 0, 0);
+    let mut cards = vec![(0, 0, false); core.rules.limits.gpus.len()];
     let mut ready = Vec::new();
     for id in 0..core.len() as u32 {
         let (state, spec) = (stage.state(id), &specs[&*core.name(id)]);
@@ -79,6 +80,13 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
                 workers += usize::from(spec.local);
             }
             ram += held.plain[1];
+            let on: Vec<usize> = core.held_cards(id).iter().collect();
+            assert_eq!(on.len(), held.cards.count as usize, "{told}\njob {id} has the cards it asked for");
+            for card in on {
+                let whole = held.cards.each_mb == 0;
+                let share = if whole { core.rules.limits.gpus[card].vram_mb } else { held.cards.each_mb };
+                cards[card] = (cards[card].0 + share, cards[card].1 + 1, cards[card].2 || whole);
+            }
             vram += held.plain[2];
             licence += held.named.iter().map(|(_, amount)| amount).sum::<u64>();
         }
@@ -98,6 +106,14 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
         }
     }
     assert_eq!(core.counts(), counts, "{told}");
+    for (number, (gpu, (used, jobs, whole))) in core.rules.limits.gpus.iter().zip(&cards).enumerate() {
+        assert!(gpu.vram_mb == 0 || *used <= gpu.vram_mb, "{told}\ncard {number} over its memory: {used}");
+        assert!(!whole || *jobs == 1, "{told}\ncard {number} is shared with a job that has it to itself");
+    }
+    assert_eq!(core.room.cards.figures(), cards, "{told}\nwhat is on a card is what its jobs need");
+    if !cards.is_empty() {
+        vram = cards.iter().map(|(used, ..)| used).sum();
+    }
     let usage = core.usage();
     assert_eq!(
         (usage.running, usage.cpu_slots, usage.ram_mb, usage.vram_mb, usage.named[0].1),
@@ -133,7 +149,7 @@ fn check_soft(stage: &Stage, picked: u32, specs: &BTreeMap<String, Spec>, told: 
         (stage.core.usage(), &stage.core.rules.limits, &specs[&*stage.core.name(picked)].demand);
     let within = |used: u64, wanted: u64, limit: u64| wanted == 0 || limit == 0 || used <= limit;
     let ram = within(usage.ram_mb, demand.ram_mb, limits.ram_mb);
-    let vram = within(usage.vram_mb, demand.vram_mb, limits.vram_mb);
+    let vram = !limits.gpus.is_empty() || within(usage.vram_mb, demand.vram_mb, limits.vram_mb);
     assert!(usage.running == 1 || (ram && vram), "{told}\njob {picked} exceeds a soft limit beside others: {usage:?}");
 }
 

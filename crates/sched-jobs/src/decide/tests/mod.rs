@@ -1,6 +1,7 @@
 //! The decisions, proved in virtual time: no thread and no clock takes part.
 
 mod batches;
+mod cards;
 mod dice;
 mod history;
 mod laws;
@@ -14,7 +15,7 @@ use core::time::Duration;
 
 use super::{Core, Draft, Effect, Ended, NewJob, Retry, Rules, Scope};
 use crate::aging::{Aging, Time};
-use crate::demand::{Demand, Limits};
+use crate::demand::{Demand, Gpu, Limits};
 use crate::error::{Cause, SubmitError};
 use crate::event::{Event, What};
 use crate::job::{Needed, Rare};
@@ -61,6 +62,16 @@ impl Spec {
         self
     }
 
+    fn vram(mut self, mb: u64) -> Self {
+        self.demand.vram_mb = mb;
+        self
+    }
+
+    fn gpus(mut self, count: u32) -> Self {
+        self.demand.gpus = count;
+        self
+    }
+
     fn takes(mut self, name: &str, amount: u64) -> Self {
         self.demand.named.push((name.to_owned(), amount));
         self
@@ -92,15 +103,22 @@ impl Spec {
     }
 
     fn rare(&self) -> Option<Rare> {
-        let plain = self.demand.named.is_empty() && self.retry == Retry::default() && !self.done;
-        let (named, retry, done) = (self.demand.named.clone(), self.retry, self.done);
-        (!plain).then_some(Rare { named, retry, expected: None, done, attempts: 0 })
+        let plain =
+            self.demand.named.is_empty() && self.demand.gpus == 0 && self.retry == Retry::default() && !self.done;
+        let (named, gpus, retry, done) = (self.demand.named.clone(), self.demand.gpus, self.retry, self.done);
+        (!plain).then_some(Rare { named, gpus, was_on: Vec::new(), retry, expected: None, done, attempts: 0 })
     }
 }
 
 fn rules(cpu_slots: u32) -> Rules {
     Rules {
-        limits: Limits { cpu_slots, ram_mb: 2048, vram_mb: 7680, named: vec![("licence".to_owned(), 2)] },
+        limits: Limits {
+            cpu_slots,
+            ram_mb: 2048,
+            vram_mb: 7680,
+            gpus: Vec::new(),
+            named: vec![("licence".to_owned(), 2)],
+        },
         workers: cpu_slots as usize,
         most_running: usize::MAX,
         aging: Aging { interval: Duration::from_millis(500), boost: 1 },
@@ -108,6 +126,13 @@ fn rules(cpu_slots: u32) -> Rules {
         by_formula: false,
         seed: 7,
     }
+}
+
+/// Rules with cards of so much memory.
+fn with_cards(cpu_slots: u32, vram_mb: &[u64]) -> Rules {
+    let mut rules = rules(cpu_slots);
+    rules.limits.gpus = vram_mb.iter().zip(0..).map(|(mb, id)| Gpu::new(format!("{id}"), *mb)).collect();
+    rules
 }
 
 /// A scheduler, its time, and everything it said.

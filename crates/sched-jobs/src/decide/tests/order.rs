@@ -4,7 +4,7 @@ use super::dice::Dice;
 use super::history::{History, Step};
 use super::{Ended, MS, Rules, Stage, job, rules};
 use crate::aging::Time;
-use crate::decide::Others;
+use crate::decide::{CardUse, Core, Others};
 use crate::state::State;
 
 /// Plays the same history on both; says what it was if they part.
@@ -36,6 +36,14 @@ fn play(seed: u64, steps: usize) -> usize {
                 if let Some(free) = &mut reader.others.ram_free_mb {
                     *free = free.saturating_sub(quick.core.need(id).plain[1]);
                 }
+                for card in quick.core.held_cards(id).iter() {
+                    let need = quick.core.need(id).cards.each_mb;
+                    let share = if need == 0 { quick.core.rules.limits.gpus[card].vram_mb } else { need };
+                    if let Some(CardUse { free_mb: Some(free), .. }) = reader.others.cards.get_mut(card) {
+                        *free = free.saturating_sub(share);
+                    }
+                }
+                assert_eq!(quick.core.held_cards(id), slow.core.held_cards(id), "{}\non the same cards", told());
             }
         } else {
             assert_eq!(quick.happen(&step), slow.happen(&step), "{}", told());
@@ -83,6 +91,28 @@ impl Reader {
         });
     }
 
+    /// Whether enough cards have what the job wants on each, or have nobody on them.
+    fn cards_fit(&self, core: &Core, id: u32) -> bool {
+        let need = core.need(id).cards;
+        let holds = |id: &u32| core.state(*id) == State::Running || core.is_paused_from_running(*id);
+        let would_do = |card: &usize| {
+            let there = (0..core.len() as u32).filter(holds).filter(|id| core.held_cards(*id).has(*card));
+            let on: Vec<u64> = there.map(|id| core.need(id).cards.each_mb).collect();
+            let elsewhere = self.others.cards.get(*card).copied().unwrap_or_default();
+            if need.each_mb == 0 {
+                return on.is_empty() && elsewhere.held_mb == 0;
+            }
+            let vram_mb = match core.rules.limits.gpus[*card].vram_mb {
+                0 => 1 << 40,
+                mb => mb,
+            };
+            !on.contains(&0)
+                && on.iter().sum::<u64>() + elsewhere.held_mb + need.each_mb <= vram_mb
+                && elsewhere.free_mb.is_none_or(|free| need.each_mb <= free)
+        };
+        (0..core.rules.limits.gpus.len()).filter(would_do).count() >= need.count as usize
+    }
+
     /// What the document and the decisions say about the next pick.
     fn expects(&mut self, stage: &mut Stage, interval: Time) -> Expected {
         let now = stage.now;
@@ -106,7 +136,8 @@ impl Reader {
             (cpu == 0 || usage.cpu_slots + self.others.cpu_slots + cpu <= u64::from(limits.cpu_slots))
                 && (worker == 0 || workers_used < core.rules.workers)
                 && soft(ram, usage.ram_mb, self.others.ram_mb, limits.ram_mb)
-                && soft(vram, usage.vram_mb, self.others.vram_mb, limits.vram_mb)
+                && (!limits.gpus.is_empty() || soft(vram, usage.vram_mb, self.others.vram_mb, limits.vram_mb))
+                && self.cards_fit(core, id)
                 && free
                 && (licence == 0 && need.named.is_empty() || usage.named[0].1 + elsewhere + licence <= 2)
         };

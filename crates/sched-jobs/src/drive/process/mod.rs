@@ -17,9 +17,11 @@ mod command;
 mod outputs;
 #[cfg(test)]
 mod tests;
+mod vram;
 mod words;
 
 use core::fmt;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -30,11 +32,13 @@ use mech_process::{Handle, How, Keepers, Launch, Recovered, Report, Survivor};
 
 pub use self::command::{Command, OnCrash};
 pub use self::outputs::{Made, Stamp};
+pub use self::vram::VramWatch;
 pub use self::words::{exit_code, words};
 pub use mech_process::{End, Limits as ProcessLimits, OverRam};
 
 use self::outputs::{Verdict, Watched};
 use crate::JobId;
+use crate::demand::{Gpu, GpuDriver};
 use crate::error::Cause;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 
@@ -48,6 +52,11 @@ pub enum News<'a> {
     },
     /// Something a person should read.
     Warning(&'a str),
+    /// The most that it was seen to use of graphics cards, if anything. Told before its end.
+    Vram {
+        /// In MiB.
+        peak_mb: u64,
+    },
     /// It ended.
     Ended {
         /// How, and what it used.
@@ -86,6 +95,7 @@ struct Desk {
     grace: Duration,
     pause: bool,
     cancel: bool,
+    peak_vram_mb: u64,
 }
 
 /// What is known of an attempt that an earlier life began.
@@ -93,6 +103,18 @@ enum Found {
     Kept(Recovered),
     /// How it ended, which was heard of in time.
     Told(Outcome),
+}
+
+/// The variables of a command, and those that tell it its graphics cards. What it says itself goes before.
+fn with_cards(own: &[(OsString, OsString)], gpus: &[Gpu]) -> Vec<(OsString, OsString)> {
+    let mut env = own.to_vec();
+    for driver in [GpuDriver::Cuda, GpuDriver::Rocm] {
+        let ids: Vec<&str> = gpus.iter().filter(|gpu| gpu.driver == driver).map(|gpu| gpu.id.as_str()).collect();
+        if !ids.is_empty() && !own.iter().any(|(name, _)| name == driver.variable()) {
+            env.push((driver.variable().into(), ids.join(",").into()));
+        }
+    }
+    env
 }
 
 fn fail(report: &Reporter, message: String) {
@@ -259,6 +281,10 @@ impl Processes {
                 Report::Paused => report.paused(),
                 Report::Resumed | Report::Usage { .. } => {}
                 Report::Ended(end) => {
+                    let peak_mb = me.peak_vram_mb(ticket);
+                    if peak_mb > 0 {
+                        (me.listen)(ticket, News::Vram { peak_mb });
+                    }
                     me.stand_up(ticket);
                     me.ended(ticket, &end, &watched, &report);
                 }
@@ -275,7 +301,7 @@ impl Processes {
     }
 
     fn launch(&self, order: Order) {
-        let Order { ticket, name, work, report } = order;
+        let Order { ticket, name, gpus, work, report } = order;
         let Some(command) = work.downcast_ref::<Command>() else {
             return fail(&report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
         };
@@ -288,7 +314,7 @@ impl Processes {
         let launch = Launch {
             token: self.token(ticket),
             argv: command.argv.clone(),
-            env: command.env.clone(),
+            env: with_cards(&command.env, &gpus),
             clear_env: command.clear_env,
             cwd: command.cwd.clone(),
             log: (self.log)(ticket),
@@ -373,7 +399,7 @@ impl Processes {
 
 impl Desk {
     fn new(attempt: u32) -> Self {
-        Self { attempt, handle: None, grace: Duration::ZERO, pause: false, cancel: false }
+        Self { attempt, handle: None, grace: Duration::ZERO, pause: false, cancel: false, peak_vram_mb: 0 }
     }
 }
 

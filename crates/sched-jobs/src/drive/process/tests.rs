@@ -19,7 +19,7 @@ fn without_keepers(home: &Path) -> Arc<Processes> {
 
 fn order(ticket: Ticket) -> Order {
     let report = Reporter { shared: Weak::new(), ticket };
-    Order { ticket, name: "a".to_owned(), work: Arc::new(Command::new(["true"])), report }
+    Order { ticket, name: "a".to_owned(), gpus: Vec::new(), work: Arc::new(Command::new(["true"])), report }
 }
 
 #[test]
@@ -112,4 +112,21 @@ fn what_is_found_again_ends_as_it_did_and_what_is_not_goes_by_its_policy() {
     assert_eq!((ended.summary.succeeded, ended.summary.failed), (1, 2));
     assert_eq!(ended.first[0].1.to_string(), "exited with 3");
     assert_eq!(ended.first[1].1.to_string(), "it was running when the run was interrupted, and `on_crash` is `fail`");
+}
+
+#[test]
+fn a_command_is_told_its_cards_by_one_variable_and_its_own_word_goes_before() {
+    use crate::demand::{Gpu, GpuDriver};
+    let told = |own: &[(&str, &str)], gpus: &[Gpu]| -> Vec<(String, String)> {
+        let own: Vec<_> = own.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let text = |text: std::ffi::OsString| text.into_string().unwrap();
+        super::with_cards(&own, gpus).into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    };
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let cards = [Gpu::new("GPU-a", 1), Gpu::new("GPU-c", 1)];
+    assert_eq!(told(&[], &cards), [pair("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-c")]);
+    let amd = [Gpu { driver: GpuDriver::Rocm, ..Gpu::new("1", 1) }];
+    assert_eq!(told(&[("A", "b")], &amd), [pair("A", "b"), pair("ROCR_VISIBLE_DEVICES", "1")]);
+    assert_eq!(told(&[("CUDA_VISIBLE_DEVICES", "7")], &cards), [pair("CUDA_VISIBLE_DEVICES", "7")]);
+    assert_eq!(told(&[], &[]), []);
 }

@@ -1,0 +1,57 @@
+//! `bursar help`: of a command, or of a kind of file.
+
+use clap::{Args, Command};
+use surface_text::reference::Reference;
+
+use super::out::print;
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A command, as `run` or `flow set`; or `jobfile` or `flowfile`
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+
+    /// With a kind of file: its JSON Schema, for editors
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+
+    /// With a kind of file: as a page
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// `bursar help`
+pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure> {
+    let words: Vec<&str> = options.words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["jobfile"] => return file(options, &surface_jobfile::reference(), surface_jobfile::schema),
+        ["flowfile"] => return file(options, &surface_flowfile::reference(), surface_flowfile::schema),
+        _ if options.json || options.markdown => {
+            return Err(Failure::usage(
+                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`",
+            ));
+        }
+        _ => {}
+    }
+    top.build(); // so that commands know their full names
+    let mut at = &mut top;
+    for (depth, word) in words.iter().enumerate() {
+        let so_far = words[..depth].join(" ");
+        at = at.find_subcommand_mut(word).ok_or_else(|| {
+            let place = if so_far.is_empty() { "`bursar help`" } else { so_far.as_str() };
+            Failure::usage(format!("there is no `{word}`; {place} lists what there is, besides jobfile and flowfile"))
+        })?;
+    }
+    print(&at.render_long_help().to_string())?;
+    Ok(Exit::Well)
+}
+
+fn file(options: &Options, reference: &Reference, schema: fn() -> String) -> Result<Exit, Failure> {
+    print(&match options {
+        Options { json: true, .. } => schema(),
+        Options { markdown: true, .. } => reference.markdown(),
+        _ => reference.text(),
+    })?;
+    Ok(Exit::Well)
+}

@@ -1,0 +1,179 @@
+//! What the reader does with the value of each key.
+//!
+//! Room: surface, pure. One function for each row of the table that does more than to keep a number, a size or a text.
+
+use super::{Field, Key, Spot, Values};
+use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
+use crate::read::{Draft, Line, Settings};
+use surface_text::tree::{Node, Value};
+
+/// CPUs that `pin` may list.
+const PINS: usize = 4096;
+
+fn whole<'t>(key: &Key, node: &Node<'t>, values: &mut Values<'t>) -> Option<i64> {
+    let (least, most) = key.limits();
+    values.whole(&key.field, node, least, most)
+}
+
+fn small<'t>(key: &Key, node: &Node<'t>, values: &mut Values<'t>) -> Option<u32> {
+    whole(key, node, values).and_then(|number| u32::try_from(number).ok())
+}
+
+fn at<T>(node: &Node<'_>, value: T) -> Spot<T> {
+    Spot { at: node.at.clone(), value }
+}
+
+pub(super) fn run<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.line = values.some_text(&key.field, node).map(|value| Line::Shell(at(node, value)));
+}
+
+pub(super) fn command<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.line = argv(&key.field, node, values);
+}
+
+fn argv<'n, 't>(field: &Field<'_>, node: &'n Node<'t>, values: &mut Values<'t>) -> Option<Line<'n>> {
+    if let Value::Text(_) = node.value {
+        let message = "`command` takes a list of a program and its arguments, not a text";
+        values.report.add(
+            &node.at,
+            message,
+            "write `run = …` for a shell line, or `command = [\"program\", \"argument\"]`",
+        );
+        return None;
+    }
+    let argv = values.texts(field, node)?;
+    if argv.first().is_none_or(|program| program.value.trim().is_empty()) {
+        values.report.add(&node.at, "`command` names no program", "write `command = [\"program\", \"argument\"]`");
+        return None;
+    }
+    Some(Line::Argv(argv))
+}
+
+pub(super) fn needs<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    if matches!(&node.value, Value::Text(text) if text == "inputs") {
+        draft.needs_inputs = true;
+    } else {
+        draft.needs = values.texts(&key.field, node).unwrap_or_default();
+    }
+}
+
+pub(super) fn inputs<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.inputs = values.texts(&key.field, node).unwrap_or_default();
+}
+
+pub(super) fn outputs<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.outputs = values.texts(&key.field, node).unwrap_or_default();
+}
+
+// These three are read when the job is expanded: what they mean depends on each other.
+
+pub(super) fn foreach<'n, 't>(draft: &mut Draft<'n, 't>, _: &Key, node: &'n Node<'t>, _: &mut Values<'t>) {
+    draft.foreach = Some(node);
+}
+
+pub(super) fn exclude<'n, 't>(draft: &mut Draft<'n, 't>, _: &Key, node: &'n Node<'t>, _: &mut Values<'t>) {
+    draft.exclude = Some(node);
+}
+
+pub(super) fn include<'n, 't>(draft: &mut Draft<'n, 't>, _: &Key, node: &'n Node<'t>, _: &mut Values<'t>) {
+    draft.include = Some(node);
+}
+
+pub(super) fn shell<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.shell = values.some_text(&key.field, node).map(str::to_owned);
+}
+
+pub(super) fn cpu<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.cpu = small(key, node, values).map(|value| at(node, value));
+}
+
+pub(super) fn ram<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.ram_mb = values.size(&key.field, node);
+}
+
+pub(super) fn vram<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.vram_mb = values.size(&key.field, node).map(|value| at(node, value));
+}
+
+pub(super) fn gpus<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.gpus = small(key, node, values).map(|value| at(node, value));
+}
+
+pub(super) fn priority<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.priority = whole(key, node, values).and_then(|number| i32::try_from(number).ok());
+}
+
+pub(super) fn retries<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.retries = small(key, node, values);
+}
+
+pub(super) fn backoff<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.backoff_ms = values.millis(&key.field, node);
+}
+
+pub(super) fn timeout<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.timeout_ms = values.millis(&key.field, node);
+    if settings.timeout_ms == Some(0) {
+        let message = "`timeout` is 0, so the job could never run";
+        values.report.add(&node.at, message, "leave it out for no timeout");
+    }
+}
+
+pub(super) fn grace<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.grace_ms = values.millis(&key.field, node);
+}
+
+pub(super) fn ram_limit<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.ram_limit_mb = values.size(&key.field, node);
+}
+
+pub(super) fn over_ram<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.over_ram = values.choice(&key.field, node, &[("kill", OverRam::Kill), ("warn", OverRam::Warn)]);
+}
+
+pub(super) fn pin<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let Value::List(items) = &node.value else { return values.wrong_type(&key.field, node) };
+    if items.len() > PINS {
+        let message = format!("`pin` lists {} CPUs, and the most is {PINS}", items.len());
+        return values.report.add(&node.at, message, "leave it out to run on any CPU");
+    }
+    settings.pin = Some(items.iter().filter_map(|item| small(key, item, values)).collect());
+}
+
+pub(super) fn nice<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.nice = whole(key, node, values).and_then(|number| i32::try_from(number).ok());
+}
+
+pub(super) fn env<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.env = values.env(&key.field, node);
+}
+
+pub(super) fn cwd<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.cwd = values.some_text(&key.field, node).map(|cwd| at(node, cwd.to_owned()));
+}
+
+pub(super) fn incomplete<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let words = [("remove", Incomplete::Remove), ("keep", Incomplete::Keep)];
+    settings.incomplete = values.choice(&key.field, node, &words);
+}
+
+pub(super) fn on_crash<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let words = [("adopt", OnCrash::Adopt), ("restart", OnCrash::Restart), ("fail", OnCrash::Fail)];
+    settings.on_crash = values.choice(&key.field, node, &words);
+}
+
+pub(super) fn all_cpu<'t>(resources: &mut Resources, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    resources.cpu = small(key, node, values);
+}
+
+pub(super) fn all_ram<'t>(resources: &mut Resources, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    resources.ram_mb = values.size(&key.field, node);
+}
+
+pub(super) fn all_vram<'t>(resources: &mut Resources, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    resources.vram_mb = values.size(&key.field, node);
+}
+
+pub(super) fn all_gpus<'t>(resources: &mut Resources, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    resources.gpus = small(key, node, values);
+}

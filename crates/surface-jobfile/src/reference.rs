@@ -1,0 +1,88 @@
+//! What can be written in a job file, for people and for editors: written from the table that files are read by.
+//!
+//! Room: surface, pure.
+
+use serde_json::{Value, json};
+use surface_text::reference::{Entry, Part, Reference, described, object, schema_text};
+
+use crate::keys::{JOB, Key, MOST, RESOURCES, SHARED, TOP};
+
+const EXAMPLE: &str = "\
+[resources]
+vram = \"8 GB\"
+
+[job.storyboard]
+run = \"python storyboard.py --out board.json\"
+
+[job.image]
+foreach = { scene = \"1..8\" }
+needs = [\"storyboard\"]
+run = \"render --scene {scene} board.json -o scene-{scene}.png\"
+vram = \"6 GB\"";
+
+fn entries(keys: &[Key]) -> Vec<Entry> {
+    keys.iter().map(Key::entry).collect()
+}
+
+fn part(heading: &str, about: &str, keys: &[Key], example: &str) -> Part {
+    let (heading, about, example) = (heading.to_owned(), about.to_owned(), example.to_owned());
+    Part { heading, about, entries: entries(keys), example }
+}
+
+/// Everything about job files.
+///
+/// ```
+/// assert!(surface_jobfile::reference().text().contains("on_crash"));
+/// ```
+pub fn reference() -> Reference {
+    Reference {
+        title: "Job file",
+        intro: "jobs, what they need of each other, and what they may use, in TOML or (if its name ends in .json) JSON. `bursar run FILE` runs it, `bursar check FILE` checks it",
+        example: EXAMPLE,
+        command: "bursar help jobfile",
+        parts: vec![
+            part("file", "what stands at the top", TOP, ""),
+            part(
+                "[resources]",
+                "what all jobs together may use. Any other key names a resource of your own, and how much there is of it; at most 64",
+                RESOURCES,
+                "[resources]\ncpu = 4\nram = \"8 GB\"\nlicence = 2",
+            ),
+            part(
+                "[job.NAME]",
+                "a job. A name starts with a letter, and has letters, digits and any of `_-.:+@/`. It has `run` or `command`, and any of these and the next",
+                JOB,
+                "[job.image]\nforeach = { scene = \"1..8\" }\nneeds = [\"storyboard\"]\nrun = \"render {scene}\"\noutputs = [\"scene-{scene}.png\"]",
+            ),
+            part(
+                "[job.NAME] and [defaults]",
+                "fields of a job that `[defaults]` may have for all jobs. Any other key takes so much of a resource of `[resources]`",
+                SHARED,
+                "[defaults]\ntimeout = \"10m\"\n\n[job.render]\nrun = \"render\"\ngpus = 2\nvram = \"12 GB\"\nlicence = 1",
+            ),
+        ],
+    }
+}
+
+/// The same for editors: JSON Schema.
+///
+/// ```
+/// assert!(surface_jobfile::schema().contains("\"ram_limit\""));
+/// ```
+pub fn schema() -> String {
+    let count = || Some(json!({ "type": "integer", "minimum": 0, "maximum": MOST }));
+    let (job, shared) = (entries(JOB), entries(SHARED));
+    let mut file = object(&entries(TOP), None);
+    let mut one = object(job.iter().chain(&shared), count());
+    one["oneOf"] = json!([{ "required": ["run"] }, { "required": ["command"] }]);
+    for (name, section) in [
+        ("resources", object(&entries(RESOURCES), count())),
+        ("defaults", object(&shared, count())),
+        ("job", json!({ "type": "object", "minProperties": 1, "additionalProperties": one })),
+    ] {
+        let about = TOP.iter().find(|part| part.field.name == name).map(Key::entry);
+        file["properties"][name] = about.map_or(Value::Null, |about| described(&about, section));
+    }
+    file["required"] = json!(["job"]);
+    schema_text("Bursar job file", file)
+}
