@@ -116,7 +116,6 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
     let read::File { name, settings, graph } = read::read(&tree, &mut values, limits);
     let flat = wire::flatten(graph, &mut values);
     check::fed(&flat, &mut values);
-    check::dead(&flat, &mut values);
     check::circle(&flat, &mut values);
     check::types(&flat, &mut values);
     if !values.report.is_empty() {

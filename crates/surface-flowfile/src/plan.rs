@@ -124,11 +124,12 @@ impl Node {
         own || self.dead_outputs().iter().any(|dead| dead == name)
     }
 
-    /// Outputs of messages it gave up: one for each input.
+    /// Outputs of messages it gave up: one for each input; of a source, one for lines it cannot read.
     pub(crate) fn dead_outputs(&self) -> Vec<String> {
         match self.kind.inputs {
             _ if !self.on_error.has_dead_letters() => Vec::new(),
-            [_] => vec![DEAD.to_owned()],
+            [] if !self.action.reads_lines() => Vec::new(),
+            [] | [_] => vec![DEAD.to_owned()],
             inputs => inputs.iter().map(|port| format!("{DEAD}-{}", port.name)).collect(),
         }
     }

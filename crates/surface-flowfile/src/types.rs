@@ -108,8 +108,10 @@ pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
         return Type::Object;
     }
     match &node.action {
-        Action::Command(command) => by_format(command.format),
-        Action::Lines { format, .. } | Action::Stdin { format } | Action::TcpIn { format, .. } => by_format(*format),
+        Action::Command(command) => by_format(command.reading.format),
+        Action::Lines { reading, .. } | Action::Stdin { reading } | Action::TcpIn { reading, .. } => {
+            by_format(reading.format)
+        }
         Action::Every { emit, .. } => match emit {
             Emit::Count | Emit::Time => Type::Number,
             Emit::Value(value) => of(value),

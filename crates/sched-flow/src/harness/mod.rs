@@ -346,6 +346,12 @@ impl Harness {
             return Ok(Produced::More);
         }
         let result = self.unit.produce(1, &mut self.cx);
+        if let Err(error) = &result
+            && error.is_of_record()
+            && self.on_error.buries()
+        {
+            self.unit.bury(error, &mut self.cx);
+        }
         if let Ok(Produced::End) = result {
             self.state = State::Ended;
         }

@@ -86,17 +86,8 @@ impl NodeSpec {
         self
     }
 
-    /// Whether failed messages may leave by an output of their own.
-    fn buries(&self) -> bool {
-        match &self.on_error {
-            OnError::DeadLetter => true,
-            OnError::Retry(retry) => *retry.then == OnError::DeadLetter,
-            _ => false,
-        }
-    }
-
     pub(crate) fn declare(&self) -> Declared {
-        self.unit.declare(self.buries())
+        self.unit.declare(self.on_error.buries())
     }
 }
 

@@ -16,7 +16,7 @@ use sched_tasks::{
 };
 
 use super::{
-    lines::{LONGEST, Lines},
+    lines::{LONGEST, Line, Lines, NotUtf8},
     task::from_reporting_task,
 };
 use crate::{
@@ -99,7 +99,8 @@ impl LinesIn {
 
     fn read_into(self, take: &mut impl FnMut(Result<String, NodeError>) -> NodeResult) -> NodeResult {
         let mut file = File::open(&self.path)?;
-        let mut lines = Lines::new(self.longest);
+        let mut lines = Lines::at_most(self.longest);
+        let take = &mut |line: Result<Line, NodeError>| take(line.and_then(|line| line.text(NotUtf8::Error)));
         let mut chunk = vec![0; CHUNK];
         let mut position = 0u64;
         loop {
@@ -113,7 +114,7 @@ impl LinesIn {
             sched_tasks::sleep(every);
             if file.metadata()?.len() < position {
                 position = file.seek(SeekFrom::Start(0))?;
-                lines = Lines::new(self.longest);
+                lines = Lines::at_most(self.longest);
             }
         }
     }

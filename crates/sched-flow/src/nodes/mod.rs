@@ -41,6 +41,7 @@ pub use future::{MapAsync, map_async, sink_async, timeout_async};
 pub use group::{Batcher, Span, Windows, batcher, sliding_window, tumbling_window};
 pub use guard::{CircuitBreaker, circuit_breaker, retry};
 pub use json::{json_in, json_out};
+pub use lines::{Line, Lines, NotUtf8};
 pub use memo::{cache, dedup, dedup_up_to};
 pub use pace::{debounce, delay, delay_up_to, throttle};
 pub use pair::{Correlator, correlator};

@@ -21,7 +21,7 @@ use sched_tasks::{
 };
 
 use super::{
-    lines::{LONGEST, Lines},
+    lines::{LONGEST, Line, Lines, NotUtf8},
     task::{from_reporting_task, to_task},
 };
 use crate::{
@@ -164,10 +164,11 @@ fn hear<T>(
     say: impl Fn(String) -> T,
     to: &Sender<Result<T, NodeError>>,
 ) {
-    let mut lines = Lines::new(longest);
+    let mut lines = Lines::at_most(longest);
     let mut chunk = vec![0; CHUNK];
-    let mut take = |line: Result<String, NodeError>| {
-        to.send(line.map(&say).map_err(|error| NodeError::msg(format!("{peer}: {error}")).of_record())).map_err(drop)
+    let mut take = |line: Result<Line, NodeError>| {
+        let text = line.and_then(|line| line.text(NotUtf8::Error));
+        to.send(text.map(&say).map_err(|error| error.said_of(peer))).map_err(drop)
     };
     loop {
         let heard = match stream.read(&mut chunk) {
@@ -177,7 +178,7 @@ fn hear<T>(
             }
             Ok(bytes) => lines.feed(&chunk[..bytes], &mut take),
             Err(error) => {
-                let _ = take(Err(error.into()));
+                let _ = take(Err(NodeError::from(error).of_record()));
                 return;
             }
         };

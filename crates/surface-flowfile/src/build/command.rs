@@ -102,7 +102,7 @@ impl Source for From {
     fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
         match self.0.next() {
             Next::Item(item) => {
-                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
+                out.emit(item?);
                 Ok(Produced::More)
             }
             Next::Nothing => Ok(Produced::Idle),
@@ -148,7 +148,7 @@ impl Stage for Through {
         let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut()) else {
             return Ok(());
         };
-        if let Err(line) = reads.put(written(&message.payload, self.keeper.command.format)) {
+        if let Err(line) = reads.put(written(&message.payload, self.keeper.command.reading.format)) {
             self.late = Some(line);
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Stage for Through {
         loop {
             match self.keeper.next() {
                 // What was emitted in a call that fails is taken back, so a failure has a call of its own.
-                Next::Item(Err(why)) if !emitted => return Err(NodeError::msg(why)),
+                Next::Item(Err(error)) if !emitted => return Err(error),
                 Next::Item(Ok(value)) if out.room() > 0 => {
                     out.emit(value);
                     emitted = true;

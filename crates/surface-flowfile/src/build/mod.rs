@@ -151,8 +151,8 @@ pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
         ends[edge.to].reads |= edge.input != CONTROL;
     }
     let mut tree = tree::Tree::new(&plan.name);
-    for (node, ends) in plan.nodes.iter().zip(ends) {
-        let mut spec = spec(node, plan, hooks, ends).on_error(policy(&node.on_error));
+    for (node, ends) in plan.nodes.iter().zip(&ends) {
+        let mut spec = spec(node, plan, hooks, *ends).on_error(policy(&node.on_error));
         if let Some(ms) = node.tick_ms.filter(|_| takes_tick(&node.action)) {
             spec = spec.tick(Duration::from_millis(ms));
         }
@@ -162,7 +162,7 @@ pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
         tree.add(&node.id, spec);
     }
     for edge in &plan.edges {
-        let (from, to) = shim::ends(plan, edge, &mut tree);
+        let (from, to) = shim::ends(plan, edge, ends[edge.from].reads, &mut tree);
         tree.connect(&from, &to, edge);
     }
     Ok(tree.finish())
@@ -225,9 +225,9 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let millis = Duration::from_millis;
     match &node.action {
         Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends, hooks.stderr.clone()),
-        Action::Lines { path: file, follow, format } => sources::lines(path(file), *follow, *format),
-        Action::Stdin { format } => stdin::node(Arc::clone(&hooks.stdin), *format),
-        Action::TcpIn { listen, format } => net::tcp_in(*listen, *format),
+        Action::Lines { path: file, follow, reading } => sources::lines(path(file), *follow, *reading),
+        Action::Stdin { reading } => stdin::node(Arc::clone(&hooks.stdin), *reading),
+        Action::TcpIn { listen, reading } => net::tcp_in(*listen, *reading),
         Action::Every { interval_ms, emit, count } => sources::every(millis(*interval_ms), emit.clone(), *count),
         Action::Numbers { from, to } => sources::numbers(*from, *to),
         Action::Values { list, repeat } => sources::values(list.clone(), *repeat),

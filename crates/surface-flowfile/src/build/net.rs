@@ -18,9 +18,9 @@ use bursar::net::{TcpListener, TcpStream};
 use bursar::{Receiver, nursery, sleep};
 use serde_json::Value;
 
-use super::line::{Lines, written};
+use super::line::{Messages, written};
 use super::wire::{self, Feed, Intake, Next};
-use crate::action::Format;
+use crate::action::{Format, Reading};
 
 /// Connections at one time; more wait in the kernel.
 const CONNECTIONS: usize = 256;
@@ -32,12 +32,12 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 
 struct In {
     address: SocketAddr,
-    format: Format,
+    reading: Reading,
     intake: Option<Intake>,
 }
 
-pub(crate) fn tcp_in(address: SocketAddr, format: Format) -> NodeSpec {
-    NodeSpec::source(In { address, format, intake: None })
+pub(crate) fn tcp_in(address: SocketAddr, reading: Reading) -> NodeSpec {
+    NodeSpec::source(In { address, reading, intake: None })
 }
 
 impl Source for In {
@@ -49,8 +49,8 @@ impl Source for In {
         })?;
         let (feed, intake) = wire::intake(out.waker());
         self.intake = Some(intake);
-        let format = self.format;
-        out.spawn(move || listen(&listener, format, &feed));
+        let reading = self.reading;
+        out.spawn(move || listen(&listener, reading, &feed));
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl Source for In {
         let Some(intake) = &mut self.intake else { return Ok(Produced::End) };
         match intake.next() {
             Next::Item(item) => {
-                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
+                out.emit(item?);
                 Ok(Produced::More)
             }
             Next::Nothing => Ok(Produced::Idle),
@@ -67,7 +67,7 @@ impl Source for In {
     }
 }
 
-fn listen(listener: &TcpListener, format: Format, feed: &Feed) {
+fn listen(listener: &TcpListener, reading: Reading, feed: &Feed) {
     let room = bursar::sync::Semaphore::new(CONNECTIONS);
     // Ends by cancellation, or if nobody takes what comes.
     let _ = nursery(|nursery| {
@@ -76,7 +76,9 @@ fn listen(listener: &TcpListener, format: Format, feed: &Feed) {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    if !feed.put(vec![Err(format!("a connection was not accepted: {error}"))]) {
+                    if !feed
+                        .put(vec![Err(NodeError::msg(format!("a connection was not accepted: {error}")).of_record())])
+                    {
                         return Ok(());
                     }
                     sleep(PAUSES.0); // out of handles, most likely
@@ -85,15 +87,15 @@ fn listen(listener: &TcpListener, format: Format, feed: &Feed) {
             };
             let feed = feed.another();
             nursery.spawn(move || {
-                read(stream, format, &feed);
+                read(stream, reading, &feed);
                 drop(permit);
             });
         }
     });
 }
 
-fn read(mut stream: TcpStream, format: Format, feed: &Feed) {
-    let (mut lines, mut bytes) = (Lines::new(format), vec![0; CHUNK]);
+fn read(mut stream: TcpStream, reading: Reading, feed: &Feed) {
+    let (mut lines, mut bytes) = (Messages::new(reading), vec![0; CHUNK]);
     loop {
         let mut items = Vec::new();
         let count = match stream.read(&mut bytes) {

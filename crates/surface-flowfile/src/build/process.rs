@@ -98,8 +98,8 @@ pub(crate) fn start(
             let (alive, gone) = channel(1);
             tree.alive = Some(alive);
             let pipe = Pipe::Until(Async::new(File::from(OwnedFd::from(stdout))).map_err(cannot)?, gone);
-            let format = command.format;
-            spawn(Box::new(move || pump::read_all(&pipe, format, &feed)));
+            let reading = command.reading;
+            spawn(Box::new(move || pump::read_all(&pipe, reading, &feed)));
             Some(intake)
         }
         None => None,

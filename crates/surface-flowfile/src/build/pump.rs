@@ -13,11 +13,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_io::Async;
+use bursar::flow::{NodeError, NotUtf8};
 use bursar::{Receiver, block_on, timeout, unblock};
 
-use super::line::Lines;
+use super::line::Messages;
 use super::wire::{Drain, Feed};
-use crate::action::Format;
+use crate::action::Reading;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
@@ -72,8 +73,8 @@ impl Pipe {
 }
 
 /// Reads until the end, or until nobody takes it. What goes wrong is the last message.
-pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
-    let (mut lines, mut bytes) = (Lines::new(format), vec![0; CHUNK]);
+pub(crate) fn read_all(pipe: &Pipe, reading: Reading, feed: &Feed) {
+    let (mut lines, mut bytes) = (Messages::new(reading), vec![0; CHUNK]);
     loop {
         let mut items = Vec::new();
         let over = match pipe.read(&mut bytes) {
@@ -82,7 +83,7 @@ pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
                 count == 0
             }
             Err(error) => {
-                items.push(Err(format!("cannot be read: {error}")));
+                items.push(Err(NodeError::msg(format!("cannot be read: {error}")).for_good()));
                 true
             }
         };
@@ -95,9 +96,14 @@ pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
     }
 }
 
+/// Errors of a program are for people: what is no text is shown as far as it is.
+fn what_is_said() -> Reading {
+    Reading { not_utf8: NotUtf8::Replace, ..Reading::default() }
+}
+
 /// Reads until the end, and tells each line.
 pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
-    let (mut lines, mut bytes) = (Lines::new(Format::Lines), vec![0; CHUNK]);
+    let (mut lines, mut bytes) = (Messages::new(what_is_said()), vec![0; CHUNK]);
     loop {
         let mut items = Vec::new();
         let count = pipe.read(&mut bytes).unwrap_or(0);
@@ -108,7 +114,7 @@ pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
         for item in items {
             match item {
                 Ok(value) => tell(value.as_str().unwrap_or_default()),
-                Err(why) => tell(&why),
+                Err(error) => tell(&error.to_string()),
             }
         }
         if count == 0 {

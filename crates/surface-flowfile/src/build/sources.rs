@@ -13,8 +13,8 @@ use std::time::Duration;
 use bursar::flow::{NodeError, NodeResult, NodeSpec, Out, Produced, Source, Time, from_iter, source};
 use serde_json::{Number, Value, json};
 
-use super::line::{Item, Lines};
-use crate::action::{Emit, Format, Walk};
+use super::line::{Item, Messages};
+use crate::action::{Emit, Reading, Walk};
 
 pub(crate) fn numbers(from: i64, to: i64) -> NodeSpec {
     from_iter((from..=to).map(Value::from))
@@ -133,14 +133,14 @@ struct FileLines {
     path: PathBuf,
     follow: bool,
     file: Option<File>,
-    lines: Lines,
+    lines: Messages,
     items: std::collections::VecDeque<Item>,
     over: bool,
 }
 
-pub(crate) fn lines(path: PathBuf, follow: bool, format: Format) -> NodeSpec {
+pub(crate) fn lines(path: PathBuf, follow: bool, reading: Reading) -> NodeSpec {
     let items = std::collections::VecDeque::new();
-    NodeSpec::source(FileLines { path, follow, file: None, lines: Lines::new(format), items, over: false })
+    NodeSpec::source(FileLines { path, follow, file: None, lines: Messages::new(reading), items, over: false })
 }
 
 impl FileLines {
@@ -189,7 +189,7 @@ impl Source for FileLines {
     fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
         loop {
             if let Some(item) = self.items.pop_front() {
-                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
+                out.emit(item?);
                 return Ok(Produced::More);
             }
             if self.over {

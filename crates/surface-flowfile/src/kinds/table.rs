@@ -32,6 +32,15 @@ const MANY: Takes = Whole(1, 1_000_000_000);
 
 const FORMAT: Field =
     field("format", Word(&["lines", "json"]), Means("lines"), "each line is a text, or a JSON value", "\"json\"");
+const LONGEST_LINE: Field =
+    field("longest_line", Whole(1, 1 << 30), Means("1048576"), "bytes of a line; a longer one is an error", "65536");
+const NOT_UTF8: Field = field(
+    "not_utf8",
+    Word(&["error", "replace"]),
+    Means("error"),
+    "a line that is not UTF-8 is an error, or has U+FFFD in place of what is no text",
+    "\"replace\"",
+);
 const FIELD: Field = field("field", Name, Means("the message itself"), "the field that is looked at", "\"celsius\"");
 const NOTHING: Without = Means("not asked");
 
@@ -69,7 +78,7 @@ pub(crate) const EVERY_NODE: &[Field] = &[
         "on_error",
         Word(&["skip", "retry", "stop-node", "stop", "dead-letter"]),
         Means("skip"),
-        "what becomes of a message it fails at; dead letters leave by the output `dead`",
+        "what becomes of a message it fails at, or of a line it cannot read; dead letters leave by the output `dead`",
         "\"skip\"",
     ),
     field(
@@ -101,6 +110,8 @@ pub const KINDS: &[Kind] = &[
                 "[\"sort\", \"-u\"]",
             ),
             FORMAT,
+            LONGEST_LINE,
+            NOT_UTF8,
             field("restart", Whole(0, 1_000_000), Means("never"), "it is started again so often if it fails", "3"),
             field("cwd", Path, Means("the folder of the file"), "where it starts", "\"tools\""),
             field("env", Table, Means("nothing"), "variables it gets besides ours", "{ LANG = \"C\" }"),
@@ -117,6 +128,8 @@ pub const KINDS: &[Kind] = &[
             field("path", Path, Required, "the file", "\"server.log\""),
             field("follow", Flag, Means("it ends with the file"), "wait for what is appended", "true"),
             FORMAT,
+            LONGEST_LINE,
+            NOT_UTF8,
         ],
     },
     Kind {
@@ -125,7 +138,7 @@ pub const KINDS: &[Kind] = &[
         about: "the lines of our own standard input",
         inputs: NONE,
         outputs: OUT,
-        fields: &[FORMAT],
+        fields: &[FORMAT, LONGEST_LINE, NOT_UTF8],
     },
     Kind {
         name: "tcp-in",
@@ -133,7 +146,12 @@ pub const KINDS: &[Kind] = &[
         about: "lines from whoever connects",
         inputs: NONE,
         outputs: OUT,
-        fields: &[field("listen", Address, Required, "where to listen", "\"127.0.0.1:7000\""), FORMAT],
+        fields: &[
+            field("listen", Address, Required, "where to listen", "\"127.0.0.1:7000\""),
+            FORMAT,
+            LONGEST_LINE,
+            NOT_UTF8,
+        ],
     },
     Kind {
         name: "every",

@@ -9,13 +9,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bursar::flow::NotUtf8;
 use surface_text::Span;
 use surface_text::fields::Values;
 use surface_text::units::clip;
 
 use super::fields;
 use super::given::{Given, Setting, json};
-use crate::action::{Action, Aggregate, Command, Emit, Extent, Format, Map, Parse, Walk};
+use crate::action::{Action, Aggregate, Command, Emit, Extent, Format, Map, Parse, Reading, Walk};
 use crate::kinds::Kind;
 use crate::value::{Name, Template};
 
@@ -23,7 +24,7 @@ use crate::value::{Name, Template};
 pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Action> {
     let path = |name: &str| given.text(name).map(PathBuf::from);
     let name = |field: &str| given.text(field).map(Name::new);
-    let format = || if given.word("format") == Some("json") { Format::Json } else { Format::Lines };
+    let format = || format(given);
     let above_zero = |field: &'static str, values: &mut Values<'t>| -> Option<u64> {
         let ms = given.millis(field)?;
         if ms == 0 {
@@ -34,9 +35,9 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
     };
     Some(match kind.name {
         "command" => Action::Command(command(given, values)?),
-        "lines" => Action::Lines { path: path("path")?, follow: given.flag("follow"), format: format() },
-        "stdin" => Action::Stdin { format: format() },
-        "tcp-in" => Action::TcpIn { listen: address("listen", given, values)?, format: format() },
+        "lines" => Action::Lines { path: path("path")?, follow: given.flag("follow"), reading: reading(given) },
+        "stdin" => Action::Stdin { reading: reading(given) },
+        "tcp-in" => Action::TcpIn { listen: address("listen", given, values)?, reading: reading(given) },
         "every" => {
             let emit = match (given.json("value"), given.word("emit")) {
                 (Some(_), Some(_)) => return both("emit", "value", given, values),
@@ -122,6 +123,20 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
 /// Keys that are remembered if the file does not say.
 const KEYS: usize = 100_000;
 
+fn format(given: &Given<'_, '_>) -> Format {
+    if given.word("format") == Some("json") { Format::Json } else { Format::Lines }
+}
+
+/// How lines from outside become messages.
+fn reading(given: &Given<'_, '_>) -> Reading {
+    let otherwise = Reading::default();
+    Reading {
+        format: format(given),
+        longest_line: given.count("longest_line").unwrap_or(otherwise.longest_line),
+        not_utf8: if given.word("not_utf8") == Some("replace") { NotUtf8::Replace } else { NotUtf8::Error },
+    }
+}
+
 fn both<T>(one: &str, other: &str, given: &Given<'_, '_>, values: &mut Values<'_>) -> Option<T> {
     let message = format!("{} has both `{one}` and `{other}`", given.what);
     values.report.add(&given.place(other), message, "remove one of the two");
@@ -167,7 +182,7 @@ fn command<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Command
     };
     Some(Command {
         argv,
-        format: if given.word("format") == Some("json") { Format::Json } else { Format::Lines },
+        reading: reading(given),
         restart: given.count("restart").unwrap_or(0),
         cwd: given.text("cwd").map(PathBuf::from),
         env,

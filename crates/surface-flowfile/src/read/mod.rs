@@ -204,12 +204,12 @@ fn node<'t>(entry: &Entry<'t>, table: &Table<'t>, values: &mut Values<'t>) -> Op
     if !given.sound {
         return None;
     }
-    if known.inputs.is_empty() && on_error.has_dead_letters() {
+    let action = meaning::action(known, &given, values)?;
+    if known.inputs.is_empty() && !action.reads_lines() && on_error.has_dead_letters() {
         let place = if given.has("retry") { given.place("retry") } else { given.place("on_error") };
-        let message = format!("{} takes no messages, so it has no dead letters", given.what);
+        let message = format!("{} reads nothing that could fail, so it has no dead letters", given.what);
         values.report.add(&place, message, "write \"skip\", \"stop-node\" or \"stop\"");
     }
-    let action = meaning::action(known, &given, values)?;
     Some(Node { id: entry.key.to_string(), kind: known, action, on_error, tick_ms, batch: given.count("batch") })
 }
 

@@ -282,3 +282,24 @@ fn what_a_program_prints_as_errors_is_told_with_its_name() {
     assert_eq!(paper.lines(), ["out"]);
     assert_eq!(*told.lock().unwrap(), ["a: one", "a: two"]);
 }
+
+#[test]
+fn lines_that_a_source_cannot_read_are_dead_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.jsonl");
+    std::fs::write(&file, "{\"a\":1}\nnonsense\n[2]\n").unwrap();
+    let from_file = format!("kind = 'lines'\npath = '{}'", file.display());
+    let from_program = format!("kind = 'command'\ncommand = ['cat', '{}']", file.display());
+    for source in [from_file, from_program] {
+        let text = format!(
+            "edges = ['a -> z', 'a:dead -> d']\n[node.a]\n{source}\nformat = 'json'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'\n\
+             [node.d]\nkind = 'map'\nformat = 'bad: {{value}}: {{why}}'\n[[edge]]\nfrom = 'd'\nto = 'z'"
+        );
+        let (mut lines, ended) = run(&text);
+        lines.sort();
+        assert_eq!(lines[0], "[2]", "{source}");
+        assert!(lines[1].starts_with("bad: nonsense: `nonsense` is no JSON"), "{lines:?}");
+        assert_eq!((&*lines[2], lines.len()), ("{\"a\":1}", 3));
+        assert_eq!(errors(&ended, "a"), 1);
+    }
+}

@@ -60,7 +60,7 @@ fn a_file_with_everything_means_what_it_says() {
     assert_eq!(ids, ["imu", "hot", "show", "errors"]);
     let Action::Command(command) = &plan.nodes[0].action else { panic!("{:?}", plan.nodes[0]) };
     assert_eq!(command.argv, ["sh", "-c", "python3 imu.py"]);
-    assert_eq!((command.format, command.restart, command.grace_ms), (Format::Json, 3, 2_000));
+    assert_eq!((command.reading.format, command.restart, command.grace_ms), (Format::Json, 3, 2_000));
     assert_eq!(command.env, [("RATE".to_owned(), "5".to_owned())]);
     let hot = &plan.nodes[1];
     let then = Box::new(OnError::DeadLetter);

@@ -330,12 +330,13 @@ fn a_number_that_no_message_holds_is_refused() {
 }
 
 #[test]
-fn a_source_has_no_dead_letters() {
-    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
+fn a_source_that_reads_nothing_has_no_dead_letters() {
+    let text =
+        "edges = ['a -> z']\n[node.a]\nkind = 'numbers'\nto = 3\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
     says(
         text,
         &[
-            r#"4:12: `stdin` node `a` takes no messages, so it has no dead letters; write "skip", "stop-node" or "stop""#,
+            r#"5:12: `numbers` node `a` reads nothing that could fail, so it has no dead letters; write "skip", "stop-node" or "stop""#,
         ],
     );
 }

@@ -254,9 +254,3 @@ fn a_circle_is_fine_where_an_edge_does_not_wait() {
     }
     assert!(problems(&format!("{text}priority = 'control'")).to_string().contains("messages go in a circle"));
 }
-
-#[test]
-fn a_program_without_input_has_no_dead_letters() {
-    let text = "edges = ['a -> z', 'a:dead -> z']\n[node.a]\nkind = 'command'\nrun = 'true'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
-    says(text, &["1:20: `a` gets no messages, so it has no dead letters; write an edge to it, or remove this one"]);
-}
