@@ -63,6 +63,7 @@ impl Stats {
         text.nodes("emitted_total", "Messages that a node emitted.", self, |node| node.emitted);
         text.nodes("errors_total", "Calls of a node that failed.", self, |node| node.errors);
         text.nodes("retries_total", "Messages that a node was given again.", self, |node| node.retries);
+        text.nodes("lost_total", "Messages that a node took and that came to nothing.", self, |node| node.lost);
         text.nodes("busy_seconds_total", "How long a node ran.", self, |node| node.busy.as_secs_f64());
         text.head("flow_node_latency_seconds", "histogram", "How long a node took for a message.");
         for node in &self.nodes {
@@ -138,6 +139,7 @@ mod tests {
             emitted: 6,
             errors: 1,
             retries: 2,
+            lost: 4,
             ticks: 0,
             ticks_missed: 0,
             turns: 3,
@@ -198,6 +200,9 @@ flow_node_errors_total{node="a \"b\"\\\n"} 1
 # HELP flow_node_retries_total Messages that a node was given again.
 # TYPE flow_node_retries_total counter
 flow_node_retries_total{node="a \"b\"\\\n"} 2
+# HELP flow_node_lost_total Messages that a node took and that came to nothing.
+# TYPE flow_node_lost_total counter
+flow_node_lost_total{node="a \"b\"\\\n"} 4
 # HELP flow_node_busy_seconds_total How long a node ran.
 # TYPE flow_node_busy_seconds_total counter
 flow_node_busy_seconds_total{node="a \"b\"\\\n"} 1.5

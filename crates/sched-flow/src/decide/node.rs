@@ -253,6 +253,7 @@ impl NodeCore {
         counts.emitted += log.emitted;
         counts.errors += log.errors;
         counts.retries += log.retries;
+        counts.lost += log.lost;
         counts.ticks += u64::from(log.ticked);
         counts.busy_nanos += took_nanos;
         if let Some(each) = took_nanos.checked_div(log.handled) {

@@ -144,6 +144,7 @@ impl Handle {
                 emitted: counts.emitted,
                 errors: counts.errors,
                 retries: counts.retries,
+                lost: counts.lost,
                 ticks: counts.ticks,
                 ticks_missed: counts.ticks_missed,
                 turns: counts.turns,

@@ -49,6 +49,12 @@ macro_rules! asked_of_a_turn {
             self.cx.log.shutdown = true;
         }
 
+        /// So many messages that this node took came to nothing after all: what they were handed to is gone. [`NodeStats::lost`](crate::NodeStats::lost) counts them, also those of
+        /// a call that fails.
+        pub fn lose(&mut self, messages: u64) {
+            self.cx.log.lost += messages;
+        }
+
         /// The name of this node in the graph.
         pub fn node(&self) -> &str {
             &self.cx.id
@@ -74,6 +80,8 @@ pub(crate) struct Log {
     pub(crate) handled: u64,
     pub(crate) errors: u64,
     pub(crate) retries: u64,
+    /// Messages that the node took and that came to nothing.
+    pub(crate) lost: u64,
     pub(crate) shutdown: bool,
     pub(crate) ticked: bool,
     pub(crate) tick_at: Option<Time>,

@@ -150,6 +150,26 @@ fn a_node_that_failed_for_good_is_named_last_and_the_exit_code_tells() {
 }
 
 #[test]
+fn messages_that_a_program_did_not_read_are_lost_and_the_last_line_tells() {
+    for (end, code) in [("exit 7", 1), ("exit 0", 0)] {
+        // `y` gets the end of its input when all messages were given out; then `x` may end.
+        let site = site(&format!(
+            "edges = ['a -> x', 'a -> y']\n[node.a]\nkind = 'numbers'\nto = 300\n[node.y]\nkind = 'command'\n\
+             run = 'cat > /dev/null; echo > go'\n[node.x]\nkind = 'command'\n\
+             run = 'mkfifo go; read a; read b < go; {end}'\n",
+        ));
+        let output = site.bursar("flow run flow.toml");
+        assert_code(&output, code);
+        let told = text(&output.stderr);
+        let line = told.lines().find(|line| line.starts_with("flow: ")).unwrap();
+        assert!(line.contains(" lost"), "{told}");
+        assert!(!line.contains("600 messages delivered"), "{told}");
+        let last = told.lines().last().unwrap();
+        assert_eq!(last.contains("messages that it had not read are lost"), code == 1, "{told}");
+    }
+}
+
+#[test]
 fn an_error_that_is_skipped_is_told_and_the_rest_goes_on() {
     let site = site(
         r#"

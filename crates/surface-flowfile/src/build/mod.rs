@@ -8,6 +8,7 @@
 //! | `command`, `process` | a program as a node, and its tree of processes |
 //! | `net`, `stdin` | lines of others |
 //! | `pump`, `wire`, `line` | bytes, tasks and nodes, bounded |
+//! | `unread` | what a program was given and has not read |
 //! | `shim` | nodes in between, where a port carries something else than JSON |
 //! | `tree` | names with `/` become graphs in graphs |
 //!
@@ -26,6 +27,7 @@ mod sources;
 mod stages;
 mod stdin;
 mod tree;
+mod unread;
 mod wire;
 
 use std::fmt;

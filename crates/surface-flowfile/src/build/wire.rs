@@ -130,6 +130,11 @@ impl Outlet {
         self.push()
     }
 
+    /// No more is put: what found no room.
+    pub(crate) fn take(self) -> Option<String> {
+        self.waiting
+    }
+
     /// Tries again what found no room.
     pub(crate) fn push(&mut self) -> Result<(), String> {
         for again in [false, true] {
