@@ -51,7 +51,7 @@ pub enum PutResult {
 /// How urgent an edge is. Bands share turns, 4:2:1 unless told otherwise, when all of them have something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Band {
-    /// Steering. A message waits for at most one turn of another band.
+    /// Steering. At most one turn of another band begins before a message has its own, on any number of workers.
     Control,
     /// Before most.
     High,

@@ -78,7 +78,7 @@ pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     let nodes = if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
     let message =
         format!("messages go in a circle that can lock up when its edges are full: {} ({nodes})", names.join(" -> "));
-    let help = "let one of its edges not wait: `policy = \"latest\"`, \"drop\" or \"coalesce\"";
+    let help = "let one of its edges not wait: `policy = \"latest\"` or \"drop\"";
     let place = closing.map_or_else(|| flat.node_places[start].clone(), |edge| flat.edge_places[edge].clone());
     values.report.add(&place, message, help);
 }

@@ -198,26 +198,26 @@ impl Builder {
     /// Makes edges, cells and the scheduler of a plan.
     fn wire(self, plan: Plan) -> Flow {
         let ids = plan.ids();
-        let Plan { name, nodes, edges, order, groups } = plan;
-        let facts = nodes.iter().zip(&groups).map(|(node, group)| {
+        let Plan { name, nodes, edges, order, groups, bands } = plan;
+        let facts = nodes.iter().zip(&groups).zip(&bands).map(|((node, group), band)| {
             let source = node.spec.unit.is_source();
             NodeFacts {
                 source,
                 cadence: node.spec.tick.or(self.tick.filter(|_| !source)),
                 batch: node.spec.batch.unwrap_or(self.batch),
-                band: node.spec.band,
+                band: *band,
                 group: *group,
             }
         });
         let edge_facts = edges.iter().map(|edge| EdgeFacts {
             from: edge.flat.from.0,
             to: edge.flat.to.0,
-            band: Band::of(edge.flat.spec.priority),
+            band: Band::of(edge.priority),
             steers: edge.flat.to.1 == Place::Control,
             loose: edge.loose,
         });
         let core = Core::new(facts.collect(), edge_facts.collect(), &order, self.shares);
-        let priorities = edges.iter().map(|edge| edge.flat.spec.priority).collect();
+        let priorities = edges.iter().map(|edge| edge.priority).collect();
         let signals = Arc::new(Signals::new(core, priorities, self.workers));
         let keepers = Keepers::default();
         let clock = Arc::new(if self.virtual_time { Clock::virtual_time() } else { Clock::real() });

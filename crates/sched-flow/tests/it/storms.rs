@@ -140,6 +140,76 @@ fn a_control_message_waits_for_one_turn_of_another_band_at_most() {
     assert_eq!((emitted, handled), (500, 71));
 }
 
+/// Says how many turns others had had when it was woken.
+struct Caller {
+    give: Option<mpsc::Sender<Waker>>,
+    turns: Arc<AtomicU64>,
+    at: Arc<AtomicU64>,
+}
+
+impl Source for Caller {
+    type Out = u64;
+
+    fn on_start(&mut self, out: &mut Out<'_, u64>) -> NodeResult {
+        self.give.take().unwrap().send(out.waker())?;
+        Ok(())
+    }
+
+    fn produce(&mut self, out: &mut Out<'_, u64>) -> Result<Produced, NodeError> {
+        let at = self.at.load(SeqCst);
+        if at == 0 {
+            return Ok(Produced::Idle);
+        }
+        out.emit(self.turns.load(SeqCst) - at);
+        Ok(Produced::End)
+    }
+}
+
+#[test]
+fn a_message_of_control_is_one_from_its_source_on() {
+    let _watchdog = watch("a_message_of_control_is_one_from_its_source_on");
+    let (give, given) = mpsc::channel::<Waker>();
+    let mut given = Some(given);
+    let (turns, at) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut graph = Graph::new("end-to-end");
+    // Nothing is said of the source and the stage between: they feed only control.
+    let caller = Caller { give: Some(give), turns: Arc::clone(&turns), at: Arc::clone(&at) };
+    let caller = graph.add("caller", NodeSpec::source(caller));
+    let between = graph.add("between", map(|turns: u64| turns));
+    let waited = Arc::new(AtomicU64::new(u64::MAX));
+    let (counts, tells) = (Arc::clone(&turns), Arc::clone(&waited));
+    let called = Arc::clone(&at);
+    let urgent = sink(move |_: u64| tells.store(counts.load(SeqCst) - called.load(SeqCst), SeqCst));
+    let urgent = graph.add("urgent", urgent);
+    graph.connect(&caller, &between);
+    graph.connect(&between, &urgent).control();
+    for number in 0..200 {
+        let (turns, at) = (Arc::clone(&turns), Arc::clone(&at));
+        let given = (number == 0).then(|| given.take()).flatten();
+        let mut left = 50;
+        let busy = graph.add(
+            format!("busy-{number}"),
+            source(move || {
+                let turn = turns.fetch_add(1, SeqCst) + 1;
+                left -= 1;
+                // The caller was started before.
+                if left == 25
+                    && let Some(waker) = given.as_ref().and_then(|given| given.try_recv().ok())
+                {
+                    at.store(turn, SeqCst);
+                    waker.wake();
+                }
+                (left > 0).then_some(turn)
+            }),
+        );
+        let out = graph.add(format!("out-{number}"), sink(|_: u64| ()));
+        graph.connect(&busy, &out).capacity(4);
+    }
+    Flow::builder().register(graph).batch(1).build().unwrap().run().unwrap();
+    // Three turns of control, and before each at most one of others.
+    assert!(waited.load(SeqCst) <= 3, "{} turns of others came before it", waited.load(SeqCst));
+}
+
 #[test]
 fn bursts_meet_mixed_policies() {
     let _watchdog = watch("bursts_meet_mixed_policies");

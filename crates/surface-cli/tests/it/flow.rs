@@ -287,3 +287,14 @@ fn the_example_of_the_repository_is_right_and_runs() {
     assert!(edge("lidar:out->scan:in")["coalesced"].as_u64() > Some(0), "{end:#}");
     assert_eq!(end["totals"]["errors"], 0, "{end:#}");
 }
+
+#[test]
+fn what_run_refuses_check_refuses() {
+    // A circle whose only loose edge coalesces: it waits when two messages cannot be merged.
+    let text = "edges = ['a -> m', 'm -> n']\n[node.a]\nkind = 'numbers'\nto = 3\n[node.m]\nkind = 'merger'\n[node.n]\nkind = 'merger'\n\
+                [[edge]]\nfrom = 'n'\nto = 'm'\ncoalesce = 'sum'\n";
+    let site = site(text);
+    for command in ["flow check flow.toml", "flow check flow.toml --json", "flow run flow.toml"] {
+        assert_code(&site.bursar(command), 3);
+    }
+}

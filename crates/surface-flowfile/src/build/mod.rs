@@ -161,6 +161,9 @@ pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
         if let Some(batch) = node.batch {
             spec = spec.batch(batch);
         }
+        if let Some(band) = node.band {
+            spec = spec.band(band);
+        }
         tree.add(&node.id, spec);
     }
     for edge in &plan.edges {
@@ -188,6 +191,9 @@ pub fn flow(plan: &Plan, hooks: &Hooks) -> Result<Builder, BadEdge> {
     }
     if let Some(workers) = settings.workers {
         builder = builder.workers(workers);
+    }
+    if let Some([control, high, normal]) = settings.shares {
+        builder = builder.shares(control, high, normal);
     }
     Ok(builder)
 }

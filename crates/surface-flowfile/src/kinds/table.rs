@@ -90,6 +90,13 @@ pub(crate) const EVERY_NODE: &[Field] = &[
     ),
     field("tick", Duration, Means("that of the flow"), "how often it is called without a message", "\"100ms\""),
     field("batch", Whole(1, 1_000_000), Means("that of the flow"), "messages it handles in one turn", "64"),
+    field(
+        "band",
+        Word(&["control", "high", "normal"]),
+        Means("control if it feeds only control, else normal"),
+        "where it has its own turns: to produce, to tick; its inputs have the `priority` of their edges",
+        "\"high\"",
+    ),
 ];
 
 /// Every kind there is.

@@ -68,8 +68,8 @@ fn a_file_with_everything_means_what_it_says() {
     assert_eq!((hot.tick_ms, hot.outputs()), (Some(100), vec!["out".to_owned(), "dead".to_owned()]));
     assert_eq!(edges(&plan), ["hot:out->show:in", "hot:dead->errors:in", "imu:out->hot:in"]);
     let edge = &plan.edges[2];
-    assert_eq!((edge.capacity, edge.policy, edge.priority), (256, Policy::Latest, 10));
-    assert_eq!((plan.edges[0].capacity, plan.edges[0].policy, plan.edges[0].priority), (1024, Policy::Block, 0));
+    assert_eq!((edge.capacity, edge.policy, edge.priority), (256, Policy::Latest, Some(10)));
+    assert_eq!((plan.edges[0].capacity, plan.edges[0].policy, plan.edges[0].priority), (1024, Policy::Block, None));
 }
 
 #[test]

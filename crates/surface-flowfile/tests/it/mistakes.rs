@@ -340,3 +340,21 @@ fn a_source_that_reads_nothing_has_no_dead_letters() {
         ],
     );
 }
+
+#[test]
+fn shares_and_bands_that_cannot_be_are_told_with_their_limits() {
+    for (shares, said) in [
+        (
+            "[4, 2]",
+            "1:10: `shares` has 2 numbers, and the bands are three: control, high and normal; write `shares = [4, 2, 1]`",
+        ),
+        ("[1, 2, 1]", "1:10: `shares` give control 1 turns of 4, and the least is half; write `shares = [3, 2, 1]`"),
+        ("[900, 99, 2]", "1:10: `shares` add up to 1001, and the most is 1000; use smaller numbers of the same ratio"),
+    ] {
+        let text =
+            format!("flow.shares = {shares}\nedges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'print'");
+        says(&text, &[&said.replace("1:10", "1:15")]);
+    }
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\nband = 'urgent'\n[node.z]\nkind = 'print'";
+    says(text, &[r#"4:8: `band` takes "control", "high" or "normal", not 'urgent'; write `band = "high"`"#]);
+}

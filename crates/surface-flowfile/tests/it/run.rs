@@ -500,3 +500,18 @@ fn a_graph_of_many_nodes_is_built_and_run() {
     let (lines, _) = run_plan(&plan(&text), |_| ());
     assert_eq!(lines, [format!("{}.0", 5050 + 100 * 299)]);
 }
+
+#[test]
+fn what_feeds_only_control_is_in_the_control_band_and_what_a_file_says_stays() {
+    use bursar::flow::Band;
+    let text = "edges = ['k -> f -> a:control', 'a -> z', 'b -> z']\nflow.shares = [6, 2, 1]\n[node.k]\nkind = 'values'\nlist = [1]\n\
+                [node.f]\nkind = 'filter'\nabove = 5\n[node.a]\nkind = 'numbers'\nto = 3\n[node.b]\nkind = 'numbers'\nto = 3\nband = 'high'\n\
+                [node.z]\nkind = 'print'";
+    let plan = plan(text);
+    assert_eq!((plan.settings.shares, plan.nodes[3].band), (Some([6, 2, 1]), Some(Band::High)));
+    let (_, ended) = run_plan(&plan, |_| ());
+    let band = |edge: &str| ended.stats.edge(edge).unwrap_or_else(|| panic!("{edge}: {:?}", ended.stats.edges)).band;
+    assert_eq!(band("k:out->f:in"), Band::Control);
+    assert_eq!(band("f:out->a!control:in"), Band::Control);
+    assert_eq!(band("a:out->z:in"), Band::Normal);
+}
