@@ -62,8 +62,8 @@
 //!
 //! # One thread or several
 //!
-//! By default everything happens on the thread that calls [`Flow::run`], in an order that depends on nothing but the graph and its input; with [virtual time](Builder::virtual_time) an hour of
-//! ticks takes as long as its turns. With [several workers](Builder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions. In a run
+//! By default everything happens on the thread that calls [`Flow::run`]. With [virtual time](Builder::virtual_time) its order depends on nothing but the graph and its input, and an hour of
+//! ticks takes as long as its turns; in real time the clock decides how long turns are and when ticks come, so two runs may differ. With [several workers](Builder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions. In a run
 //! that a seed decides, as by [`explore`](crate::explore()), so does a flow of several workers: same seed, same order, and ticks take no time.
 //!
 //! A node is a [nursery](crate::nursery()): the tasks it [spawns](Out::spawn) end with it.

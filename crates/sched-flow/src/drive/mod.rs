@@ -102,7 +102,8 @@ impl Flow {
     /// Runs the graph: starts its nodes, gives them turns, and stops them. It returns when all sources have ended and everything is delivered, after
     /// [`Handle::shutdown`], or when an error policy stops the graph.
     ///
-    /// With [one worker](Builder::workers) everything happens on the calling thread, in an order that depends on nothing but the graph and its input. With
+    /// With [one worker](Builder::workers) everything happens on the calling thread. In real time its order is not repeatable: how long a turn is, and when ticks come, is decided by the
+    /// clock. It is in [virtual time](Builder::virtual_time), where the order depends on nothing but the graph and its input, and in a run that a seed decides. With
     /// several, independent nodes run at the same time, as tasks of the runtime.
     ///
     /// # Errors

@@ -157,7 +157,7 @@ impl<T: Clone> Queue<T> {
             self.counts.put += 1;
             self.counts.dropped += 1;
             self.gone.push(message.payload);
-            return (PutResult::Dropped, None);
+            return (PutResult::Closed, None);
         }
         let waiting = match self.rule {
             Rule::Block => self.depth(),

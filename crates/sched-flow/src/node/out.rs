@@ -6,7 +6,8 @@
 //! Every message in an outbox reaches every edge of its port exactly once, in order; and none of a call that failed reaches any.
 //!
 //! # Why it holds
-//! Messages leave the outbox only in [`Outlet::flush`], never within a call; a failed call is cut off at the mark made at its first message.
+//! Messages leave the outbox only in [`Outlet::flush`], after a call; a failed call is cut off at the mark made at its first message. [`Outlet::put`] is the exception, and says so: what
+//! it sends within a call is final, with what was emitted before it, so it moves the mark.
 //! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
 //! continued where it stopped. A message leaves the outbox when the last edge has it.
 
@@ -16,6 +17,7 @@ use crate::{
     edge::Edge,
     message::{Control, Header, Kind, Message, Payload, TraceId},
     node::{cx::Cx, schema::Check},
+    policy::PutResult,
 };
 
 /// A node may emit so many messages within one call; more is an error of the node, before it eats the memory.
@@ -88,6 +90,47 @@ impl<T: Payload> Outlet<T> {
         }
         cx.pushes += 1;
         self.outbox.push_back(message);
+    }
+
+    /// Sends a message within the call, after what was emitted before, and says what became of it. That is final, whatever becomes of the call.
+    pub(crate) fn put(&mut self, message: Message<T>, cx: &mut Cx) -> PutResult {
+        if let Err(problem) = self.checks.iter().try_for_each(|check| check(&message.payload)) {
+            cx.complain(problem);
+            return PutResult::Dropped;
+        }
+        cx.pushes += 1;
+        let all_sent = self.flush(cx);
+        self.outbox.push_back(message);
+        let result = if all_sent { self.put_last(cx) } else { PutResult::Blocked };
+        (self.call, self.mark) = (cx.call, self.outbox.len());
+        result
+    }
+
+    /// Puts the only message of the outbox into every edge. It stays for those that are full.
+    fn put_last(&mut self, cx: &mut Cx) -> PutResult {
+        cx.log.emitted += 1;
+        let mut worst = None;
+        let mut room = usize::MAX;
+        for (edge, sent) in self.edges.iter().zip(&mut self.sent) {
+            let mut queue = edge.queue();
+            let (result, refused) = queue.put(self.outbox[0].clone());
+            *sent = usize::from(refused.is_none());
+            if queue.tell() {
+                cx.log.filled.push(edge.index);
+            }
+            room = room.min(queue.room());
+            queue.swap_gone(&mut self.gone);
+            drop(queue);
+            self.gone.clear();
+            worst = worst.max(Some(result));
+        }
+        self.room = room;
+        if self.sent.iter().all(|sent| *sent == 1) {
+            self.sent.fill(0);
+            self.outbox.clear();
+        }
+        self.counted = self.outbox.len();
+        worst.unwrap_or(PutResult::Closed)
     }
 
     /// The call failed: nothing of it is sent.
@@ -203,6 +246,42 @@ impl<T: Payload> Out<'_, T> {
     pub fn emit_to(&mut self, output: usize, payload: T) {
         let header = self.cx.header_for::<T>();
         self.outlets[output].push(Message { header, payload }, self.cx);
+    }
+
+    /// Emits to the first output at once, and tells what became of the message: whether it was accepted, merged, dropped, has to wait, or came to nobody. [`emit`](Self::emit) cannot tell: what it
+    /// takes is sent when the call is over. So what is put, and what was emitted before it, is not taken back if the call fails.
+    ///
+    /// It costs the lock of every edge for one message, and a copy; `emit` needs neither.
+    ///
+    /// ```
+    /// use bursar::flow::{Message, NodeResult, Out, PutResult, Stage};
+    ///
+    /// /// Counts what a full edge dropped.
+    /// struct Lossy(u64);
+    ///
+    /// impl Stage for Lossy {
+    ///     type In = f64;
+    ///     type Out = f64;
+    ///
+    ///     fn on_message(&mut self, message: Message<f64>, out: &mut Out<'_, f64>) -> NodeResult {
+    ///         if out.put(message.payload) == PutResult::Dropped {
+    ///             self.0 += 1;
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    /// ```
+    pub fn put(&mut self, payload: T) -> PutResult {
+        self.put_to(0, payload)
+    }
+
+    /// As [`put`](Self::put), to an output by its place in [`Stage::outputs`](crate::Stage::outputs).
+    ///
+    /// # Panics
+    /// If there is no such output, which fails the node's call.
+    pub fn put_to(&mut self, output: usize, payload: T) -> PutResult {
+        let header = self.cx.header_for::<T>();
+        self.outlets[output].put(Message { header, payload }, self.cx)
     }
 
     /// Emits a message with a header of its own to the first output. A header without a trace id gets one.

@@ -7,7 +7,7 @@ use std::{
 
 use sched_flow::{
     AnyMessage, Band, Context, Control, DeadLetter, Flow, Graph, Kind, Message, Node, NodeError, NodeResult, NodeSpec,
-    NodeState, OnError, Policy, Ports, Schema, Time, TraceId, from_iter, map, sink,
+    NodeState, OnError, Out, Policy, Ports, Schema, Stage, Time, TraceId, from_iter, map, sink,
 };
 
 use crate::{
@@ -223,4 +223,94 @@ fn a_handle_outlives_its_flow() {
     assert_eq!(handle.stats().nodes.len(), 2);
     drop(handle);
     assert!(said.recv().is_err(), "its nodes are gone with the last handle");
+}
+
+/// Puts what comes, and keeps what was said of it.
+struct Tells(Arc<Mutex<Vec<sched_flow::PutResult>>>);
+
+impl Stage for Tells {
+    type In = u64;
+    type Out = u64;
+
+    fn on_message(&mut self, message: Message<u64>, out: &mut Out<'_, u64>) -> NodeResult {
+        let result = out.put(message.payload);
+        self.0.lock().unwrap().push(result);
+        // What was put stays, whatever becomes of the call; what is emitted after it does not.
+        if message.payload == 1 {
+            out.emit(999);
+            return Err(NodeError::msg("after it was put"));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_put_tells_what_became_of_its_message() {
+    use sched_flow::PutResult::{self, Blocked, Closed, Coalesced, Dropped, Ok as Accepted, Replaced};
+    let told = |connect: fn(sched_flow::Connect<'_>)| -> (Vec<PutResult>, Vec<u64>) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut graph = Graph::new("told");
+        let numbers = graph.add("numbers", from_iter(0..4u64));
+        let tells = graph.add("tells", NodeSpec::stage(Tells(Arc::clone(&told))));
+        let (node, kept) = crate::basics::keep::<u64>();
+        let out = graph.add("out", node);
+        graph.connect(&numbers, &tells);
+        connect(graph.connect(&tells, &out).capacity(2));
+        Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
+        let (told, kept) = (told.lock().unwrap().clone(), kept.lock().unwrap().clone());
+        (told, kept)
+    };
+    assert_eq!(told(|edge| _ = edge.policy(Policy::Drop)), (vec![Accepted, Accepted, Dropped, Dropped], vec![0, 1]));
+    assert_eq!(
+        told(|edge| _ = edge.policy(Policy::Latest)),
+        (vec![Accepted, Accepted, Replaced, Replaced], vec![2, 3])
+    );
+    let sum = |edge: sched_flow::Connect<'_>| {
+        let _ = edge.coalesce(|waits: &mut u64, new: &u64| {
+            *waits += new;
+            Ok(())
+        });
+    };
+    assert_eq!(told(sum), (vec![Accepted, Accepted, Coalesced, Coalesced], vec![0, 6]));
+    // A node takes no message while its edge is full, so a second one in a call is what has to wait.
+    let (results, kept) = twice();
+    assert_eq!((results, kept), (vec![Accepted, Accepted, Blocked], vec![0, 1, 2]));
+    // No edge: it comes to nobody.
+    let mut graph = Graph::new("nobody");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let numbers = graph.add("numbers", from_iter(0..2u64));
+    let tells = graph.add("tells", NodeSpec::stage(Tells(Arc::clone(&told))));
+    graph.connect(&numbers, &tells);
+    Flow::new(graph).unwrap().run().unwrap();
+    assert_eq!(*told.lock().unwrap(), [Closed, Closed]);
+}
+
+/// Three puts in one call to an edge that holds two.
+fn twice() -> (Vec<sched_flow::PutResult>, Vec<u64>) {
+    struct Three(Arc<Mutex<Vec<sched_flow::PutResult>>>);
+    impl Stage for Three {
+        type In = u64;
+        type Out = u64;
+        fn on_message(&mut self, _: Message<u64>, out: &mut Out<'_, u64>) -> NodeResult {
+            (0..3).for_each(|number| self.0.lock().unwrap().push(out.put(number)));
+            Ok(())
+        }
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let mut graph = Graph::new("three");
+    let one = graph.add("one", from_iter([0u64]));
+    let three = graph.add("three", NodeSpec::stage(Three(Arc::clone(&told))));
+    let (left, kept) = crate::basics::keep::<u64>();
+    let (right, also) = crate::basics::keep::<u64>();
+    let (left, right) = (graph.add("left", left), graph.add("right", right));
+    graph.connect(&one, &three);
+    // The other edge has room for all: it gets each once, although one of them waits for the first.
+    graph.connect(&three, &left).capacity(2);
+    graph.connect(&three, &right);
+    let ended = Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
+    assert!(ended.drained);
+    assert_eq!(*also.lock().unwrap(), [0, 1, 2]);
+    assert_eq!(ended.stats.node("three").unwrap().emitted, 3);
+    let (told, kept) = (told.lock().unwrap().clone(), kept.lock().unwrap().clone());
+    (told, kept)
 }
