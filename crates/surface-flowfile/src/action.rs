@@ -18,7 +18,7 @@ use crate::value::{Condition, Name, Template};
 #[allow(missing_docs, reason = "fields are named and told in the table of kinds")]
 pub enum Action {
     Command(Command),
-    Lines { path: PathBuf, follow: bool, reading: Reading },
+    Lines { path: PathBuf, follow: bool, from_end: bool, reading: Reading },
     Stdin { reading: Reading },
     TcpIn { listen: SocketAddr, reading: Reading },
     Every { interval_ms: u64, emit: Emit, count: Option<u64> },

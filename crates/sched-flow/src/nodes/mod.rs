@@ -15,7 +15,7 @@
 //! | `guard` | what may fail: retry, circuit breaker |
 //! | `future` | futures as nodes |
 //! | `channel`, `task` | channels and tasks as ends of a graph |
-//! | `file`, `tcp`, `json` | lines and values from outside, and to it; `lines` cuts them |
+//! | `lines_in`, `file`, `tcp`, `json` | lines and values from outside, and to it; `lines` cuts them |
 
 mod basic;
 mod channel;
@@ -25,6 +25,7 @@ mod group;
 mod guard;
 mod json;
 mod lines;
+mod lines_in;
 mod memo;
 mod pace;
 mod pair;
@@ -36,12 +37,13 @@ mod watch;
 
 pub use basic::{filter, flat_map, from_iter, map, sink, source, try_map, try_sink};
 pub use channel::{from_channel, to_channel};
-pub use file::{LinesIn, LinesOut, lines_in, lines_out};
+pub use file::{LinesOut, lines_out};
 pub use future::{MapAsync, map_async, sink_async, timeout_async};
 pub use group::{Batcher, Span, Windows, batcher, sliding_window, tumbling_window};
 pub use guard::{CircuitBreaker, circuit_breaker, retry};
 pub use json::{json_in, json_out};
 pub use lines::{Line, Lines, NotUtf8};
+pub use lines_in::{LinesIn, lines_in};
 pub use memo::{cache, dedup, dedup_up_to};
 pub use pace::{debounce, delay, delay_up_to, throttle};
 pub use pair::{Correlator, correlator};

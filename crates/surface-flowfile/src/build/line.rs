@@ -30,7 +30,7 @@ impl Messages {
     pub(crate) fn feed(&mut self, bytes: &[u8], items: &mut Vec<Item>) {
         let reading = self.reading;
         let Ok(()) = self.lines.feed(bytes, &mut |line| {
-            items.extend(message(line, reading));
+            items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
             Ok::<(), Infallible>(())
         });
     }
@@ -39,15 +39,15 @@ impl Messages {
     pub(crate) fn end(&mut self, items: &mut Vec<Item>) {
         let reading = self.reading;
         let Ok(()) = self.lines.finish(&mut |line| {
-            items.extend(message(line, reading));
+            items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
             Ok::<(), Infallible>(())
         });
     }
 }
 
 /// What a line says; nothing, if it is empty and JSON was wanted.
-fn message(line: Result<Line, NodeError>, reading: Reading) -> Option<Item> {
-    let text = match line.and_then(|line| line.text(reading.not_utf8)) {
+pub(crate) fn message(line: Line, reading: Reading) -> Option<Item> {
+    let text = match line.text(reading.not_utf8) {
         Ok(text) => text,
         Err(error) => return Some(Err(error)),
     };

@@ -233,7 +233,9 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let millis = Duration::from_millis;
     match &node.action {
         Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends, hooks.stderr.clone()),
-        Action::Lines { path: file, follow, reading } => sources::lines(path(file), *follow, *reading),
+        Action::Lines { path: file, follow, from_end, reading } => {
+            sources::lines(path(file), *follow, *from_end, *reading)
+        }
         Action::Stdin { reading } => stdin::node(Arc::clone(&hooks.stdin), *reading),
         Action::TcpIn { listen, reading } => net::tcp_in(*listen, *reading),
         Action::Every { interval_ms, emit, count } => sources::every(millis(*interval_ms), emit.clone(), *count),

@@ -5,6 +5,7 @@
 //! # Invariant
 //! A message that is not what a stage needs fails, and the node's policy decides; it never becomes another silently.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use bursar::flow::{
@@ -13,7 +14,7 @@ use bursar::flow::{
 use serde_json::{Map as Fields, Number, Value, json};
 
 use crate::action::{Aggregate, Extent, Map, Parse, Rule, Wanted};
-use crate::value::Name;
+use crate::value::{Name, compare, sum};
 
 /// A message, changed.
 pub(crate) fn map(map: &Map, mut message: Value) -> Result<Value, NodeError> {
@@ -270,21 +271,10 @@ pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeS
                 seen = 1;
                 value.clone()
             }
-            (Aggregate::Sum, Some(number)) => of(so_far.as_f64().unwrap_or(0.0) + number),
-            (Aggregate::Min, Some(number)) => {
-                if so_far.as_f64().is_some_and(|least| least <= number) {
-                    so_far
-                } else {
-                    value.clone()
-                }
-            }
-            (Aggregate::Max, Some(number)) => {
-                if so_far.as_f64().is_some_and(|most| most >= number) {
-                    so_far
-                } else {
-                    value.clone()
-                }
-            }
+            (Aggregate::Sum, Some(_)) => sum(&so_far, value).map_or(Value::Null, Value::Number),
+            (Aggregate::Min, Some(_)) if compare(value, &so_far) == Some(Ordering::Less) => value.clone(),
+            (Aggregate::Max, Some(_)) if compare(value, &so_far) == Some(Ordering::Greater) => value.clone(),
+            (Aggregate::Min | Aggregate::Max, Some(_)) => so_far,
             (Aggregate::Mean, Some(number)) => {
                 seen += 1;
                 let mean = so_far.as_f64().unwrap_or(0.0);

@@ -133,7 +133,20 @@ pub const KINDS: &[Kind] = &[
         outputs: OUT,
         fields: &[
             field("path", Path, Required, "the file", "\"server.log\""),
-            field("follow", Flag, Means("it ends with the file"), "wait for what is appended", "true"),
+            field(
+                "follow",
+                Flag,
+                Means("it ends with the file"),
+                "wait for what is appended; a file that is rotated, renamed or cut off, is followed to the next",
+                "true",
+            ),
+            field(
+                "from",
+                Word(&["start", "end"]),
+                Means("start"),
+                "where it begins; the end is for `follow`",
+                "\"start\"",
+            ),
             FORMAT,
             LONGEST_LINE,
             NOT_UTF8,

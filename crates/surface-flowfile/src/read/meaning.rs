@@ -35,7 +35,15 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
     };
     Some(match kind.name {
         "command" => Action::Command(command(given, values)?),
-        "lines" => Action::Lines { path: path("path")?, follow: given.flag("follow"), reading: reading(given) },
+        "lines" => {
+            let (follow, from_end) = (given.flag("follow"), given.word("from") == Some("end"));
+            if from_end && !follow {
+                let message = format!("{} begins at the end and does not follow, so it reads nothing", given.what);
+                values.report.add(&given.place("from"), message, "write `follow = true`, or remove `from`");
+                return None;
+            }
+            Action::Lines { path: path("path")?, follow, from_end, reading: reading(given) }
+        }
         "stdin" => Action::Stdin { reading: reading(given) },
         "tcp-in" => Action::TcpIn { listen: address("listen", given, values)?, reading: reading(given) },
         "every" => {

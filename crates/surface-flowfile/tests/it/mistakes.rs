@@ -358,3 +358,14 @@ fn shares_and_bands_that_cannot_be_are_told_with_their_limits() {
     let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\nband = 'urgent'\n[node.z]\nkind = 'print'";
     says(text, &[r#"4:8: `band` takes "control", "high" or "normal", not 'urgent'; write `band = "high"`"#]);
 }
+
+#[test]
+fn a_file_that_is_read_from_its_end_and_not_followed_gives_nothing() {
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'lines'\npath = 'x'\nfrom = 'end'\n[node.z]\nkind = 'print'";
+    says(
+        text,
+        &[
+            "5:8: `lines` node `a` begins at the end and does not follow, so it reads nothing; write `follow = true`, or remove `from`",
+        ],
+    );
+}
