@@ -127,6 +127,7 @@ pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
         Action::Counter { field: None, .. } => Type::Number,
         Action::Counter { .. } => Type::Object,
         Action::Batcher { .. } => Type::List,
+        Action::Window { key: Some(_), .. } => Type::Object,
         Action::Window { aggregate, .. } => match aggregate {
             Aggregate::Count | Aggregate::Sum | Aggregate::Mean | Aggregate::Min | Aggregate::Max => Type::Number,
             Aggregate::Last => Type::Any,

@@ -448,6 +448,11 @@ impl Harness {
         let log = &mut self.cx.log;
         self.shutdown |= log.shutdown;
         self.asked = self.asked.into_iter().chain(log.tick_at).min();
+        if log.finish && self.state == State::Running {
+            // What waits is for nobody.
+            self.state = if self.unit.is_source() { State::Ended } else { State::Ending };
+            self.waiting.clear();
+        }
         log.clear();
     }
 

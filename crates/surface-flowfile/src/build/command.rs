@@ -79,6 +79,7 @@ impl Keeper {
         let Err(why) = result else {
             self.given_up = Some(Ok(()));
             out.lose(unread.len() as u64);
+            out.finish(); // it wants no more, as `head`: neither do those that feed only it
             return Ok(());
         };
         if self.restarts == self.command.restart {

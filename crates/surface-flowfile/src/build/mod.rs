@@ -261,12 +261,16 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
         Action::Splitter { outputs } => splitter::<Value>(*outputs),
         Action::Merger => merger::<Value>(),
         Action::Batcher { size, within_ms } => stages::batcher(*size, within_ms.map(millis)),
-        Action::Window { extent, aggregate, field } => stages::window(*extent, *aggregate, field.clone()),
+        Action::Window { extent, aggregate, field, key: Some(key), keys } => {
+            stages::window_by_key(*extent, *aggregate, field.clone(), key.clone(), *keys)
+        }
+        Action::Window { extent, aggregate, field, .. } => stages::window(*extent, *aggregate, field.clone()),
+        Action::Head { count } => bursar::flow::head::<Value>(*count),
         Action::Throttle { rate, burst } => throttle::<Value>(*rate, *burst),
         Action::Debounce { quiet_ms } => debounce::<Value>(millis(*quiet_ms)),
         Action::Sample { every } => sample_nth::<Value>(*every),
         Action::Validator { fields } => stages::validator(fields.clone()),
-        Action::Counter { interval_ms, field } => stages::counter(millis(*interval_ms), field.clone()),
+        Action::Counter { interval_ms, field, reset } => stages::counter(millis(*interval_ms), field.clone(), *reset),
         Action::Cache { key, ttl_ms, keys } => dedup_up_to(*keys, millis(*ttl_ms), Key::of(key.clone(), Side::Left)),
         Action::Breaker { failure, failures, cool_ms } => {
             let failure = failure.clone();

@@ -320,6 +320,20 @@ pub const KINDS: &[Kind] = &[
                 "\"mean\"",
             ),
             FIELD,
+            field(
+                "key",
+                Name,
+                Means("one for all"),
+                "a window for each value of this field: { key, value }",
+                "\"path\"",
+            ),
+            field(
+                "keys",
+                Whole(1, 1_000_000),
+                Means("100000"),
+                "keys at most; for another, the oldest is told early",
+                "1000",
+            ),
         ],
     },
     Kind {
@@ -368,11 +382,23 @@ pub const KINDS: &[Kind] = &[
         role: Role::Stage,
         about: "how many messages came so far",
         inputs: IN,
-        outputs: &[port("out", "the number so far; with `field`, an object of numbers")],
+        outputs: &[port(
+            "out",
+            "the number so far, or with `reset` since the last; with `field`, an object of numbers",
+        )],
         fields: &[
             field("interval", Duration, Means("1s"), "how often it tells", "\"5s\""),
             field("field", Name, Means("all together"), "count each value of this field by itself", "\"level\""),
+            field("reset", Flag, Means("it goes on"), "begin at 0 again after each time it told", "true"),
         ],
+    },
+    Kind {
+        name: "head",
+        role: Role::Stage,
+        about: "the first messages; then what feeds only it ends, up to the sources",
+        inputs: IN,
+        outputs: OUT,
+        fields: &[field("count", MANY, Required, "how many", "10")],
     },
     Kind {
         name: "cache",

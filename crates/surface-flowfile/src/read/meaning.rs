@@ -98,8 +98,9 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
         "validator" => Action::Validator { fields: fields::rules(given, values)? },
         "counter" => {
             let interval_ms = if given.has("interval") { above_zero("interval", values)? } else { 1_000 };
-            Action::Counter { interval_ms, field: name("field") }
+            Action::Counter { interval_ms, field: name("field"), reset: given.flag("reset") }
         }
+        "head" => Action::Head { count: given.count("count")? },
         "cache" => Action::Cache {
             key: name("key").unwrap_or_default(),
             ttl_ms: above_zero("ttl", values)?,
@@ -267,7 +268,14 @@ fn window<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Action> 
         Some("last") => Aggregate::Last,
         _ => Aggregate::List,
     };
-    Some(Action::Window { extent, aggregate, field: given.text("field").map(Name::new).unwrap_or_default() })
+    let name = |field: &str| given.text(field).map(Name::new);
+    if given.has("key") && given.has("slide") {
+        let message = format!("{} has a `key` and a `slide`, and windows by key do not slide", given.what);
+        values.report.add(&given.place("slide"), message, "remove one of the two");
+        return None;
+    }
+    let keys = given.count("keys").unwrap_or(KEYS);
+    Some(Action::Window { extent, aggregate, field: name("field").unwrap_or_default(), key: name("key"), keys })
 }
 
 /// How far one window is from the next: as far as it is long, or what `slide` says, which is not farther.

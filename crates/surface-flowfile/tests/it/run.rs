@@ -570,3 +570,37 @@ fn a_file_that_is_rotated_is_followed_to_the_next() {
     })
     .unwrap();
 }
+
+#[test]
+fn a_window_by_key_counts_each_key_of_a_minute() {
+    let list = "[{ p = '/a', ms = 5 }, { p = '/b', ms = 7 }, { p = '/a', ms = 2 }, { q = 1 }, { p = '/a', ms = 9007199254740993 }]";
+    let window = |fields: &str| through(list, &format!("kind = 'window'\nspan = '1m'\nkey = 'p'\n{fields}"));
+    assert_eq!(window("aggregate = 'count'"), [r#"{"key":"/a","value":3}"#, r#"{"key":"/b","value":1}"#]);
+    let of = |aggregate: &str| window(&format!("field = 'ms'\naggregate = '{aggregate}'"))[0].clone();
+    assert_eq!(of("sum"), r#"{"key":"/a","value":9007199254741000}"#);
+    assert_eq!(of("min"), r#"{"key":"/a","value":2}"#);
+    assert_eq!(of("max"), r#"{"key":"/a","value":9007199254740993}"#);
+    // It gives objects, whose fields others may look at.
+    let text = "edges = ['a -> w -> f -> z']\n[node.a]\nkind = 'values'\nlist = [{ p = 'x' }]\n[node.w]\nkind = 'window'\nspan = '1m'\nkey = 'p'\naggregate = 'count'\n\
+                [node.f]\nkind = 'filter'\nfield = 'value'\nat_least = 1\n[node.z]\nkind = 'print'";
+    assert_eq!(printed(text), [r#"{"key":"x","value":1}"#]);
+    assert_eq!(window("field = 'ms'\naggregate = 'mean'")[1], r#"{"key":"/b","value":7}"#);
+}
+
+#[test]
+fn a_counter_that_resets_tells_what_came_since_the_last_time() {
+    let text = "edges = ['a -> c -> z']\n[node.a]\nkind = 'every'\ninterval = '400ms'\ncount = 5\n[node.c]\nkind = 'counter'\ninterval = '1s'\nreset = true\n[node.z]\nkind = 'print'";
+    assert_eq!(printed(text), ["2", "2", "1"]); // 0.4 0.8 | 1.2 1.6 | 2.0
+    assert_eq!(printed(&text.replace("reset = true\n", "")), ["2", "4", "5"]);
+}
+
+#[test]
+fn a_head_ends_the_sources_that_feed_only_it() {
+    let text = "edges = ['a -> h -> z']\n[node.a]\nkind = 'command'\ncommand = ['yes']\n[node.h]\nkind = 'head'\ncount = 3\n[node.z]\nkind = 'print'";
+    let (lines, ended) = run_plan(&plan(text), |_| ());
+    assert_eq!(lines, ["y", "y", "y"]);
+    assert!(ended.drained);
+    // A program that ended well wants no more, either.
+    let text = "edges = ['a -> h -> z']\n[node.a]\nkind = 'random-walk'\n[node.h]\nkind = 'command'\ncommand = ['head', '-n', '3']\n[node.z]\nkind = 'print'";
+    assert_eq!(run_plan(&plan(text), |_| ()).0.len(), 3);
+}
