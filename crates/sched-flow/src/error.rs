@@ -163,7 +163,8 @@ pub enum OnError {
     StopNode,
     /// The whole graph is stopped without draining, and its run returns the error.
     StopGraph,
-    /// The message leaves by the output `dead`, as a [`DeadLetter`]; from a source, the [bad record](NodeError::with_record).
+    /// The message leaves by the output `dead`, as a [`DeadLetter`]; from a source, the [bad record](NodeError::with_record). Without an edge there it is
+    /// [lost](crate::NodeStats::lost), and counted so.
     DeadLetter,
 }
 

@@ -202,7 +202,7 @@ pub struct EdgeStats {
 pub struct Stats {
     /// The name of the graph.
     pub name: String,
-    /// How long it has been running.
+    /// How long it has been running, or ran.
     pub elapsed: Duration,
     /// Its nodes, in the order they were added.
     pub nodes: Vec<NodeStats>,

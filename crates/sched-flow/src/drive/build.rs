@@ -291,6 +291,7 @@ impl Builder {
             signals,
             clock,
             drain_timeout: self.drain,
+            ended: std::sync::OnceLock::new(),
             keepers,
         };
         Flow { shared: Arc::new(shared), workers: self.workers }

@@ -24,7 +24,7 @@ mod work;
 use std::{
     error::Error,
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -35,6 +35,7 @@ use crate::{
     decide::Phase,
     edge::AnyEdge,
     graph::{Graph, Problems, check::Place},
+    message::Time,
     node::NodeError,
     stats::Stats,
 };
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     signals: Arc<Signals>,
     clock: Arc<Clock>,
     drain_timeout: Duration,
+    /// When its nodes were stopped.
+    ended: OnceLock<Time>,
     keepers: host::Keepers,
 }
 
@@ -147,6 +150,7 @@ struct Stops<'a>(&'a Shared);
 impl Drop for Stops<'_> {
     fn drop(&mut self) {
         sched_tasks::shield(|| self.0.stop());
+        self.0.ended.get_or_init(|| self.0.clock.now());
     }
 }
 

@@ -258,8 +258,8 @@ impl Connect<'_> {
         self.priority(Band::CONTROL_FROM)
     }
 
-    /// When it is full, a new message is merged into the newest that waits. If the function fails, neither is lost: the producer waits, as on a
-    /// Block edge.
+    /// When it is full, a new message is merged into the newest that waits, in place. A function that fails must leave what waits as it was; then neither is lost: the producer waits, as on a
+    /// Block edge. One that panics failed; what it changed until then stays changed. No lock is held while it runs, and nothing is copied.
     ///
     /// ```
     /// # use bursar::flow::{Graph, NodeError, from_iter, sink};

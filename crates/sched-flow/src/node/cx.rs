@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     error::NodeError,
-    message::{Header, Time, TraceId},
+    message::{Header, Kind, Time, TraceId},
     node::out::{MOST_PER_CALL, kind_of},
     observe::Observer,
 };
@@ -229,13 +229,15 @@ impl Cx {
     /// The header of what is emitted now.
     #[inline]
     pub(crate) fn header_for<T: 'static>(&mut self) -> Header {
-        let kind = kind_of::<T>();
         if self.header.trace == TraceId::NONE {
             let trace = TraceId(self.next_trace);
             self.next_trace += 1;
-            return Header { trace, at: self.now, kind };
+            return Header { trace, at: self.now, kind: kind_of::<T>() };
         }
-        Header { kind, ..self.header }
+        match kind_of::<T>() {
+            Kind::Data => self.header, // what comes of a message is of its kind
+            kind => Header { kind, ..self.header },
+        }
     }
 
     /// No message is being handled.

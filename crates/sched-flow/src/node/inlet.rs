@@ -239,7 +239,7 @@ impl<T: Payload> Inlet<T> {
             OnError::DeadLetter => {
                 if let Some(Message { header, payload }) = kept {
                     let header = crate::message::Header { kind: Kind::Error, ..header };
-                    self.dead.outbox.push_back(Message { header, payload: DeadLetter { payload, error: text, tries } });
+                    self.dead.bury(Message { header, payload: DeadLetter { payload, error: text, tries } }, cx);
                 }
             }
         }

@@ -112,9 +112,8 @@ impl<T: Payload> Outlet<T> {
         let mut worst = None;
         let mut room = usize::MAX;
         for (edge, sent) in self.edges.iter().zip(&mut self.sent) {
-            let mut queue = edge.queue();
-            let (result, refused) = queue.put(self.outbox[0].clone());
-            *sent = usize::from(refused.is_none());
+            let (result, mut queue) = edge.put(&self.outbox[0]);
+            *sent = usize::from(result != PutResult::Blocked);
             if queue.tell() {
                 cx.log.filled.push(edge.index);
             }
@@ -131,6 +130,16 @@ impl<T: Payload> Outlet<T> {
         }
         self.counted = self.outbox.len();
         worst.unwrap_or(PutResult::Closed)
+    }
+
+    /// Puts a dead letter into the outbox. Without an edge it reaches nobody, and is counted as lost.
+    #[cold]
+    pub(crate) fn bury(&mut self, message: Message<T>, cx: &mut Cx) {
+        if self.edges.is_empty() {
+            cx.log.lost += 1;
+        } else {
+            self.outbox.push_back(message);
+        }
     }
 
     /// The call failed: nothing of it is sent.
@@ -164,8 +173,7 @@ impl<T: Payload> Outlet<T> {
         match self.edges.as_slice() {
             [] => self.outbox.clear(),
             [edge] => {
-                let mut queue = edge.queue();
-                queue.put_all(&mut self.outbox);
+                let mut queue = edge.put_all(&mut self.outbox);
                 if queue.tell() {
                     cx.log.filled.push(edge.index);
                 }
@@ -179,8 +187,7 @@ impl<T: Payload> Outlet<T> {
                 let total = self.outbox.len();
                 let mut room = usize::MAX;
                 for (edge, sent) in others.iter().zip(&mut self.sent) {
-                    let mut queue = edge.queue();
-                    *sent += queue.put_copies(self.outbox.range(*sent..));
+                    let mut queue = edge.put_copies(&self.outbox, sent);
                     if queue.tell() {
                         cx.log.filled.push(edge.index);
                     }
@@ -192,14 +199,14 @@ impl<T: Payload> Outlet<T> {
                 // What all others have, the last takes itself: one copy less.
                 let shared = self.sent[..others.len()].iter().copied().min().expect("at least one other");
                 let sent = &mut self.sent[others.len()];
-                let mut queue = last.queue();
-                if *sent == 0 && shared == total {
-                    queue.put_all(&mut self.outbox);
+                let mut queue = if *sent == 0 && shared == total {
+                    let queue = last.put_all(&mut self.outbox);
                     let taken = total - self.outbox.len();
                     self.sent.iter_mut().take(others.len()).for_each(|sent| *sent -= taken);
+                    queue
                 } else {
-                    *sent += queue.put_copies(self.outbox.range(*sent..));
-                }
+                    last.put_copies(&self.outbox, sent)
+                };
                 if queue.tell() {
                     cx.log.filled.push(last.index);
                 }
@@ -231,7 +238,7 @@ pub struct Out<'a, T> {
 }
 
 impl<T: Payload> Out<'_, T> {
-    /// Emits to the first output. The message has the trace id and time of the one that is being handled; those of a source, a tick
+    /// Emits to the first output. The message has the trace id, time and kind of the one that is being handled; those of a source, a tick
     /// or a wake begin a trace of their own.
     #[inline]
     pub fn emit(&mut self, payload: T) {

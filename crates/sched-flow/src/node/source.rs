@@ -113,7 +113,7 @@ impl<S: Source> Unit for SourceUnit<S> {
     fn bury(&mut self, error: &NodeError, cx: &mut Cx) {
         let header = Header { kind: Kind::Error, ..cx.header_for::<DeadLetter<Vec<u8>>>() };
         let payload = DeadLetter { payload: error.record().to_vec(), error: error.to_string().into(), tries: 1 };
-        self.dead.outbox.push_back(Message { header, payload });
+        self.dead.bury(Message { header, payload }, cx);
     }
 
     fn has_room(&mut self, hoped: usize) -> bool {

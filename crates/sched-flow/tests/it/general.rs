@@ -314,3 +314,51 @@ fn twice() -> (Vec<sched_flow::PutResult>, Vec<u64>) {
     let (told, kept) = (told.lock().unwrap().clone(), kept.lock().unwrap().clone());
     (told, kept)
 }
+
+#[test]
+fn the_kind_of_a_message_survives_map_filter_merger_and_inspect() {
+    let mut nodes = [
+        sched_flow::map(|n: u64| n + 1),
+        sched_flow::filter(|_: &u64| true),
+        sched_flow::merger::<u64>(),
+        sched_flow::inspect(|_: &u64| ()),
+    ]
+    .map(sched_flow::Harness::new);
+    for (at, node) in nodes.iter_mut().enumerate() {
+        for kind in [Kind::Data, Kind::Error, Kind::Control] {
+            let mut message = Message::of(kind, 7u64);
+            message.header.trace = TraceId(99);
+            let header = message.header;
+            node.send_message("in", message).unwrap();
+            assert_eq!(node.take_messages::<u64>("out")[0].header, header, "node {at}, {kind}");
+        }
+    }
+}
+
+#[test]
+fn the_time_of_a_flow_stops_at_its_end() {
+    let mut graph = Graph::new("time");
+    let numbers = graph.add("numbers", from_iter(0..3u64));
+    let out = graph.add("out", sink(|_: u64| ()));
+    graph.connect(&numbers, &out);
+    let flow = Flow::new(graph).unwrap();
+    let handle = flow.handle();
+    let ended = flow.run().unwrap().stats.elapsed;
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_millis(5) {
+        std::hint::spin_loop(); // what is looked at is that time passes
+    }
+    assert_eq!(handle.stats().elapsed, ended);
+}
+
+#[test]
+fn dead_letters_without_an_edge_are_counted_as_lost() {
+    let mut graph = Graph::new("nowhere");
+    let numbers = graph.add("numbers", from_iter(0..10u64));
+    let odd = sched_flow::try_sink(|n: u64| if n % 2 == 0 { Ok(()) } else { Err(NodeError::msg("odd")) });
+    let odd = graph.add("odd", odd.on_error(OnError::DeadLetter));
+    graph.connect(&numbers, &odd);
+    let ended = Flow::new(graph).unwrap().run().unwrap();
+    let odd = ended.stats.node("odd").unwrap();
+    assert_eq!((odd.errors, odd.lost), (5, 5));
+}
