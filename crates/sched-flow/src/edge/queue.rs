@@ -231,7 +231,7 @@ impl<T: Clone> Queue<T> {
         }
         let waits = failed && !self.closed && self.items.len() >= self.capacity;
         if waits && !self.wanted {
-            self.wanted = true;
+            self.wanted = or_planted!(true, "merge-want-not-set" => false);
             self.counts.blocked_times += 1;
         }
         self.check();
