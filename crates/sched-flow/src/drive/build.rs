@@ -261,6 +261,7 @@ impl Builder {
             let ((source, output), (target, place)) = (edge.flat.from, edge.flat.to);
             let setup = EdgeSetup {
                 index: index as u32,
+                id: edge.flat.id.as_str().into(),
                 capacity: edge.flat.spec.capacity,
                 policy: edge.flat.spec.policy,
                 merge: edge.flat.spec.merge.map(|(merge, _)| merge),
@@ -292,6 +293,7 @@ impl Builder {
             clock,
             drain_timeout: self.drain,
             ended: std::sync::OnceLock::new(),
+            observer: self.observer.clone(),
             keepers,
         };
         Flow { shared: Arc::new(shared), workers: self.workers }

@@ -37,6 +37,7 @@ use crate::{
     graph::{Graph, Problems, check::Place},
     message::Time,
     node::NodeError,
+    observe::Observer,
     stats::Stats,
 };
 use cell::Cell;
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     drain_timeout: Duration,
     /// When its nodes were stopped.
     ended: OnceLock<Time>,
+    observer: Option<Arc<dyn Observer>>,
     keepers: host::Keepers,
 }
 
@@ -133,7 +135,10 @@ impl Flow {
                 })
             })
         };
-        run().map_err(FlowError::Runtime)?;
+        let watched = Watched::new(shared);
+        let result = run();
+        drop(watched);
+        result.map_err(FlowError::Runtime)?;
         let mut mind = shared.signals.lock();
         if let Some((node, error)) = mind.failure.take() {
             return Err(FlowError::Node { node: shared.ids[node as usize].to_string(), error });
@@ -141,6 +146,22 @@ impl Flow {
         let late = mind.core.phase() == Phase::Halted { late: true };
         drop(mind);
         Ok(Ended { drained: !late, stats: self.handle().stats() })
+    }
+}
+
+/// Tells whoever watches that the flow begins, and that it has ended; also when the task that runs it is cancelled.
+struct Watched<'a>(&'a Shared);
+
+impl<'a> Watched<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.observer.iter().for_each(|observer| observer.flow_began(&shared.name));
+        Self(shared)
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.0.observer.iter().for_each(|observer| observer.flow_ended(&self.0.name));
     }
 }
 

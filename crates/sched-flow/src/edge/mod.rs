@@ -22,6 +22,7 @@ use queue::{Counts, Merge, Queue, Rule};
 pub(crate) struct EdgeSetup {
     /// Its number in the plan.
     pub(crate) index: u32,
+    pub(crate) id: Arc<str>,
     pub(crate) capacity: usize,
     pub(crate) policy: Policy,
     /// A [`Merge`] of the payload's type, behind `Any`.
@@ -31,6 +32,7 @@ pub(crate) struct EdgeSetup {
 /// One output to one input.
 pub(crate) struct Edge<T> {
     pub(crate) index: u32,
+    pub(crate) id: Arc<str>,
     queue: Mutex<Queue<T>>,
 }
 
@@ -47,7 +49,7 @@ impl<T: Payload> Edge<T> {
                 Rule::Coalesce(Arc::clone(merge.expect("types are compared before edges are made")))
             }
         };
-        Self { index: setup.index, queue: Mutex::new(Queue::new(setup.capacity, rule)) }
+        Self { index: setup.index, id: setup.id, queue: Mutex::new(Queue::new(setup.capacity, rule)) }
     }
 
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<T>> {

@@ -503,7 +503,7 @@ impl fmt::Debug for Harness {
 }
 
 fn setup(place: usize) -> EdgeSetup {
-    EdgeSetup { index: place as u32, capacity: PLENTY, policy: Policy::Block, merge: None }
+    EdgeSetup { index: place as u32, id: "harness".into(), capacity: PLENTY, policy: Policy::Block, merge: None }
 }
 
 fn typed<T: Payload>(edge: &Arc<dyn AnyEdge>) -> Option<Arc<Edge<T>>> {

@@ -101,6 +101,11 @@ impl<T: Payload> Inlet<T> {
             self.feeds[place].failed = 0;
         }
         let taken = self.hand.len();
+        if let Some(observer) = &cx.observer
+            && taken > 0
+        {
+            observer.dequeued(&self.feeds[place].edge.id, taken);
+        }
         let mut undone = 0;
         let mut fate = Fate::Continue;
         // A copy is kept of what may be tried again or buried. That, and being watched, costs extra only for whom it concerns.

@@ -11,10 +11,13 @@
 //! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
 //! continued where it stopped. A message leaves the outbox when the last edge has it.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, MutexGuard},
+};
 
 use crate::{
-    edge::Edge,
+    edge::{Edge, queue::Queue},
     message::{Control, Header, Kind, Message, Payload, TraceId},
     node::{cx::Cx, schema::Check},
     policy::PutResult,
@@ -112,15 +115,9 @@ impl<T: Payload> Outlet<T> {
         let mut worst = None;
         let mut room = usize::MAX;
         for (edge, sent) in self.edges.iter().zip(&mut self.sent) {
-            let (result, mut queue) = edge.put(&self.outbox[0]);
+            let (result, queue) = edge.put(&self.outbox[0]);
             *sent = usize::from(result != PutResult::Blocked);
-            if queue.tell() {
-                cx.log.filled.push(edge.index);
-            }
-            room = room.min(queue.room());
-            queue.swap_gone(&mut self.gone);
-            drop(queue);
-            self.gone.clear();
+            room = room.min(settle(edge, queue, *sent, &mut self.gone, cx));
             worst = worst.max(Some(result));
         }
         self.room = room;
@@ -173,47 +170,33 @@ impl<T: Payload> Outlet<T> {
         match self.edges.as_slice() {
             [] => self.outbox.clear(),
             [edge] => {
-                let mut queue = edge.put_all(&mut self.outbox);
-                if queue.tell() {
-                    cx.log.filled.push(edge.index);
-                }
-                self.room = queue.room();
-                queue.swap_gone(&mut self.gone);
-                drop(queue);
-                self.gone.clear();
+                let before = self.outbox.len();
+                let queue = edge.put_all(&mut self.outbox);
+                let put = before - self.outbox.len();
+                self.room = settle(edge, queue, put, &mut self.gone, cx);
             }
             edges => {
                 let (last, others) = edges.split_last().expect("more than one");
                 let total = self.outbox.len();
                 let mut room = usize::MAX;
                 for (edge, sent) in others.iter().zip(&mut self.sent) {
-                    let mut queue = edge.put_copies(&self.outbox, sent);
-                    if queue.tell() {
-                        cx.log.filled.push(edge.index);
-                    }
-                    room = room.min(queue.room());
-                    queue.swap_gone(&mut self.gone);
-                    drop(queue);
-                    self.gone.clear();
+                    let before = *sent;
+                    let queue = edge.put_copies(&self.outbox, sent);
+                    room = room.min(settle(edge, queue, *sent - before, &mut self.gone, cx));
                 }
                 // What all others have, the last takes itself: one copy less.
                 let shared = self.sent[..others.len()].iter().copied().min().expect("at least one other");
                 let sent = &mut self.sent[others.len()];
-                let mut queue = if *sent == 0 && shared == total {
+                let (queue, put) = if *sent == 0 && shared == total {
                     let queue = last.put_all(&mut self.outbox);
                     let taken = total - self.outbox.len();
                     self.sent.iter_mut().take(others.len()).for_each(|sent| *sent -= taken);
-                    queue
+                    (queue, taken)
                 } else {
-                    last.put_copies(&self.outbox, sent)
+                    let before = *sent;
+                    (last.put_copies(&self.outbox, sent), *sent - before)
                 };
-                if queue.tell() {
-                    cx.log.filled.push(last.index);
-                }
-                self.room = room.min(queue.room());
-                queue.swap_gone(&mut self.gone);
-                drop(queue);
-                self.gone.clear();
+                self.room = room.min(settle(last, queue, put, &mut self.gone, cx));
                 let done = self.sent.iter().copied().min().expect("edges");
                 self.outbox.drain(..done);
                 self.sent.iter_mut().for_each(|sent| *sent -= done);
@@ -229,6 +212,30 @@ impl<T: Payload> Outlet<T> {
         self.sent.fill(0);
         self.counted = 0;
     }
+}
+
+/// So many messages were put on an edge: tells the scheduler, and whoever watches. The room that is left.
+#[inline]
+fn settle<T: Payload>(
+    edge: &Edge<T>,
+    mut queue: MutexGuard<'_, Queue<T>>,
+    put: usize,
+    gone: &mut Vec<T>,
+    cx: &mut Cx,
+) -> usize {
+    if queue.tell() {
+        cx.log.filled.push(edge.index);
+    }
+    let room = queue.room();
+    queue.swap_gone(gone);
+    drop(queue);
+    gone.clear();
+    if let Some(observer) = &cx.observer
+        && put > 0
+    {
+        observer.enqueued(&edge.id, put);
+    }
+    room
 }
 
 /// What a [`Stage`](crate::Stage) or [`Source`](crate::Source) emits to, and what it may ask for.

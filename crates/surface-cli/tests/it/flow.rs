@@ -1,11 +1,12 @@
 //! Flows as a script meets them: files, exit codes, lines and JSON.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::run_site::{Site, assert_code};
+use crate::run_site::{Site, assert_code, is_alive};
 use crate::text;
 
 /// A place with a flow file `flow.toml`.
@@ -296,5 +297,26 @@ fn what_run_refuses_check_refuses() {
     let site = site(text);
     for command in ["flow check flow.toml", "flow check flow.toml --json", "flow run flow.toml"] {
         assert_code(&site.bursar(command), 3);
+    }
+}
+
+#[test]
+fn a_flow_that_is_killed_takes_its_programs_with_it() {
+    // One neither reads nor prints, the other is a source that prints nothing.
+    let site = site(
+        "edges = ['tick -> deaf', 'mute -> out']\n[node.tick]\nkind = 'every'\ninterval = '5ms'\n[node.deaf]\nkind = 'command'\n\
+         run = 'sleep 1000 & echo $$ $! > deaf; wait'\n[node.mute]\nkind = 'command'\nrun = 'echo $$ > mute; exec sleep 1000'\n[node.out]\nkind = 'discard'\n",
+    );
+    let (deaf, mute) = (site.bell("deaf"), site.bell("mute"));
+    let run = site.start("flow run flow.toml");
+    let pids = format!("{} {}", deaf.wait(), mute.wait());
+    let pids: Vec<&str> = pids.split_whitespace().collect();
+    assert_eq!(pids.len(), 3, "{pids:?}");
+    assert!(pids.iter().all(|pid| is_alive(pid)));
+    run.kill();
+    let since = std::time::Instant::now();
+    while pids.iter().any(|pid| is_alive(pid)) {
+        assert!(since.elapsed() < Duration::from_secs(20), "a program outlives its flow: {pids:?}");
+        std::thread::yield_now();
     }
 }

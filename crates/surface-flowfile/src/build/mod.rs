@@ -5,7 +5,7 @@
 //! | file | one idea |
 //! |---|---|
 //! | `sources`, `stages`, `sinks` | what is about JSON and files; the rest are nodes of `bursar::flow` |
-//! | `command`, `process` | a program as a node, and its tree of processes |
+//! | `command`, `process`, `watcher` | a program as a node, its tree of processes, and what ends it if this process is killed |
 //! | `net`, `stdin` | lines of others |
 //! | `pump`, `wire`, `line` | bytes, tasks and nodes, bounded |
 //! | `unread` | what a program was given and has not read |
@@ -28,6 +28,7 @@ mod stages;
 mod stdin;
 mod tree;
 mod unread;
+mod watcher;
 mod wire;
 
 use std::fmt;

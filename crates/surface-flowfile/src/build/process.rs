@@ -8,7 +8,7 @@
 //! # Why it holds
 //! The task that waits owns the child. Whether it comes to its end or is cancelled, [`Tree`] is dropped: that ends the group, before
 //! the child is reaped, while its number can be nobody else's; and reaps it. A program that leaves its group and closes its pipes
-//! is no longer ours.
+//! is no longer ours. If this process is killed, `watcher.rs` ends the group.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -27,6 +27,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::Stderr;
 use super::pump::{self, LAST_WORDS, Pipe};
+use super::watcher::Watcher;
 use super::wire::{self, Intake, Outlet};
 use crate::action;
 
@@ -176,6 +177,8 @@ struct Tree {
     /// It ends by itself when its input does; else it is asked to.
     reads: bool,
     grace: Duration,
+    /// Ends the group if this process is killed.
+    watcher: Option<Watcher>,
     /// Dropped at its end: the tasks at its pipes need not wait for others that hold them.
     alive: Vec<Sender<()>>,
 }
@@ -186,7 +189,15 @@ impl Tree {
         let group = number.ok_or_else(|| io::Error::other("its process number is none"))?;
         // Until it is reaped the number is its own.
         let handle = pidfd_open(group, PidfdFlags::empty())?;
-        Ok(Self { child, group, handle: Async::new_nonblocking(handle)?, reads, grace, alive: Vec::new() })
+        Ok(Self {
+            child,
+            group,
+            handle: Async::new_nonblocking(handle)?,
+            reads,
+            grace,
+            watcher: Watcher::of(group),
+            alive: Vec::new(),
+        })
     }
 
     /// Waits for the end of the child, and ends what it left behind.
@@ -194,6 +205,8 @@ impl Tree {
         block_on(self.handle.readable())?;
         self.kill();
         self.alive.clear();
+        // Before it is reaped: until then its number is its own.
+        self.watcher = None;
         self.child.wait()
     }
 
@@ -216,6 +229,7 @@ impl Drop for Tree {
             let _ = block_on(timeout(self.grace, self.handle.readable()));
             self.kill();
             let _ = block_on(timeout(KILLED, self.handle.readable()));
+            self.watcher = None;
             self.child.try_wait()
         })
         .ok();
