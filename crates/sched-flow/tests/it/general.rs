@@ -355,7 +355,7 @@ fn the_time_of_a_flow_stops_at_its_end() {
 fn dead_letters_without_an_edge_are_counted_as_lost() {
     let mut graph = Graph::new("nowhere");
     let numbers = graph.add("numbers", from_iter(0..10u64));
-    let odd = sched_flow::try_sink(|n: u64| if n % 2 == 0 { Ok(()) } else { Err(NodeError::msg("odd")) });
+    let odd = sched_flow::try_sink(|n: u64| if n.is_multiple_of(2) { Ok(()) } else { Err(NodeError::msg("odd")) });
     let odd = graph.add("odd", odd.on_error(OnError::DeadLetter));
     graph.connect(&numbers, &odd);
     let ended = Flow::new(graph).unwrap().run().unwrap();

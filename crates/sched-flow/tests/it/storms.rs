@@ -452,7 +452,7 @@ fn forty_thousand_merges_into_one_list_copy_nothing_and_hold_no_lock() {
     let looks = Arc::clone(&handle);
     graph.connect(&numbers, &out).capacity(1).coalesce(move |waits: &mut List, new: &List| {
         waits.0.extend(&new.0);
-        if new.0[0] % 10_000 == 0 {
+        if new.0[0].is_multiple_of(10_000) {
             // A handle wants the lock of this edge; if it were held here, this would not return.
             assert_eq!(looks.lock().unwrap().as_ref().unwrap().stats().edges[0].depth, 1);
         }

@@ -9,6 +9,7 @@ mod mistakes;
 mod net;
 mod properties;
 mod run;
+mod whole;
 mod wiring;
 
 use surface_flowfile::{Plan, Problems, parse};
