@@ -56,6 +56,7 @@ pub(crate) fn takes(action: &Action) -> Option<(Type, &'static str, &'static str
     };
     match action {
         Action::Filter(condition) | Action::Breaker { failure: condition, .. } => of_condition(condition),
+        Action::Window { key: Some(_), .. } => Some((Type::Object, FIELD, PARSE)),
         Action::Window { aggregate, field, .. } => {
             let number = !matches!(aggregate, Aggregate::Count | Aggregate::Last | Aggregate::List);
             of_field(field.is_whole(), number)
