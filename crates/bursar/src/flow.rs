@@ -55,13 +55,15 @@
 //!
 //! # Who is next
 //!
-//! Edges are in one of three [bands](Band), by their priority. Bands that all have something to do share turns 4:2:1, exactly; a message of control waits for at most one turn of another
-//! band, and if it comes while that turn is given, the turn ends after some microseconds, or the message it is at. Inside a band, nodes take turns of up to [256 messages](Builder::batch) or [half a millisecond](Builder::turn_time).
+//! Edges are in one of three [bands](Band), by their priority. Bands that all have something to do share turns 4:2:1, exactly. A message of control waits until one of the turns ends that are being
+//! given when it comes, and after that at most one turn of another band begins before its own. That holds on any number of workers. A turn that is being given when control comes ends after some microseconds, or the message
+//! it is at, unless control comes all the time. What feeds only edges of control is of that band, too, from the source on. The bound counts turns, not time: if the operating system takes the CPU from
+//! a worker in the midst of a turn, that time comes on top, and on a machine with more threads than cores it is milliseconds. Inside a band, nodes take turns of up to [256 messages](Builder::batch) or [half a millisecond](Builder::turn_time).
 //!
 //! # One thread or several
 //!
-//! By default everything happens on the thread that calls [`Flow::run`], in an order that depends on nothing but the graph and its input; with [virtual time](Builder::virtual_time) an hour of
-//! ticks takes as long as its turns. With [several workers](Builder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions. In a run
+//! By default everything happens on the thread that calls [`Flow::run`]. With [virtual time](Builder::virtual_time) its order depends on nothing but the graph and its input, and an hour of
+//! ticks takes as long as its turns; in real time the clock decides how long turns are and when ticks come, so two runs may differ. With [several workers](Builder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions. In a run
 //! that a seed decides, as by [`explore`](crate::explore()), so does a flow of several workers: same seed, same order, and ticks take no time.
 //!
 //! A node is a [nursery](crate::nursery()): the tasks it [spawns](Out::spawn) end with it.

@@ -24,12 +24,12 @@ pub struct NodeError {
 }
 
 /// What an error says about its node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum About {
     /// One call failed.
     Call,
-    /// One record that came from outside is bad.
-    Record,
+    /// One record that came from outside is bad: its bytes, as far as they are known.
+    Record(Vec<u8>),
     /// It can do no more.
     Node,
 }
@@ -63,12 +63,53 @@ impl NodeError {
     /// ```
     #[must_use = "it is returned, not changed"]
     pub fn of_record(self) -> Self {
-        Self { about: About::Record, ..self }
+        self.with_record(Vec::new())
+    }
+
+    /// As [`of_record`](Self::of_record), with the bytes of the record. From a source with [`OnError::DeadLetter`] they leave by the output `dead`, as a
+    /// [`DeadLetter<Vec<u8>>`](DeadLetter); without bytes the letter is empty, and says why.
+    ///
+    /// ```
+    /// use bursar::flow::{DeadLetter, Harness, NodeError, NodeSpec, OnError, Out, Produced, Source};
+    ///
+    /// struct Readings(std::vec::IntoIter<&'static str>);
+    ///
+    /// impl Source for Readings {
+    ///     type Out = i64;
+    ///
+    ///     fn produce(&mut self, out: &mut Out<'_, i64>) -> Result<Produced, NodeError> {
+    ///         let Some(line) = self.0.next() else { return Ok(Produced::End) };
+    ///         out.emit(line.parse().map_err(|error| NodeError::from(error).with_record(line))?);
+    ///         Ok(Produced::More)
+    ///     }
+    /// }
+    ///
+    /// let readings = Readings(vec!["1", "one", "2"].into_iter());
+    /// let mut node = Harness::new(NodeSpec::source(readings).on_error(OnError::DeadLetter));
+    /// assert_eq!(node.collect::<i64>("out", 2), [1, 2]);
+    /// assert_eq!(node.take::<DeadLetter<Vec<u8>>>("dead")[0].payload, b"one");
+    /// ```
+    #[must_use = "it is returned, not changed"]
+    pub fn with_record(self, record: impl Into<Vec<u8>>) -> Self {
+        Self { about: About::Record(record.into()), ..self }
     }
 
     /// Whether it is about [one record](Self::of_record).
     pub fn is_of_record(&self) -> bool {
-        self.about == About::Record
+        matches!(self.about, About::Record(_))
+    }
+
+    /// The bytes of the [record](Self::with_record) it is about.
+    pub fn record(&self) -> &[u8] {
+        match &self.about {
+            About::Record(bytes) => bytes,
+            About::Call | About::Node => &[],
+        }
+    }
+
+    /// The same error, with words before it: where it came from.
+    pub(crate) fn said_of(self, what: impl fmt::Display) -> Self {
+        Self { error: format!("{what}: {}", self.error).into(), about: self.about }
     }
 
     /// The same error, of a node that can do no more: a file that is not there, a disk that is full, a program that is gone. [`NodeStats::failure`](crate::NodeStats::failure)
@@ -122,8 +163,20 @@ pub enum OnError {
     StopNode,
     /// The whole graph is stopped without draining, and its run returns the error.
     StopGraph,
-    /// The message leaves by the output `dead`, as a [`DeadLetter`].
+    /// The message leaves by the output `dead`, as a [`DeadLetter`]; from a source, the [bad record](NodeError::with_record). Without an edge there it is
+    /// [lost](crate::NodeStats::lost), and counted so.
     DeadLetter,
+}
+
+impl OnError {
+    /// Whether what failed may leave by an output of its own.
+    pub(crate) fn buries(&self) -> bool {
+        match self {
+            OnError::DeadLetter => true,
+            OnError::Retry(retry) => *retry.then == OnError::DeadLetter,
+            _ => false,
+        }
+    }
 }
 
 /// How a failed message is tried again.

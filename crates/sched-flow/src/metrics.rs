@@ -40,11 +40,11 @@ impl Stats {
     /// let out = graph.add("out", sink(|_: i32| ()));
     /// graph.connect(&numbers, &out);
     /// let text = Flow::new(graph)?.run()?.stats.prometheus();
-    /// assert!(text.contains("flow_edge_put_total{edge=\"numbers:out->out:in\"} 10\n"));
+    /// assert!(text.contains("flow_edge_put_total{flow=\"numbers\",edge=\"numbers:out->out:in\"} 10\n"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn prometheus(&self) -> String {
-        let mut text = Exposition(String::new());
+        let mut text = Exposition { text: String::new(), flow: self.name.clone() };
         text.edges("depth", "gauge", "Messages that wait on an edge.", self, |edge| edge.depth as u64);
         text.edges("capacity", "gauge", "How many messages may wait on an edge.", self, |edge| edge.capacity as u64);
         text.head("flow_edge_messages_total", "counter", "Messages that left an edge, by what became of them.");
@@ -63,30 +63,34 @@ impl Stats {
         text.nodes("emitted_total", "Messages that a node emitted.", self, |node| node.emitted);
         text.nodes("errors_total", "Calls of a node that failed.", self, |node| node.errors);
         text.nodes("retries_total", "Messages that a node was given again.", self, |node| node.retries);
+        text.nodes("lost_total", "Messages that a node took and that came to nothing.", self, |node| node.lost);
         text.nodes("busy_seconds_total", "How long a node ran.", self, |node| node.busy.as_secs_f64());
         text.head("flow_node_latency_seconds", "histogram", "How long a node took for a message.");
         for node in &self.nodes {
             text.histogram("flow_node_latency_seconds", &node.id, &node.latency);
         }
-        text.0
+        text.text
     }
 }
 
-struct Exposition(String);
+/// What Prometheus reads; every sample says of which flow it is.
+struct Exposition {
+    text: String,
+    flow: String,
+}
 
 impl Exposition {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a `String` cannot fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.0.push_str(name);
-        for (at, (label, text)) in labels.iter().enumerate() {
-            let before = if at == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{before}{label}=\"{}\"", escaped(text));
+        let _ = write!(self.text, "{name}{{flow=\"{}\"", escaped(&self.flow));
+        for (label, text) in labels {
+            let _ = write!(self.text, ",{label}=\"{}\"", escaped(text));
         }
-        let _ = writeln!(self.0, "}} {value}");
+        let _ = writeln!(self.text, "}} {value}");
     }
 
     fn edges(&mut self, what: &str, kind: &str, help: &str, stats: &Stats, value: impl Fn(&EdgeStats) -> u64) {
@@ -138,6 +142,7 @@ mod tests {
             emitted: 6,
             errors: 1,
             retries: 2,
+            lost: 4,
             ticks: 0,
             ticks_missed: 0,
             turns: 3,
@@ -170,37 +175,40 @@ mod tests {
         let text = stats().prometheus();
         let expected = r#"# HELP flow_edge_depth Messages that wait on an edge.
 # TYPE flow_edge_depth gauge
-flow_edge_depth{edge="a:out->b:in"} 2
+flow_edge_depth{flow="x",edge="a:out->b:in"} 2
 # HELP flow_edge_capacity How many messages may wait on an edge.
 # TYPE flow_edge_capacity gauge
-flow_edge_capacity{edge="a:out->b:in"} 64
+flow_edge_capacity{flow="x",edge="a:out->b:in"} 64
 # HELP flow_edge_messages_total Messages that left an edge, by what became of them.
 # TYPE flow_edge_messages_total counter
-flow_edge_messages_total{edge="a:out->b:in",result="delivered"} 4
-flow_edge_messages_total{edge="a:out->b:in",result="dropped"} 1
-flow_edge_messages_total{edge="a:out->b:in",result="replaced"} 2
-flow_edge_messages_total{edge="a:out->b:in",result="coalesced"} 1
+flow_edge_messages_total{flow="x",edge="a:out->b:in",result="delivered"} 4
+flow_edge_messages_total{flow="x",edge="a:out->b:in",result="dropped"} 1
+flow_edge_messages_total{flow="x",edge="a:out->b:in",result="replaced"} 2
+flow_edge_messages_total{flow="x",edge="a:out->b:in",result="coalesced"} 1
 # HELP flow_edge_put_total Messages that were put on an edge.
 # TYPE flow_edge_put_total counter
-flow_edge_put_total{edge="a:out->b:in"} 10
+flow_edge_put_total{flow="x",edge="a:out->b:in"} 10
 # HELP flow_edge_blocked_total How often the producer of an edge had to wait.
 # TYPE flow_edge_blocked_total counter
-flow_edge_blocked_total{edge="a:out->b:in"} 3
+flow_edge_blocked_total{flow="x",edge="a:out->b:in"} 3
 # HELP flow_node_messages_total Messages that a node handled.
 # TYPE flow_node_messages_total counter
-flow_node_messages_total{node="a \"b\"\\\n"} 5
+flow_node_messages_total{flow="x",node="a \"b\"\\\n"} 5
 # HELP flow_node_emitted_total Messages that a node emitted.
 # TYPE flow_node_emitted_total counter
-flow_node_emitted_total{node="a \"b\"\\\n"} 6
+flow_node_emitted_total{flow="x",node="a \"b\"\\\n"} 6
 # HELP flow_node_errors_total Calls of a node that failed.
 # TYPE flow_node_errors_total counter
-flow_node_errors_total{node="a \"b\"\\\n"} 1
+flow_node_errors_total{flow="x",node="a \"b\"\\\n"} 1
 # HELP flow_node_retries_total Messages that a node was given again.
 # TYPE flow_node_retries_total counter
-flow_node_retries_total{node="a \"b\"\\\n"} 2
+flow_node_retries_total{flow="x",node="a \"b\"\\\n"} 2
+# HELP flow_node_lost_total Messages that a node took and that came to nothing.
+# TYPE flow_node_lost_total counter
+flow_node_lost_total{flow="x",node="a \"b\"\\\n"} 4
 # HELP flow_node_busy_seconds_total How long a node ran.
 # TYPE flow_node_busy_seconds_total counter
-flow_node_busy_seconds_total{node="a \"b\"\\\n"} 1.5
+flow_node_busy_seconds_total{flow="x",node="a \"b\"\\\n"} 1.5
 # HELP flow_node_latency_seconds How long a node took for a message.
 # TYPE flow_node_latency_seconds histogram
 "#;
@@ -210,13 +218,15 @@ flow_node_busy_seconds_total{node="a \"b\"\\\n"} 1.5
     #[test]
     fn a_histogram_grows_from_bucket_to_bucket_up_to_its_count() {
         let text = stats().prometheus();
-        let at = |le: &str| format!("flow_node_latency_seconds_bucket{{node=\"a \\\"b\\\"\\\\\\n\",le=\"{le}\"}} ");
+        let at = |le: &str| {
+            format!("flow_node_latency_seconds_bucket{{flow=\"x\",node=\"a \\\"b\\\"\\\\\\n\",le=\"{le}\"}} ")
+        };
         for (le, count) in [("0.0000025", 0), ("0.000005", 4), ("0.01", 4), ("0.1", 5), ("10", 5), ("+Inf", 5)] {
             assert!(text.contains(&format!("{}{count}\n", at(le))), "up to {le} there are {count}:\n{text}");
         }
         assert!(text.ends_with(
-            "flow_node_latency_seconds_sum{node=\"a \\\"b\\\"\\\\\\n\"} 0.040012\n\
-             flow_node_latency_seconds_count{node=\"a \\\"b\\\"\\\\\\n\"} 5\n"
+            "flow_node_latency_seconds_sum{flow=\"x\",node=\"a \\\"b\\\"\\\\\\n\"} 0.040012\n\
+             flow_node_latency_seconds_count{flow=\"x\",node=\"a \\\"b\\\"\\\\\\n\"} 5\n"
         ));
     }
 }

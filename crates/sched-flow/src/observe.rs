@@ -40,6 +40,26 @@ impl<'a> Call<'a> {
 
 /// Is told what happens in a flow, on the thread where it happens. Without an observer nothing of this is computed.
 pub trait Observer: Send + Sync + 'static {
+    /// A flow begins: its nodes are started next. Told on the thread that runs it.
+    fn flow_began(&self, flow: &str) {
+        let _ = flow;
+    }
+
+    /// The flow has ended: its nodes were stopped. Told on the same thread.
+    fn flow_ended(&self, flow: &str) {
+        let _ = flow;
+    }
+
+    /// So many messages were put on an edge, at the end of a turn of its producer.
+    fn enqueued(&self, edge: &str, messages: usize) {
+        let _ = (edge, messages);
+    }
+
+    /// So many messages were taken from an edge, at the beginning of a turn of its consumer. What the turn does not come to goes back.
+    fn dequeued(&self, edge: &str, messages: usize) {
+        let _ = (edge, messages);
+    }
+
     /// A node is being called.
     fn call_began(&self, call: &Call<'_>) {
         let _ = call;

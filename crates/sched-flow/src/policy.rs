@@ -32,26 +32,28 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What became of a message that was put on an edge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[must_use = "a blocked message is still yours"]
+/// What became of a message that was [put](crate::Out::put) on an edge. Of several edges of one output, the one that comes last in this list counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[must_use = "the message may be gone, or still wait for room"]
 pub enum PutResult {
     /// It waits in the queue.
     Ok,
-    /// The edge is full; the message stays with the producer.
-    Blocked,
-    /// The edge was full, or nobody listens any more, and the message is gone.
-    Dropped,
-    /// It waits in the queue, in place of the oldest one, which is gone.
-    Replaced,
     /// It became part of the newest one in the queue.
     Coalesced,
+    /// It waits in the queue, in place of the oldest one, which is gone.
+    Replaced,
+    /// The edge is full; the message stays with the producer, which waits for room.
+    Blocked,
+    /// The edge was full, and the message is gone.
+    Dropped,
+    /// The consumer has ended, or there is none, and the message is gone.
+    Closed,
 }
 
 /// How urgent an edge is. Bands share turns, 4:2:1 unless told otherwise, when all of them have something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Band {
-    /// Steering. A message waits for at most one turn of another band.
+    /// Steering. At most one turn of another band begins before a message has its own, on any number of workers.
     Control,
     /// Before most.
     High,

@@ -20,7 +20,8 @@ use crate::{
     observe::{Call, Observer},
 };
 
-/// Writes a span for each call of a node, and an event for each failure.
+/// Writes a span for each call of a node, and an event for each failure; one round the whole flow (`flow`), on the thread that runs it; and short ones where messages are put on an edge and taken from
+/// it (`enqueue`, `dequeue`, with `edge` and `messages`).
 ///
 /// The target is `flow`, the level of spans is `DEBUG`, that of failures `ERROR`. Fields of a span: `node`, `call` (`on_message`, `on_tick`…), and
 /// of a message `port`, `trace` and `kind`. Whether any of it is recorded, and where, is up to the subscriber.
@@ -66,7 +67,32 @@ fn take(node: &str) -> Option<Open> {
     .flatten()
 }
 
+/// The span of a flow is kept with those of its nodes, under a name that no node has.
+fn of_flow(flow: &str) -> String {
+    format!("\0{flow}")
+}
+
 impl Observer for TracingObserver {
+    fn flow_began(&self, flow: &str) {
+        let span = tracing::debug_span!(target: "flow", "flow", flow);
+        if !span.is_disabled() {
+            let open = Open { node: of_flow(flow).into(), span: span.entered() };
+            let _ = OPEN.try_with(|all| all.borrow_mut().push(open));
+        }
+    }
+
+    fn flow_ended(&self, flow: &str) {
+        drop(take(&of_flow(flow)));
+    }
+
+    fn enqueued(&self, edge: &str, messages: usize) {
+        drop(tracing::debug_span!(target: "flow", "enqueue", edge, messages).entered());
+    }
+
+    fn dequeued(&self, edge: &str, messages: usize) {
+        drop(tracing::debug_span!(target: "flow", "dequeue", edge, messages).entered());
+    }
+
     fn call_began(&self, call: &Call<'_>) {
         drop(take(call.node));
         let Call { node, name, port, trace, kind, .. } = *call;
@@ -197,6 +223,25 @@ mod tests {
             let count = |word: &str| lines.iter().filter(|line| *line == word).count();
             assert_eq!(count("enter"), count("exit"), "no span stays open: {lines:#?}");
         }
+    }
+
+    #[test]
+    fn a_flow_and_what_is_put_on_its_edges_and_taken_are_spans() {
+        let lines = told(secrets(|_| Ok(())));
+        assert_eq!(lines[..2], [r#"span flow flow="secrets""#, "enter"], "{lines:#?}");
+        assert_eq!(lines.last().map(String::as_str), Some("exit"), "round everything");
+        let at = |span: &str| {
+            let at =
+                lines.iter().position(|line| line == span).unwrap_or_else(|| panic!("{span} is not in {lines:#?}"));
+            assert_eq!(lines[at + 1..at + 3], ["enter", "exit"], "{span}");
+            at
+        };
+        let put = at(r#"span enqueue edge="words:out->out:in" messages=1"#);
+        let taken = at(r#"span dequeue edge="words:out->out:in" messages=1"#);
+        let handled = lines.iter().position(|line| line.contains("on_message")).unwrap();
+        assert!(put < taken && taken < handled, "{lines:#?}");
+        let count = |word: &str| lines.iter().filter(|line| *line == word).count();
+        assert_eq!(count("enter"), count("exit"), "no span stays open: {lines:#?}");
     }
 
     #[test]

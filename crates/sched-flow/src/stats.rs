@@ -119,6 +119,7 @@ pub(crate) struct NodeCounts {
     pub(crate) emitted: u64,
     pub(crate) errors: u64,
     pub(crate) retries: u64,
+    pub(crate) lost: u64,
     pub(crate) ticks: u64,
     pub(crate) ticks_missed: u64,
     pub(crate) busy_nanos: u64,
@@ -143,6 +144,8 @@ pub struct NodeStats {
     pub errors: u64,
     /// Failed messages that were tried again.
     pub retries: u64,
+    /// Messages it took that came to nothing, [as it says](crate::Out::lose): on their edge they are delivered.
+    pub lost: u64,
     /// Ticks it was given.
     pub ticks: u64,
     /// Ticks of its cadence that came while one was still due.
@@ -199,7 +202,7 @@ pub struct EdgeStats {
 pub struct Stats {
     /// The name of the graph.
     pub name: String,
-    /// How long it has been running.
+    /// How long it has been running, or ran.
     pub elapsed: Duration,
     /// Its nodes, in the order they were added.
     pub nodes: Vec<NodeStats>,

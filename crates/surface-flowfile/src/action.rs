@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bursar::flow::NotUtf8;
 use serde_json::Value;
 
 use crate::value::{Condition, Name, Template};
@@ -17,9 +18,9 @@ use crate::value::{Condition, Name, Template};
 #[allow(missing_docs, reason = "fields are named and told in the table of kinds")]
 pub enum Action {
     Command(Command),
-    Lines { path: PathBuf, follow: bool, format: Format },
-    Stdin { format: Format },
-    TcpIn { listen: SocketAddr, format: Format },
+    Lines { path: PathBuf, follow: bool, from_end: bool, reading: Reading },
+    Stdin { reading: Reading },
+    TcpIn { listen: SocketAddr, reading: Reading },
     Every { interval_ms: u64, emit: Emit, count: Option<u64> },
     Numbers { from: i64, to: i64 },
     Values { list: Vec<Value>, repeat: u64 },
@@ -30,12 +31,13 @@ pub enum Action {
     Splitter { outputs: usize },
     Merger,
     Batcher { size: usize, within_ms: Option<u64> },
-    Window { extent: Extent, aggregate: Aggregate, field: Name },
+    Window { extent: Extent, aggregate: Aggregate, field: Name, key: Option<Name>, keys: usize },
     Throttle { rate: f64, burst: u32 },
     Debounce { quiet_ms: u64 },
     Sample { every: u64 },
     Validator { fields: Vec<Rule> },
-    Counter { interval_ms: u64, field: Option<Name> },
+    Counter { interval_ms: u64, field: Option<Name>, reset: bool },
+    Head { count: u64 },
     Cache { key: Name, ttl_ms: u64, keys: usize },
     Breaker { failure: Condition, failures: u32, cool_ms: u64 },
     Timeout { after_ms: u64 },
@@ -50,6 +52,13 @@ pub enum Action {
     Stop,
 }
 
+impl Action {
+    /// Whether it is a source of lines, some of which may be bad; of a program, if its edges make it a source.
+    pub(crate) fn reads_lines(&self) -> bool {
+        matches!(self, Self::Command(_) | Self::Lines { .. } | Self::Stdin { .. } | Self::TcpIn { .. })
+    }
+}
+
 /// How a message is a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
@@ -60,13 +69,30 @@ pub enum Format {
     Json,
 }
 
+/// How lines from outside become messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// How a line is a message.
+    pub format: Format,
+    /// A line is at most so many bytes long.
+    pub longest_line: usize,
+    /// What becomes of a line that is not UTF-8.
+    pub not_utf8: NotUtf8,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self { format: Format::default(), longest_line: 1 << 20, not_utf8: NotUtf8::default() }
+    }
+}
+
 /// A program.
 #[derive(Clone, Debug)]
 pub struct Command {
     /// The program and its arguments; a shell line is `["sh", "-c", LINE]`.
     pub argv: Vec<String>,
-    /// How its lines are messages.
-    pub format: Format,
+    /// How its lines are messages. What it reads has the same format.
+    pub reading: Reading,
     /// How often it is started again if it fails.
     pub restart: u32,
     /// Where it starts, relative to the folder of the file.

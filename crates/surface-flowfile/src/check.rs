@@ -55,25 +55,6 @@ pub(crate) fn fed(flat: &Flat, values: &mut Values<'_>) {
     }
 }
 
-/// Dead letters of a program that takes no messages: it is a source by its edges.
-pub(crate) fn dead(flat: &Flat, values: &mut Values<'_>) {
-    let mut fed = vec![false; flat.nodes.len()];
-    for edge in flat.edges.iter().filter(|edge| edge.input != CONTROL) {
-        fed[edge.to] = true;
-    }
-    for (node, port) in &flat.excused {
-        fed[*node] |= flat.nodes[*node].has_input(port);
-    }
-    for (edge, place) in flat.edges.iter().zip(&flat.edge_places) {
-        let node = &flat.nodes[edge.from];
-        let program = matches!(node.action, Action::Command(_)) && !fed[edge.from] && !flat.incomplete;
-        if program && node.dead_outputs().contains(&edge.output) {
-            let message = format!("`{}` gets no messages, so it has no dead letters", node.id);
-            values.report.add(place, message, "write an edge to it, or remove this one");
-        }
-    }
-}
-
 /// A circle of edges that all make their producers wait.
 pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     let mut needs: Vec<Vec<usize>> = vec![Vec::new(); flat.nodes.len()];
@@ -97,7 +78,7 @@ pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     let nodes = if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
     let message =
         format!("messages go in a circle that can lock up when its edges are full: {} ({nodes})", names.join(" -> "));
-    let help = "let one of its edges not wait: `policy = \"latest\"`, \"drop\" or \"coalesce\"";
+    let help = "let one of its edges not wait: `policy = \"latest\"` or \"drop\"";
     let place = closing.map_or_else(|| flat.node_places[start].clone(), |edge| flat.edge_places[edge].clone());
     values.report.add(&place, message, help);
 }

@@ -11,7 +11,7 @@ use surface_text::picture::{Arrow, Card, Picture, shown};
 use surface_text::units::clip;
 
 use crate::action::Action;
-use crate::plan::{CAPACITY, CONTROL, Edge, PRIORITY_HIGH, Plan, Policy};
+use crate::plan::{CAPACITY, CONTROL, Edge, PRIORITY_CONTROL, PRIORITY_HIGH, Plan, Policy};
 
 /// Edges a terminal gets a line for; of more only the number.
 const EDGES: usize = 200;
@@ -128,8 +128,15 @@ fn label(edge: &Edge) -> String {
 
 fn band(edge: &Edge) -> Option<String> {
     match edge.priority {
-        0 => None,
-        priority if edge.is_control() => {
+        None if edge.input == CONTROL => Some("control".to_owned()),
+        None | Some(0) => None,
+        Some(priority) => named(priority),
+    }
+}
+
+fn named(priority: i32) -> Option<String> {
+    match priority {
+        priority if priority >= PRIORITY_CONTROL => {
             Some(if priority == 100 { "control".to_owned() } else { format!("control {priority}") })
         }
         PRIORITY_HIGH => Some("high".to_owned()),

@@ -34,17 +34,19 @@
 //!
 //! # The file
 //! - `name`, else the name of the file.
-//! - `[flow]`: `tick`, `batch`, `drain`, `workers`.
+//! - `[flow]`: `tick`, `batch`, `drain`, `workers`, and `shares = [4, 2, 1]`, the turns of the bands control, high and normal.
 //! - `[node.NAME]`: a `kind` and its fields ([`kinds::help`], [`kinds::describe`]). Every node may have `on_error` (`skip`, `retry`,
-//!   `stop-node`, `stop`, `dead-letter`), `retry = { times, first, then }`, `tick` and `batch`. Messages are JSON values; a line of text is a text.
+//!   `stop-node`, `stop`, `dead-letter`), `retry = { times, first, then }`, `tick`, `batch` and `band`. Messages are JSON values; a line of text is a text. JSON passes
+//!   through as it was: the order of fields, the digits of numbers.
 //! - `edges = ["a -> b -> c:left"]`, chains; a port may be left out if it is `in` or `out`, or the only one. These stand above the first section.
 //! - `[[edge]]`: `from`, `to`, `capacity` (1024), `policy` (`block`, `drop`, `latest`, `coalesce`), `coalesce` (`last`, `sum`, `list`, `merge`),
-//!   `priority` (`control`, `high`, `normal`, or a number).
+//!   `priority` (`control`, `high`, `normal`, or a number). If nothing is said, an edge into `control`, or into a node that feeds only control, is one of
+//!   control.
 //! - `[graph.NAME]`: the same parts again, and `expose = { in = "node:in", out = "node:out" }`; outside it is a node, and its nodes are called
 //!   `NAME/node`.
 //! - Every node has an input `control` that takes `"stop"`, `"pause"` and `"resume"`.
 //!
-//! Every circle needs an edge that does not wait: one with another policy than `block`, or into `control`.
+//! Every circle needs an edge that does not wait: one with the policy `drop` or `latest`, or into `control`.
 #![forbid(unsafe_code)]
 
 pub mod action;
@@ -119,7 +121,6 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
     let read::File { name, settings, graph } = read::read(&tree, &mut values, limits);
     let flat = wire::flatten(graph, &mut values);
     check::fed(&flat, &mut values);
-    check::dead(&flat, &mut values);
     check::circle(&flat, &mut values);
     check::types(&flat, &mut values);
     if !values.report.is_empty() {

@@ -127,6 +127,12 @@ pub(crate) const FLOW: &[Row] = &[
         "1",
         "threads: independent nodes run at the same time",
     ),
+    row(
+        Field::new("shares", "three whole numbers", "[4, 2, 1]"),
+        Shape::Wholes(1, 1_000),
+        "[4, 2, 1]",
+        "turns of the bands control, high and normal in a cycle. Together at most 1000, and control at least half",
+    ),
 ];
 
 /// `[[edge]]`.

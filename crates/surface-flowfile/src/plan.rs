@@ -8,6 +8,8 @@
 
 use std::path::PathBuf;
 
+use bursar::flow::Band;
+
 use crate::action::Action;
 use crate::kinds::Kind;
 
@@ -61,6 +63,8 @@ pub struct Settings {
     pub drain_ms: Option<u64>,
     /// 1: one thread.
     pub workers: Option<usize>,
+    /// Turns of the bands control, high and normal, of so many together.
+    pub shares: Option<[u32; 3]>,
 }
 
 /// A node.
@@ -78,6 +82,8 @@ pub struct Node {
     pub tick_ms: Option<u64>,
     /// Messages it handles in one turn.
     pub batch: Option<u32>,
+    /// Where it has its own turns. `None`: control if it feeds only control; else normal.
+    pub band: Option<Band>,
 }
 
 impl Node {
@@ -124,11 +130,12 @@ impl Node {
         own || self.dead_outputs().iter().any(|dead| dead == name)
     }
 
-    /// Outputs of messages it gave up: one for each input.
+    /// Outputs of messages it gave up: one for each input; of a source, one for lines it cannot read.
     pub(crate) fn dead_outputs(&self) -> Vec<String> {
         match self.kind.inputs {
             _ if !self.on_error.has_dead_letters() => Vec::new(),
-            [_] => vec![DEAD.to_owned()],
+            [] if !self.action.reads_lines() => Vec::new(),
+            [] | [_] => vec![DEAD.to_owned()],
             inputs => inputs.iter().map(|port| format!("{DEAD}-{}", port.name)).collect(),
         }
     }
@@ -190,19 +197,19 @@ pub struct Edge {
     pub capacity: usize,
     /// What happens when it is full.
     pub policy: Policy,
-    /// 100 and more is control, 10 and more is high.
-    pub priority: i32,
+    /// 100 and more is control, 10 and more is high. `None`: control if it leads to an input `control` or to a node that feeds only control; else normal.
+    pub priority: Option<i32>,
 }
 
 impl Edge {
     /// Whether it is in the band of control messages.
     pub fn is_control(&self) -> bool {
-        self.priority >= PRIORITY_CONTROL
+        self.priority.map_or(self.input == CONTROL, |priority| priority >= PRIORITY_CONTROL)
     }
 
-    /// Whether a circle through it cannot lock up: it never makes its producer wait, or it only steers.
+    /// Whether a circle through it cannot lock up: it never makes its producer wait, or it only steers. One that coalesces waits when two messages cannot be merged.
     pub fn breaks_circles(&self) -> bool {
-        self.policy != Policy::Block || self.input == CONTROL
+        matches!(self.policy, Policy::Drop | Policy::Latest) || self.input == CONTROL
     }
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn takes(action: &Action) -> Option<(Type, &'static str, &'static str
     };
     match action {
         Action::Filter(condition) | Action::Breaker { failure: condition, .. } => of_condition(condition),
+        Action::Window { key: Some(_), .. } => Some((Type::Object, FIELD, PARSE)),
         Action::Window { aggregate, field, .. } => {
             let number = !matches!(aggregate, Aggregate::Count | Aggregate::Last | Aggregate::List);
             of_field(field.is_whole(), number)
@@ -108,8 +109,10 @@ pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
         return Type::Object;
     }
     match &node.action {
-        Action::Command(command) => by_format(command.format),
-        Action::Lines { format, .. } | Action::Stdin { format } | Action::TcpIn { format, .. } => by_format(*format),
+        Action::Command(command) => by_format(command.reading.format),
+        Action::Lines { reading, .. } | Action::Stdin { reading } | Action::TcpIn { reading, .. } => {
+            by_format(reading.format)
+        }
         Action::Every { emit, .. } => match emit {
             Emit::Count | Emit::Time => Type::Number,
             Emit::Value(value) => of(value),
@@ -125,6 +128,7 @@ pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
         Action::Counter { field: None, .. } => Type::Number,
         Action::Counter { .. } => Type::Object,
         Action::Batcher { .. } => Type::List,
+        Action::Window { key: Some(_), .. } => Type::Object,
         Action::Window { aggregate, .. } => match aggregate {
             Aggregate::Count | Aggregate::Sum | Aggregate::Mean | Aggregate::Min | Aggregate::Max => Type::Number,
             Aggregate::Last => Type::Any,

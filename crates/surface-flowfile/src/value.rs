@@ -5,10 +5,11 @@
 //! # Invariant
 //! Nothing fails: a field that is not there meets no condition but `exists = false`, and is an empty text in a template.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use regex::Regex;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// The name of a field, dotted; empty for the message itself. A number is a place in a list: `points.0.x`.
 ///
@@ -71,7 +72,8 @@ impl Name {
     pub fn take(&self, value: &mut Value) -> Option<Value> {
         let (last, way) = self.0.split_last()?;
         match Name(way.to_vec()).of_mut(value)? {
-            Value::Object(fields) => fields.remove(last),
+            // The other fields stay in their order.
+            Value::Object(fields) => fields.shift_remove(last),
             _ => None,
         }
     }
@@ -129,6 +131,35 @@ fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (a, b) => a == b,
+    }
+}
+
+/// Two numbers added. Whole ones stay whole, as far as 128 bits reach.
+///
+/// # Errors
+/// What cannot be added.
+pub(crate) fn sum(a: &Value, b: &Value) -> Result<Number, &'static str> {
+    if let (Some(a), Some(b)) = (whole(a), whole(b))
+        && let Some(sum) = a.checked_add(b).and_then(Number::from_i128)
+    {
+        return Ok(sum);
+    }
+    let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else { return Err("only numbers can be added") };
+    Number::from_f64(a + b).ok_or("the sum is beyond what a message can hold")
+}
+
+/// Which of two numbers is greater; nothing, if one of them is none.
+pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
+    match (whole(a), whole(b)) {
+        (Some(a), Some(b)) => Some(a.cmp(&b)),
+        _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+    }
+}
+
+fn whole(value: &Value) -> Option<i128> {
+    match value {
+        Value::Number(number) => number.as_i128(),
+        _ => None,
     }
 }
 

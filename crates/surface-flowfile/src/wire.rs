@@ -15,7 +15,7 @@ use surface_text::fields::Values;
 use surface_text::units::clip;
 use surface_text::{Span, nearest};
 
-use crate::plan::{CONTROL, Edge, Node, PRIORITY_CONTROL};
+use crate::plan::{CONTROL, Edge, Node};
 use crate::read::{Draft, End, Link, Member, exposed};
 
 /// Nodes and edges, and where they are written.
@@ -137,8 +137,7 @@ fn join(link: &Link<'_>, scope: &HashMap<&str, Place<'_>>, flat: &mut Flat, valu
             return;
         }
     };
-    let control = input == CONTROL;
-    let priority = link.priority.unwrap_or(if control { PRIORITY_CONTROL } else { 0 });
+    let priority = link.priority;
     let (capacity, policy) = (link.capacity, link.policy);
     flat.edges.push(Edge { from, output, to, input, capacity, policy, priority });
     flat.edge_places.push(link.at.clone());

@@ -9,6 +9,10 @@
 //! Nodes that reach each other are one *group*. A group may end when all edges into it come from nodes that are over, and no member has anything to do
 //! or to wait for. Its members then end one after the other, in the order they were started, and the group is looked at anew after each: what one says
 //! at its end, the others still hear.
+//!
+//! # The other way
+//! A node that wants no more says so, and ends as if its inputs had. A node all of whose edges lead to such nodes has nothing left to do it for, and is one of them: so the end comes to the
+//! sources. Edges to `control` count as edges: a node that steers goes on.
 
 use super::{Core, EdgeFacts, NodeFacts};
 use crate::{
@@ -110,6 +114,29 @@ impl Core {
             for edge in &node.inputs {
                 if !self.edges[*edge as usize].facts.steers {
                     self.to_close.push(*edge);
+                }
+            }
+        }
+    }
+
+    /// A node wants no more; neither does what feeds only it.
+    pub(super) fn finish(&mut self, index: u32) {
+        let mut unwanted = vec![index];
+        while let Some(index) = unwanted.pop() {
+            if self.nodes[index as usize].state.is_over() {
+                continue;
+            }
+            self.steer(index, Event::InputsEnded);
+            for at in 0..self.nodes[index as usize].inputs.len() {
+                let edge = self.nodes[index as usize].inputs[at];
+                let core = &mut self.edges[edge as usize];
+                if core.facts.steers || std::mem::replace(&mut core.unwanted, true) {
+                    continue;
+                }
+                let from = core.facts.from;
+                let outputs = &self.nodes[from as usize].outputs;
+                if outputs.iter().all(|output| self.edges[*output as usize].unwanted) {
+                    unwanted.push(from);
                 }
             }
         }

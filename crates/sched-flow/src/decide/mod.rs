@@ -229,7 +229,7 @@ impl Core {
 
     /// Gives an edge that has something its place among those of its target.
     fn enqueue(&mut self, edge: u32, push: fn(&mut VecDeque<u32>, u32)) {
-        let EdgeCore { facts, band, queued } = &mut self.edges[edge as usize];
+        let EdgeCore { facts, band, queued, .. } = &mut self.edges[edge as usize];
         if *queued {
             return;
         }
@@ -403,6 +403,9 @@ impl Core {
         }
         if let Some(event) = outcome.steered {
             self.steer(index, event);
+        }
+        if log.finish {
+            self.finish(index);
         }
         let node = &mut self.nodes[index as usize];
         if outcome.broke && node.counts.failure.is_none() {

@@ -43,12 +43,14 @@ pub(super) struct EdgeCore {
     pub(super) band: Band,
     /// It stands in a line of its target.
     pub(super) queued: bool,
+    /// Its target said that it wants no more.
+    pub(super) unwanted: bool,
 }
 
 impl EdgeCore {
     pub(super) fn new(facts: EdgeFacts) -> Self {
         let band = facts.band;
-        Self { facts, band, queued: false }
+        Self { facts, band, queued: false, unwanted: false }
     }
 }
 
@@ -253,6 +255,7 @@ impl NodeCore {
         counts.emitted += log.emitted;
         counts.errors += log.errors;
         counts.retries += log.retries;
+        counts.lost += log.lost;
         counts.ticks += u64::from(log.ticked);
         counts.busy_nanos += took_nanos;
         if let Some(each) = took_nanos.checked_div(log.handled) {

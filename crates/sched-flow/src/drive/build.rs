@@ -198,26 +198,26 @@ impl Builder {
     /// Makes edges, cells and the scheduler of a plan.
     fn wire(self, plan: Plan) -> Flow {
         let ids = plan.ids();
-        let Plan { name, nodes, edges, order, groups } = plan;
-        let facts = nodes.iter().zip(&groups).map(|(node, group)| {
+        let Plan { name, nodes, edges, order, groups, bands } = plan;
+        let facts = nodes.iter().zip(&groups).zip(&bands).map(|((node, group), band)| {
             let source = node.spec.unit.is_source();
             NodeFacts {
                 source,
                 cadence: node.spec.tick.or(self.tick.filter(|_| !source)),
                 batch: node.spec.batch.unwrap_or(self.batch),
-                band: node.spec.band,
+                band: *band,
                 group: *group,
             }
         });
         let edge_facts = edges.iter().map(|edge| EdgeFacts {
             from: edge.flat.from.0,
             to: edge.flat.to.0,
-            band: Band::of(edge.flat.spec.priority),
+            band: Band::of(edge.priority),
             steers: edge.flat.to.1 == Place::Control,
             loose: edge.loose,
         });
         let core = Core::new(facts.collect(), edge_facts.collect(), &order, self.shares);
-        let priorities = edges.iter().map(|edge| edge.flat.spec.priority).collect();
+        let priorities = edges.iter().map(|edge| edge.priority).collect();
         let signals = Arc::new(Signals::new(core, priorities, self.workers));
         let keepers = Keepers::default();
         let clock = Arc::new(if self.virtual_time { Clock::virtual_time() } else { Clock::real() });
@@ -261,6 +261,7 @@ impl Builder {
             let ((source, output), (target, place)) = (edge.flat.from, edge.flat.to);
             let setup = EdgeSetup {
                 index: index as u32,
+                id: edge.flat.id.as_str().into(),
                 capacity: edge.flat.spec.capacity,
                 policy: edge.flat.spec.policy,
                 merge: edge.flat.spec.merge.map(|(merge, _)| merge),
@@ -291,6 +292,8 @@ impl Builder {
             signals,
             clock,
             drain_timeout: self.drain,
+            ended: std::sync::OnceLock::new(),
+            observer: self.observer.clone(),
             keepers,
         };
         Flow { shared: Arc::new(shared), workers: self.workers }

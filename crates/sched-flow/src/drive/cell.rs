@@ -206,6 +206,9 @@ impl Cell {
                 outcome.produced = Some(Produced::More);
                 if error.is_of_record() || error.is_for_good() {
                     self.failed = 0; // it brought a record, or will bring no more
+                    if error.is_of_record() && self.on_error.buries() {
+                        self.unit.bury(&error, &mut self.cx);
+                    }
                     let must_stop = error.is_for_good();
                     return self.fail(error, must_stop);
                 }

@@ -144,6 +144,7 @@ impl Handle {
                 emitted: counts.emitted,
                 errors: counts.errors,
                 retries: counts.retries,
+                lost: counts.lost,
                 ticks: counts.ticks,
                 ticks_missed: counts.ticks_missed,
                 turns: counts.turns,
@@ -155,7 +156,8 @@ impl Handle {
         });
         let nodes = nodes.collect();
         let priorities = mind.priorities.clone();
-        let elapsed = shared.clock.now().since(crate::message::Time::START);
+        let until = shared.ended.get().copied().unwrap_or_else(|| shared.clock.now());
+        let elapsed = until.since(crate::message::Time::START);
         drop(mind);
         let edges = shared.edges.iter().zip(&shared.edge_ids).zip(priorities).map(|((edge, id), priority)| {
             let state = edge.state();

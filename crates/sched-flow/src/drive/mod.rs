@@ -24,7 +24,7 @@ mod work;
 use std::{
     error::Error,
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -35,7 +35,9 @@ use crate::{
     decide::Phase,
     edge::AnyEdge,
     graph::{Graph, Problems, check::Place},
+    message::Time,
     node::NodeError,
+    observe::Observer,
     stats::Stats,
 };
 use cell::Cell;
@@ -57,6 +59,9 @@ pub(crate) struct Shared {
     signals: Arc<Signals>,
     clock: Arc<Clock>,
     drain_timeout: Duration,
+    /// When its nodes were stopped.
+    ended: OnceLock<Time>,
+    observer: Option<Arc<dyn Observer>>,
     keepers: host::Keepers,
 }
 
@@ -102,7 +107,8 @@ impl Flow {
     /// Runs the graph: starts its nodes, gives them turns, and stops them. It returns when all sources have ended and everything is delivered, after
     /// [`Handle::shutdown`], or when an error policy stops the graph.
     ///
-    /// With [one worker](Builder::workers) everything happens on the calling thread, in an order that depends on nothing but the graph and its input. With
+    /// With [one worker](Builder::workers) everything happens on the calling thread. In real time its order is not repeatable: how long a turn is, and when ticks come, is decided by the
+    /// clock. It is in [virtual time](Builder::virtual_time), where the order depends on nothing but the graph and its input, and in a run that a seed decides. With
     /// several, independent nodes run at the same time, as tasks of the runtime.
     ///
     /// # Errors
@@ -129,7 +135,10 @@ impl Flow {
                 })
             })
         };
-        run().map_err(FlowError::Runtime)?;
+        let watched = Watched::new(shared);
+        let result = run();
+        drop(watched);
+        result.map_err(FlowError::Runtime)?;
         let mut mind = shared.signals.lock();
         if let Some((node, error)) = mind.failure.take() {
             return Err(FlowError::Node { node: shared.ids[node as usize].to_string(), error });
@@ -140,12 +149,29 @@ impl Flow {
     }
 }
 
+/// Tells whoever watches that the flow begins, and that it has ended; also when the task that runs it is cancelled.
+struct Watched<'a>(&'a Shared);
+
+impl<'a> Watched<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.observer.iter().for_each(|observer| observer.flow_began(&shared.name));
+        Self(shared)
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.0.observer.iter().for_each(|observer| observer.flow_ended(&self.0.name));
+    }
+}
+
 /// Stops the nodes, and waits for what they started; also when the task that runs the flow is cancelled.
 struct Stops<'a>(&'a Shared);
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {
         sched_tasks::shield(|| self.0.stop());
+        self.0.ended.get_or_init(|| self.0.clock.now());
     }
 }
 

@@ -6,11 +6,15 @@ pub(crate) mod queue;
 
 use std::{
     any::Any,
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{message::Payload, policy::Policy};
+use crate::{
+    message::{Message, Payload},
+    policy::{Policy, PutResult},
+};
 use queue::{Counts, Merge, Queue, Rule};
 
 /// What is needed to make an edge; the port that makes it knows the type.
@@ -18,6 +22,7 @@ use queue::{Counts, Merge, Queue, Rule};
 pub(crate) struct EdgeSetup {
     /// Its number in the plan.
     pub(crate) index: u32,
+    pub(crate) id: Arc<str>,
     pub(crate) capacity: usize,
     pub(crate) policy: Policy,
     /// A [`Merge`] of the payload's type, behind `Any`.
@@ -27,6 +32,7 @@ pub(crate) struct EdgeSetup {
 /// One output to one input.
 pub(crate) struct Edge<T> {
     pub(crate) index: u32,
+    pub(crate) id: Arc<str>,
     queue: Mutex<Queue<T>>,
 }
 
@@ -43,12 +49,74 @@ impl<T: Payload> Edge<T> {
                 Rule::Coalesce(Arc::clone(merge.expect("types are compared before edges are made")))
             }
         };
-        Self { index: setup.index, queue: Mutex::new(Queue::new(setup.capacity, rule)) }
+        Self { index: setup.index, id: setup.id, queue: Mutex::new(Queue::new(setup.capacity, rule)) }
     }
 
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<T>> {
         // A merge function that panics is caught inside; a poisoned lock tells nothing.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Payload> Edge<T> {
+    /// Puts as many of the first messages as it takes. What is left in `from` must wait. The lock is still held: the hot path takes it once.
+    pub(crate) fn put_all(&self, from: &mut VecDeque<Message<T>>) -> MutexGuard<'_, Queue<T>> {
+        loop {
+            let mut queue = self.queue();
+            queue.put_all(from);
+            if from.is_empty() {
+                return queue;
+            }
+            let Some(mut merging) = queue.begin_merge() else { return queue };
+            drop(queue);
+            while let Some(first) = from.front()
+                && merging.add(&first.payload)
+            {
+                from.pop_front();
+            }
+            let mut queue = self.queue();
+            if queue.end_merge(merging, !from.is_empty()) || from.is_empty() {
+                return queue;
+            }
+        }
+    }
+
+    /// Puts copies of as many messages as it takes, from `at` on, which it moves. The lock is still held.
+    pub(crate) fn put_copies(&self, from: &VecDeque<Message<T>>, at: &mut usize) -> MutexGuard<'_, Queue<T>> {
+        loop {
+            let mut queue = self.queue();
+            *at += queue.put_copies(from.range(*at..));
+            if *at == from.len() {
+                return queue;
+            }
+            let Some(mut merging) = queue.begin_merge() else { return queue };
+            drop(queue);
+            while let Some(message) = from.get(*at)
+                && merging.add(&message.payload)
+            {
+                *at += 1;
+            }
+            let mut queue = self.queue();
+            if queue.end_merge(merging, *at < from.len()) || *at == from.len() {
+                return queue;
+            }
+        }
+    }
+
+    /// Puts a copy of one message. The lock is still held.
+    pub(crate) fn put(&self, message: &Message<T>) -> (PutResult, MutexGuard<'_, Queue<T>>) {
+        loop {
+            let mut queue = self.queue();
+            let (result, refused) = queue.put(message.clone());
+            let Some(mut merging) = refused.and_then(|_| queue.begin_merge()) else { return (result, queue) };
+            drop(queue);
+            let done = merging.add(&message.payload);
+            let mut queue = self.queue();
+            let waits = queue.end_merge(merging, !done);
+            if done || waits {
+                return (if done { PutResult::Coalesced } else { PutResult::Blocked }, queue);
+            }
+        }
     }
 }
 

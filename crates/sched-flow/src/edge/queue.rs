@@ -12,6 +12,11 @@
 //! consumer takes into its hand still occupies a Block edge, so what it gives back always fits. On the other edges it does
 //! not, and giving back is decided as if it had never been taken.
 //!
+//! # Merging
+//! A function that merges is the user's, so it is called without the lock of the edge, which whoever looks at the flow wants: the producer takes the newest message out, merges into it in place, and puts
+//! it back. It is still counted as waiting. Nobody else puts, so it is still the newest; a consumer that meanwhile finds nothing is told when it is back. An edge that was closed
+//! meanwhile drops it. What a consumer gives back is not merged, so such an edge may hold up to twice its capacity.
+//!
 //! # Two flags that save signals
 //! `told`: the scheduler knows, or is about to be told, that something waits here. `wanted`: the producer waits for room.
 //! Both are changed under the edge's lock only, so whoever turns one over owes the scheduler exactly one signal. Checked
@@ -77,6 +82,8 @@ pub(crate) struct Queue<T> {
     items: VecDeque<Message<T>>,
     /// So many were taken by the consumer and are neither delivered nor given back.
     held: usize,
+    /// The newest was taken by the producer, which merges others into it.
+    merging: bool,
     /// The oldest message was let go of, and another is the oldest since.
     head_changed: bool,
     capacity: usize,
@@ -96,6 +103,7 @@ impl<T: Clone> Queue<T> {
         Self {
             items: VecDeque::new(),
             held: 0,
+            merging: false,
             head_changed: false,
             capacity,
             rule,
@@ -108,7 +116,7 @@ impl<T: Clone> Queue<T> {
     }
 
     pub(crate) fn depth(&self) -> usize {
-        self.items.len() + self.held
+        self.items.len() + self.held + usize::from(self.merging)
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -157,13 +165,14 @@ impl<T: Clone> Queue<T> {
             self.counts.put += 1;
             self.counts.dropped += 1;
             self.gone.push(message.payload);
-            return (PutResult::Dropped, None);
+            return (PutResult::Closed, None);
         }
         let waiting = match self.rule {
             Rule::Block => self.depth(),
             // What the consumer already has in its hand is no longer in the way.
             _ => self.items.len(),
         };
+        debug_assert!(!self.merging, "the producer merges or puts");
         if waiting < self.capacity {
             self.counts.put += 1;
             self.push(message);
@@ -191,24 +200,42 @@ impl<T: Clone> Queue<T> {
                 self.push(message);
                 (PutResult::Replaced, None)
             }
-            Rule::Coalesce(merge) => {
-                let merge = Arc::clone(merge);
-                let newest = self.items.back_mut().expect("a full queue has a newest message");
-                if merged(&merge, &mut newest.payload, &message.payload, &mut self.gone) {
-                    self.counts.put += 1;
-                    self.counts.coalesced += 1;
-                    self.gone.push(message.payload);
-                    (PutResult::Coalesced, None)
-                } else {
-                    // Neither may be lost, so the new one waits for room, as if this were a Block edge.
-                    if !self.wanted {
-                        self.wanted = true;
-                        self.counts.blocked_times += 1;
-                    }
-                    (PutResult::Blocked, Some(message))
-                }
-            }
+            // The producer merges, without the lock: see `begin_merge`.
+            Rule::Coalesce(_) => (PutResult::Blocked, Some(message)),
         }
+    }
+
+    /// If the edge is full and coalesces: its newest message, to merge others into it without the lock. Only the producer puts, so none comes meanwhile.
+    pub(crate) fn begin_merge(&mut self) -> Option<Merging<T>> {
+        let Rule::Coalesce(merge) = &self.rule else { return None };
+        if self.closed || self.items.len() < self.capacity {
+            return None;
+        }
+        let merge = Arc::clone(merge);
+        let newest = self.items.pop_back()?;
+        self.merging = true;
+        Some(Merging { newest, merge, count: 0 })
+    }
+
+    /// The newest is back. If one could not be merged, its producer waits for room, as if this were a Block edge: neither may be lost. True if it has to.
+    pub(crate) fn end_merge(&mut self, merging: Merging<T>, failed: bool) -> bool {
+        let Merging { newest, count, .. } = merging;
+        self.merging = false;
+        self.counts.put += count;
+        self.counts.coalesced += count;
+        if self.closed {
+            self.counts.dropped += 1;
+            self.gone.push(newest.payload);
+        } else {
+            self.items.push_back(newest);
+        }
+        let waits = failed && !self.closed && self.items.len() >= self.capacity;
+        if waits && !self.wanted {
+            self.wanted = or_planted!(true, "merge-want-not-set" => false);
+            self.counts.blocked_times += 1;
+        }
+        self.check();
+        waits
     }
 
     fn push(&mut self, message: Message<T>) {
@@ -337,6 +364,8 @@ impl<T: Clone> Queue<T> {
             match &self.rule {
                 // Held messages count here, so there is too much only if the capacity was lowered, and then it drains.
                 Rule::Block => break,
+                // To merge them takes a user's function, which is not called here. New ones are merged until it has drained.
+                Rule::Coalesce(_) => break,
                 Rule::Drop => {
                     self.gone.extend(self.items.pop_back().map(|newest| newest.payload));
                     self.counts.dropped += 1;
@@ -345,18 +374,6 @@ impl<T: Clone> Queue<T> {
                     self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
                     self.counts.replaced += 1;
                     self.head_changed |= self.held == 0;
-                }
-                Rule::Coalesce(merge) => {
-                    let merge = Arc::clone(merge);
-                    let newest = self.items.pop_back().expect("longer than its capacity");
-                    let before = self.items.back_mut().expect("the capacity is at least one");
-                    if merged(&merge, &mut before.payload, &newest.payload, &mut self.gone) {
-                        self.counts.coalesced += 1;
-                        self.gone.push(newest.payload);
-                    } else {
-                        self.items.push_back(newest);
-                        break;
-                    }
                 }
             }
         }
@@ -404,14 +421,19 @@ impl<T: Clone> Queue<T> {
     }
 }
 
-/// Whether it worked. A function that fails or panics may leave neither payload changed for the worse, so it works on a copy.
-fn merged<T: Clone>(merge: &Merge<T>, queued: &mut T, new: &T, gone: &mut Vec<T>) -> bool {
-    let mut copy = queued.clone();
-    let outcome = catch_unwind(AssertUnwindSafe(|| merge(&mut copy, new)));
-    let done = matches!(outcome, Ok(Ok(())));
-    if done {
-        std::mem::swap(queued, &mut copy);
+/// The newest message of an edge, while others are merged into it.
+pub(crate) struct Merging<T> {
+    newest: Message<T>,
+    merge: Merge<T>,
+    count: u64,
+}
+
+impl<T> Merging<T> {
+    /// Whether it worked. A function that fails leaves what waits as it was: it says so to its users. One that panics failed.
+    pub(crate) fn add(&mut self, new: &T) -> bool {
+        let Self { newest, merge, .. } = self;
+        let done = matches!(catch_unwind(AssertUnwindSafe(|| merge(&mut newest.payload, new))), Ok(Ok(())));
+        self.count += u64::from(done);
+        done
     }
-    gone.push(copy);
-    done
 }

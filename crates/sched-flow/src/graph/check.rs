@@ -11,11 +11,12 @@ use super::{
     Graph, MAX_CAPACITY, Problem, Problems,
     flatten::{Flat, FlatEdge, FlatNode},
     order::{self, Arrow},
+    urgency::{self, Asked},
 };
 use crate::{
     message::Control,
     node::schema::{Carried, PortSpec},
-    policy::Policy,
+    policy::{Band, Policy},
 };
 
 pub(crate) use super::flatten::Place;
@@ -29,12 +30,15 @@ pub(crate) struct Plan {
     pub(crate) order: Vec<u32>,
     /// The group of each node: those in a circle share one.
     pub(crate) groups: Vec<u32>,
+    /// The band in which each node has its own turns.
+    pub(crate) bands: Vec<Band>,
 }
 
 pub(crate) struct PlanEdge {
     pub(crate) flat: FlatEdge,
     /// It does not hold up the end of its target: it closes a circle, or steers.
     pub(crate) loose: bool,
+    pub(crate) priority: i32,
     /// What the target demands of every message: a check of its type.
     pub(crate) check: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -80,16 +84,23 @@ pub(crate) fn plan(graphs: Vec<Graph>) -> Result<Plan, Problems> {
     if !problems.is_empty() {
         return Err(Problems { graph: name, list: problems });
     }
+    let said: Vec<_> = flat.nodes.iter().map(|node| node.spec.band).collect();
+    let asked: Vec<_> = flat
+        .edges
+        .iter()
+        .map(|edge| Asked { from: edge.from.0, to: edge.to.0, priority: edge.spec.priority, steers: steers(edge) })
+        .collect();
+    let (bands, priorities) = urgency::settle(&said, &asked, &order);
     let nodes = flat.nodes;
-    let edges = flat.edges.into_iter().zip(loose).map(|(flat, loose)| {
+    let edges = flat.edges.into_iter().zip(loose).zip(priorities).map(|((flat, loose), priority)| {
         let schema = match flat.to.1 {
             Place::Port(port) => nodes[flat.to.0 as usize].declared.inputs[port].schema.as_ref(),
             Place::Control => None,
         };
-        PlanEdge { check: schema.map(|schema| Arc::clone(&schema.check)), flat, loose }
+        PlanEdge { check: schema.map(|schema| Arc::clone(&schema.check)), flat, loose, priority }
     });
     let edges = edges.collect();
-    Ok(Plan { name, nodes, edges, order, groups })
+    Ok(Plan { name, nodes, edges, order, groups, bands })
 }
 
 fn check_settings(node: &FlatNode, problems: &mut Vec<Problem>) {

@@ -6,6 +6,7 @@ pub(crate) mod check;
 mod flatten;
 mod order;
 mod problem;
+mod urgency;
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -60,7 +61,8 @@ pub(crate) struct EdgeSpec {
     pub(crate) policy: Policy,
     /// How to merge, and payloads of which type.
     pub(crate) merge: Option<(Arc<dyn Any + Send + Sync>, Carried)>,
-    pub(crate) priority: i32,
+    /// None if the user did not say: then `urgency` does.
+    pub(crate) priority: Option<i32>,
 }
 
 impl Graph {
@@ -126,7 +128,7 @@ impl Graph {
             capacity: DEFAULT_CAPACITY,
             policy: Policy::Block,
             merge: None,
-            priority: 0,
+            priority: None,
         });
         Connect { edge: self.edges.last_mut().expect("just pushed") }
     }
@@ -243,19 +245,21 @@ impl Connect<'_> {
         self
     }
 
-    /// How urgent it is: see [`Band::of`].
+    /// How urgent it is: see [`Band::of`]. If nothing is said, an edge to an input called `control` is one of control, and so is one to a node that feeds only edges of
+    /// control; others are normal.
     pub fn priority(self, priority: i32) -> Self {
-        self.edge.priority = priority;
+        self.edge.priority = Some(priority);
         self
     }
 
-    /// An edge of control: it gets through under any load.
+    /// An edge of control: it gets through under any load. A node that feeds nothing else is of that band, too, with all that feeds only it: so that a message of control is one
+    /// from where it enters the flow.
     pub fn control(self) -> Self {
         self.priority(Band::CONTROL_FROM)
     }
 
-    /// When it is full, a new message is merged into the newest that waits. If the function fails, neither is lost: the producer waits, as on a
-    /// Block edge.
+    /// When it is full, a new message is merged into the newest that waits, in place. A function that fails must leave what waits as it was; then neither is lost: the producer waits, as on a
+    /// Block edge. One that panics failed; what it changed until then stays changed. No lock is held while it runs, and nothing is copied.
     ///
     /// ```
     /// # use bursar::flow::{Graph, NodeError, from_iter, sink};

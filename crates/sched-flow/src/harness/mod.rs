@@ -346,6 +346,12 @@ impl Harness {
             return Ok(Produced::More);
         }
         let result = self.unit.produce(1, &mut self.cx);
+        if let Err(error) = &result
+            && error.is_of_record()
+            && self.on_error.buries()
+        {
+            self.unit.bury(error, &mut self.cx);
+        }
         if let Ok(Produced::End) = result {
             self.state = State::Ended;
         }
@@ -442,6 +448,11 @@ impl Harness {
         let log = &mut self.cx.log;
         self.shutdown |= log.shutdown;
         self.asked = self.asked.into_iter().chain(log.tick_at).min();
+        if log.finish && self.state == State::Running {
+            // What waits is for nobody.
+            self.state = if self.unit.is_source() { State::Ended } else { State::Ending };
+            self.waiting.clear();
+        }
         log.clear();
     }
 
@@ -492,7 +503,7 @@ impl fmt::Debug for Harness {
 }
 
 fn setup(place: usize) -> EdgeSetup {
-    EdgeSetup { index: place as u32, capacity: PLENTY, policy: Policy::Block, merge: None }
+    EdgeSetup { index: place as u32, id: "harness".into(), capacity: PLENTY, policy: Policy::Block, merge: None }
 }
 
 fn typed<T: Payload>(edge: &Arc<dyn AnyEdge>) -> Option<Arc<Edge<T>>> {

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     error::NodeError,
-    message::{Header, Time, TraceId},
+    message::{Header, Kind, Time, TraceId},
     node::out::{MOST_PER_CALL, kind_of},
     observe::Observer,
 };
@@ -49,6 +49,19 @@ macro_rules! asked_of_a_turn {
             self.cx.log.shutdown = true;
         }
 
+        /// This node wants no more: it ends as if no more input came, after what it emits in this call. A node that feeds only such nodes is finished, too, and so on up to the sources,
+        /// which stop, as programs before `head` do. What still waits on the edges in between is dropped, and counted so.
+        pub fn finish(&mut self) {
+            self.cx.log.finish = true;
+            self.cx.pace.stop();
+        }
+
+        /// So many messages that this node took came to nothing after all: what they were handed to is gone. [`NodeStats::lost`](crate::NodeStats::lost) counts them, also those of
+        /// a call that fails.
+        pub fn lose(&mut self, messages: u64) {
+            self.cx.log.lost += messages;
+        }
+
         /// The name of this node in the graph.
         pub fn node(&self) -> &str {
             &self.cx.id
@@ -74,7 +87,11 @@ pub(crate) struct Log {
     pub(crate) handled: u64,
     pub(crate) errors: u64,
     pub(crate) retries: u64,
+    /// Messages that the node took and that came to nothing.
+    pub(crate) lost: u64,
     pub(crate) shutdown: bool,
+    /// The node wants no more input.
+    pub(crate) finish: bool,
     pub(crate) ticked: bool,
     pub(crate) tick_at: Option<Time>,
     /// What the node failed with last.
@@ -122,6 +139,8 @@ pub(crate) struct Pace {
     /// It is looked after so many messages.
     interval: u32,
     left: u32,
+    /// The node said that it wants no more.
+    stopped: bool,
     /// The last look said so.
     pub(crate) over: bool,
 }
@@ -137,7 +156,14 @@ impl Pace {
         self.heeds_rush = !of_control;
         self.ends = Time::from_nanos(now.nanos().saturating_add(self.longest_nanos));
         self.left = self.interval.max(1);
+        self.stopped = false;
         self.over = false;
+    }
+
+    /// The turn ends with the call that is being made: the next look says so.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+        self.left = 1;
     }
 
     /// A message was handled: is it enough?
@@ -151,7 +177,7 @@ impl Pace {
     fn look(&mut self) -> bool {
         self.left = self.interval.max(1);
         let is_late = || self.clock.as_ref().is_some_and(|clock| clock() >= self.ends);
-        self.over = (self.heeds_rush && self.rush.load(Relaxed)) || is_late();
+        self.over = self.stopped || (self.heeds_rush && self.rush.load(Relaxed)) || is_late();
         self.over
     }
 
@@ -203,13 +229,15 @@ impl Cx {
     /// The header of what is emitted now.
     #[inline]
     pub(crate) fn header_for<T: 'static>(&mut self) -> Header {
-        let kind = kind_of::<T>();
         if self.header.trace == TraceId::NONE {
             let trace = TraceId(self.next_trace);
             self.next_trace += 1;
-            return Header { trace, at: self.now, kind };
+            return Header { trace, at: self.now, kind: kind_of::<T>() };
         }
-        Header { kind, ..self.header }
+        match kind_of::<T>() {
+            Kind::Data => self.header, // what comes of a message is of its kind
+            kind => Header { kind, ..self.header },
+        }
     }
 
     /// No message is being handled.

@@ -22,6 +22,7 @@ use crate::{
         stage::{add_check, open},
         unit::{Declared, Hook, Unit, dead_name},
     },
+    policy::PutResult,
 };
 
 /// A node with several inputs, or with inputs and outputs of different types.
@@ -197,6 +198,14 @@ impl Context<'_> {
     pub fn emit<T: Payload>(&mut self, output: &str, payload: T) -> NodeResult {
         self.out(output)?.emit(payload);
         Ok(())
+    }
+
+    /// Emits to an output at once, and tells what became of it: see [`Out::put`].
+    ///
+    /// # Errors
+    /// If there is no such output, or it carries another type.
+    pub fn put<T: Payload>(&mut self, output: &str, payload: T) -> Result<PutResult, NodeError> {
+        Ok(self.out(output)?.put(payload))
     }
 
     /// Emits a message with a header of its own.

@@ -101,6 +101,11 @@ impl<T: Payload> Inlet<T> {
             self.feeds[place].failed = 0;
         }
         let taken = self.hand.len();
+        if let Some(observer) = &cx.observer
+            && taken > 0
+        {
+            observer.dequeued(&self.feeds[place].edge.id, taken);
+        }
         let mut undone = 0;
         let mut fate = Fate::Continue;
         // A copy is kept of what may be tried again or buried. That, and being watched, costs extra only for whom it concerns.
@@ -239,7 +244,7 @@ impl<T: Payload> Inlet<T> {
             OnError::DeadLetter => {
                 if let Some(Message { header, payload }) = kept {
                     let header = crate::message::Header { kind: Kind::Error, ..header };
-                    self.dead.outbox.push_back(Message { header, payload: DeadLetter { payload, error: text, tries } });
+                    self.dead.bury(Message { header, payload: DeadLetter { payload, error: text, tries } }, cx);
                 }
             }
         }

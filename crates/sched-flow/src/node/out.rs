@@ -6,16 +6,21 @@
 //! Every message in an outbox reaches every edge of its port exactly once, in order; and none of a call that failed reaches any.
 //!
 //! # Why it holds
-//! Messages leave the outbox only in [`Outlet::flush`], never within a call; a failed call is cut off at the mark made at its first message.
+//! Messages leave the outbox only in [`Outlet::flush`], after a call; a failed call is cut off at the mark made at its first message. [`Outlet::put`] is the exception, and says so: what
+//! it sends within a call is final, with what was emitted before it, so it moves the mark.
 //! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
 //! continued where it stopped. A message leaves the outbox when the last edge has it.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, MutexGuard},
+};
 
 use crate::{
-    edge::Edge,
+    edge::{Edge, queue::Queue},
     message::{Control, Header, Kind, Message, Payload, TraceId},
     node::{cx::Cx, schema::Check},
+    policy::PutResult,
 };
 
 /// A node may emit so many messages within one call; more is an error of the node, before it eats the memory.
@@ -90,6 +95,50 @@ impl<T: Payload> Outlet<T> {
         self.outbox.push_back(message);
     }
 
+    /// Sends a message within the call, after what was emitted before, and says what became of it. That is final, whatever becomes of the call.
+    pub(crate) fn put(&mut self, message: Message<T>, cx: &mut Cx) -> PutResult {
+        if let Err(problem) = self.checks.iter().try_for_each(|check| check(&message.payload)) {
+            cx.complain(problem);
+            return PutResult::Dropped;
+        }
+        cx.pushes += 1;
+        let all_sent = self.flush(cx);
+        self.outbox.push_back(message);
+        let result = if all_sent { self.put_last(cx) } else { PutResult::Blocked };
+        (self.call, self.mark) = (cx.call, self.outbox.len());
+        result
+    }
+
+    /// Puts the only message of the outbox into every edge. It stays for those that are full.
+    fn put_last(&mut self, cx: &mut Cx) -> PutResult {
+        cx.log.emitted += 1;
+        let mut worst = None;
+        let mut room = usize::MAX;
+        for (edge, sent) in self.edges.iter().zip(&mut self.sent) {
+            let (result, queue) = edge.put(&self.outbox[0]);
+            *sent = usize::from(result != PutResult::Blocked);
+            room = room.min(settle(edge, queue, *sent, &mut self.gone, cx));
+            worst = worst.max(Some(result));
+        }
+        self.room = room;
+        if self.sent.iter().all(|sent| *sent == 1) {
+            self.sent.fill(0);
+            self.outbox.clear();
+        }
+        self.counted = self.outbox.len();
+        worst.unwrap_or(PutResult::Closed)
+    }
+
+    /// Puts a dead letter into the outbox. Without an edge it reaches nobody, and is counted as lost.
+    #[cold]
+    pub(crate) fn bury(&mut self, message: Message<T>, cx: &mut Cx) {
+        if self.edges.is_empty() {
+            cx.log.lost += 1;
+        } else {
+            self.outbox.push_back(message);
+        }
+    }
+
     /// The call failed: nothing of it is sent.
     pub(crate) fn roll_back(&mut self, call: u64) {
         if self.call == call {
@@ -121,49 +170,33 @@ impl<T: Payload> Outlet<T> {
         match self.edges.as_slice() {
             [] => self.outbox.clear(),
             [edge] => {
-                let mut queue = edge.queue();
-                queue.put_all(&mut self.outbox);
-                if queue.tell() {
-                    cx.log.filled.push(edge.index);
-                }
-                self.room = queue.room();
-                queue.swap_gone(&mut self.gone);
-                drop(queue);
-                self.gone.clear();
+                let before = self.outbox.len();
+                let queue = edge.put_all(&mut self.outbox);
+                let put = before - self.outbox.len();
+                self.room = settle(edge, queue, put, &mut self.gone, cx);
             }
             edges => {
                 let (last, others) = edges.split_last().expect("more than one");
                 let total = self.outbox.len();
                 let mut room = usize::MAX;
                 for (edge, sent) in others.iter().zip(&mut self.sent) {
-                    let mut queue = edge.queue();
-                    *sent += queue.put_copies(self.outbox.range(*sent..));
-                    if queue.tell() {
-                        cx.log.filled.push(edge.index);
-                    }
-                    room = room.min(queue.room());
-                    queue.swap_gone(&mut self.gone);
-                    drop(queue);
-                    self.gone.clear();
+                    let before = *sent;
+                    let queue = edge.put_copies(&self.outbox, sent);
+                    room = room.min(settle(edge, queue, *sent - before, &mut self.gone, cx));
                 }
                 // What all others have, the last takes itself: one copy less.
                 let shared = self.sent[..others.len()].iter().copied().min().expect("at least one other");
                 let sent = &mut self.sent[others.len()];
-                let mut queue = last.queue();
-                if *sent == 0 && shared == total {
-                    queue.put_all(&mut self.outbox);
+                let (queue, put) = if *sent == 0 && shared == total {
+                    let queue = last.put_all(&mut self.outbox);
                     let taken = total - self.outbox.len();
                     self.sent.iter_mut().take(others.len()).for_each(|sent| *sent -= taken);
+                    (queue, taken)
                 } else {
-                    *sent += queue.put_copies(self.outbox.range(*sent..));
-                }
-                if queue.tell() {
-                    cx.log.filled.push(last.index);
-                }
-                self.room = room.min(queue.room());
-                queue.swap_gone(&mut self.gone);
-                drop(queue);
-                self.gone.clear();
+                    let before = *sent;
+                    (last.put_copies(&self.outbox, sent), *sent - before)
+                };
+                self.room = room.min(settle(last, queue, put, &mut self.gone, cx));
                 let done = self.sent.iter().copied().min().expect("edges");
                 self.outbox.drain(..done);
                 self.sent.iter_mut().for_each(|sent| *sent -= done);
@@ -181,6 +214,30 @@ impl<T: Payload> Outlet<T> {
     }
 }
 
+/// So many messages were put on an edge: tells the scheduler, and whoever watches. The room that is left.
+#[inline]
+fn settle<T: Payload>(
+    edge: &Edge<T>,
+    mut queue: MutexGuard<'_, Queue<T>>,
+    put: usize,
+    gone: &mut Vec<T>,
+    cx: &mut Cx,
+) -> usize {
+    if queue.tell() {
+        cx.log.filled.push(edge.index);
+    }
+    let room = queue.room();
+    queue.swap_gone(gone);
+    drop(queue);
+    gone.clear();
+    if let Some(observer) = &cx.observer
+        && put > 0
+    {
+        observer.enqueued(&edge.id, put);
+    }
+    room
+}
+
 /// What a [`Stage`](crate::Stage) or [`Source`](crate::Source) emits to, and what it may ask for.
 pub struct Out<'a, T> {
     pub(crate) outlets: &'a mut [Outlet<T>],
@@ -188,7 +245,7 @@ pub struct Out<'a, T> {
 }
 
 impl<T: Payload> Out<'_, T> {
-    /// Emits to the first output. The message has the trace id and time of the one that is being handled; those of a source, a tick
+    /// Emits to the first output. The message has the trace id, time and kind of the one that is being handled; those of a source, a tick
     /// or a wake begin a trace of their own.
     #[inline]
     pub fn emit(&mut self, payload: T) {
@@ -203,6 +260,42 @@ impl<T: Payload> Out<'_, T> {
     pub fn emit_to(&mut self, output: usize, payload: T) {
         let header = self.cx.header_for::<T>();
         self.outlets[output].push(Message { header, payload }, self.cx);
+    }
+
+    /// Emits to the first output at once, and tells what became of the message: whether it was accepted, merged, dropped, has to wait, or came to nobody. [`emit`](Self::emit) cannot tell: what it
+    /// takes is sent when the call is over. So what is put, and what was emitted before it, is not taken back if the call fails.
+    ///
+    /// It costs the lock of every edge for one message, and a copy; `emit` needs neither.
+    ///
+    /// ```
+    /// use bursar::flow::{Message, NodeResult, Out, PutResult, Stage};
+    ///
+    /// /// Counts what a full edge dropped.
+    /// struct Lossy(u64);
+    ///
+    /// impl Stage for Lossy {
+    ///     type In = f64;
+    ///     type Out = f64;
+    ///
+    ///     fn on_message(&mut self, message: Message<f64>, out: &mut Out<'_, f64>) -> NodeResult {
+    ///         if out.put(message.payload) == PutResult::Dropped {
+    ///             self.0 += 1;
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    /// ```
+    pub fn put(&mut self, payload: T) -> PutResult {
+        self.put_to(0, payload)
+    }
+
+    /// As [`put`](Self::put), to an output by its place in [`Stage::outputs`](crate::Stage::outputs).
+    ///
+    /// # Panics
+    /// If there is no such output, which fails the node's call.
+    pub fn put_to(&mut self, output: usize, payload: T) -> PutResult {
+        let header = self.cx.header_for::<T>();
+        self.outlets[output].put(Message { header, payload }, self.cx)
     }
 
     /// Emits a message with a header of its own to the first output. A header without a trace id gets one.

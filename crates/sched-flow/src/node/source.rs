@@ -1,4 +1,9 @@
 //! A [`Source`] behind [`Unit`].
+//!
+//! Room: mechanism of the crate.
+//!
+//! # Invariant
+//! A bad record is buried once, after its call was rolled back: it leaves by `dead` or not at all, and never with what its call emitted.
 
 use std::{
     any::Any,
@@ -9,7 +14,8 @@ use std::{
 
 use crate::{
     edge::{AnyEdge, EdgeSetup},
-    error::{NodeError, NodeResult, OnError},
+    error::{DeadLetter, NodeError, NodeResult, OnError},
+    message::{Header, Kind, Message},
     node::{
         Produced, Source,
         cx::Cx,
@@ -24,25 +30,29 @@ use crate::{
 pub(crate) struct SourceUnit<S: Source> {
     source: S,
     outlet: Outlet<S::Out>,
+    /// Where bad records go; has edges only if they are connected.
+    dead: Outlet<DeadLetter<Vec<u8>>>,
 }
 
 impl<S: Source> SourceUnit<S> {
     pub(crate) fn new(source: S) -> Self {
-        Self { source, outlet: Outlet::new() }
+        Self { source, outlet: Outlet::new(), dead: Outlet::new() }
     }
 }
 
 impl<S: Source> Unit for SourceUnit<S> {
-    fn declare(&self, _dead: bool) -> Declared {
-        Declared { inputs: Vec::new(), outputs: vec![PortSpec::new::<S::Out>("out")] }
+    fn declare(&self, dead: bool) -> Declared {
+        let mut outputs = vec![PortSpec::new::<S::Out>("out")];
+        outputs.extend(dead.then(|| PortSpec::new::<DeadLetter<Vec<u8>>>("dead")));
+        Declared { inputs: Vec::new(), outputs }
     }
 
     fn is_source(&self) -> bool {
         true
     }
 
-    fn open_output(&mut self, _port: usize, setup: EdgeSetup) -> Arc<dyn AnyEdge> {
-        open(&mut self.outlet, setup)
+    fn open_output(&mut self, port: usize, setup: EdgeSetup) -> Arc<dyn AnyEdge> {
+        if port == 0 { open(&mut self.outlet, setup) } else { open(&mut self.dead, setup) }
     }
 
     fn open_input(&mut self, _port: usize, _setup: EdgeSetup) -> Arc<dyn AnyEdge> {
@@ -53,8 +63,8 @@ impl<S: Source> Unit for SourceUnit<S> {
         unreachable!("a source has no inputs")
     }
 
-    fn check_output(&mut self, _port: usize, check: &Arc<dyn Any + Send + Sync>) {
-        add_check(&mut self.outlet, check);
+    fn check_output(&mut self, port: usize, check: &Arc<dyn Any + Send + Sync>) {
+        if port == 0 { add_check(&mut self.outlet, check) } else { add_check(&mut self.dead, check) }
     }
 
     fn hook(&mut self, hook: Hook, cx: &mut Cx) -> NodeResult {
@@ -74,7 +84,7 @@ impl<S: Source> Unit for SourceUnit<S> {
 
     fn produce(&mut self, budget: u32, cx: &mut Cx) -> Result<Produced, NodeError> {
         cx.handle_none();
-        let Self { source, outlet } = self;
+        let Self { source, outlet, .. } = self;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..budget {
                 if outlet.room() == 0 {
@@ -100,8 +110,15 @@ impl<S: Source> Unit for SourceUnit<S> {
         result
     }
 
+    fn bury(&mut self, error: &NodeError, cx: &mut Cx) {
+        let header = Header { kind: Kind::Error, ..cx.header_for::<DeadLetter<Vec<u8>>>() };
+        let payload = DeadLetter { payload: error.record().to_vec(), error: error.to_string().into(), tries: 1 };
+        self.dead.bury(Message { header, payload }, cx);
+    }
+
     fn has_room(&mut self, hoped: usize) -> bool {
-        self.outlet.has_room(hoped)
+        // Both are asked: each full edge owes a signal.
+        self.dead.has_room(hoped) & self.outlet.has_room(hoped)
     }
 
     fn room(&self) -> usize {
@@ -109,7 +126,7 @@ impl<S: Source> Unit for SourceUnit<S> {
     }
 
     fn flush(&mut self, cx: &mut Cx) -> bool {
-        self.outlet.flush(cx)
+        self.dead.flush(cx) & self.outlet.flush(cx)
     }
 
     fn roll_back(&mut self, call: u64) {
@@ -118,9 +135,10 @@ impl<S: Source> Unit for SourceUnit<S> {
 
     fn discard(&mut self) {
         self.outlet.discard();
+        self.dead.discard();
     }
 
     fn unsent(&self) -> usize {
-        self.outlet.outbox.len()
+        self.outlet.outbox.len() + self.dead.outbox.len()
     }
 }

@@ -30,13 +30,14 @@ pub struct NodeSpec {
     pub(crate) tick: Option<Duration>,
     pub(crate) on_error: OnError,
     pub(crate) batch: Option<u32>,
-    pub(crate) band: Band,
+    /// None if the user did not say.
+    pub(crate) band: Option<Band>,
     pub(crate) schemas: Vec<(String, AnySchema)>,
 }
 
 impl NodeSpec {
     fn new(unit: Box<dyn Unit>) -> Self {
-        Self { unit, tick: None, on_error: OnError::default(), batch: None, band: Band::Normal, schemas: Vec::new() }
+        Self { unit, tick: None, on_error: OnError::default(), batch: None, band: None, schemas: Vec::new() }
     }
 
     /// A node of one input and outputs of one type.
@@ -75,8 +76,10 @@ impl NodeSpec {
     }
 
     /// The band in which the node itself has its turns: to produce, to wake, to tick. Its inputs have the bands of their edges.
+    ///
+    /// If nothing is said, it is control for a node that feeds only edges of control, and normal for others.
     pub fn band(mut self, band: Band) -> Self {
-        self.band = band;
+        self.band = Some(band);
         self
     }
 
@@ -86,17 +89,8 @@ impl NodeSpec {
         self
     }
 
-    /// Whether failed messages may leave by an output of their own.
-    fn buries(&self) -> bool {
-        match &self.on_error {
-            OnError::DeadLetter => true,
-            OnError::Retry(retry) => *retry.then == OnError::DeadLetter,
-            _ => false,
-        }
-    }
-
     pub(crate) fn declare(&self) -> Declared {
-        self.unit.declare(self.buries())
+        self.unit.declare(self.on_error.buries())
     }
 }
 

@@ -46,7 +46,7 @@ impl Hook {
 #[derive(Default, Clone)]
 pub(crate) struct Declared {
     pub(crate) inputs: Vec<PortSpec>,
-    /// Real outputs first, then one for dead letters of each input, if there are any.
+    /// Real outputs first, then one for dead letters of each input, if there are any; of a source, one for bad records.
     pub(crate) outputs: Vec<PortSpec>,
 }
 
@@ -80,6 +80,10 @@ pub(crate) trait Unit: Send {
     /// Asks a source for messages.
     fn produce(&mut self, _budget: u32, _cx: &mut Cx) -> Result<Produced, NodeError> {
         unreachable!("only sources are asked")
+    }
+    /// A record that a source brought is bad, and its policy is to bury it.
+    fn bury(&mut self, _error: &NodeError, _cx: &mut Cx) {
+        unreachable!("only sources bring records")
     }
     /// Whether at least one message can be emitted at every output. If not, the scheduler is told when.
     fn has_room(&mut self, hoped: usize) -> bool;

@@ -1,130 +1,20 @@
-//! Files of lines as ends of a graph.
+//! Lines into a file.
 //!
 //! # Invariant
-//! [`lines_out`]: a message that was handled without an error is in the file, or in the buffer that goes there next. A message fails only if it is in neither.
+//! A message that was handled without an error is in the file, or in the buffer that goes there next. A message fails only if it is in neither.
 
-use std::{
-    collections::VecDeque,
-    io::{Read, Seek, SeekFrom, Write},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{collections::VecDeque, io::Write, path::PathBuf, time::Duration};
 
-use sched_tasks::{
-    Sender,
-    fs::{self, File},
-};
+use sched_tasks::fs::{self, File};
 
-use super::{
-    lines::{LONGEST, Lines},
-    task::from_reporting_task,
-};
 use crate::{
     error::{NodeError, NodeResult},
     message::{Message, Time},
     node::{NodeSpec, Out, Stage},
 };
 
-/// So much is read at a time.
+/// So much is written at a time.
 const CHUNK: usize = 64 << 10;
-/// So many lines wait between the file and the graph.
-const AHEAD: usize = 1024;
-
-/// The lines of a file, as `String`s without their ends.
-///
-/// A line that is too long, or is no UTF-8 text, is an error of the node, and the next one follows. A file that cannot be read is an error, and the end.
-///
-/// ```
-/// use bursar::flow::{Harness, lines_in};
-///
-/// let path = std::env::temp_dir().join(format!("bursar-lines-in-{}", std::process::id()));
-/// std::fs::write(&path, "one\ntwo\n")?;
-/// let mut node = Harness::new(lines_in(&path));
-/// assert_eq!(node.collect::<String>("out", 2), ["one", "two"]);
-/// # std::fs::remove_file(path)?;
-/// # Ok::<(), bursar::flow::NodeError>(())
-/// ```
-pub fn lines_in(path: impl Into<PathBuf>) -> LinesIn {
-    LinesIn { path: path.into(), longest: LONGEST, follow: None }
-}
-
-/// Reads lines from a file; made by [`lines_in`].
-#[derive(Debug, Clone)]
-pub struct LinesIn {
-    path: PathBuf,
-    longest: usize,
-    follow: Option<Duration>,
-}
-
-impl LinesIn {
-    /// Lines are at most so many bytes long; 1 MiB unless told otherwise.
-    ///
-    /// # Panics
-    /// If it is 0.
-    #[track_caller]
-    pub fn longest_line(mut self, bytes: usize) -> Self {
-        assert!(bytes > 0, "lines of at most 0 bytes say nothing; allow at least 1");
-        self.longest = bytes;
-        self
-    }
-
-    /// Does not end with the file, but looks every so often whether it has grown. If it has shrunk, it is read from its beginning.
-    ///
-    /// # Panics
-    /// If the time is zero.
-    #[track_caller]
-    pub fn follow(mut self, every: Duration) -> Self {
-        assert!(!every.is_zero(), "to look every 0 s is to do nothing else; give it some time");
-        self.follow = Some(every);
-        self
-    }
-
-    /// The node, to give it the settings that every node has.
-    pub fn spec(self) -> NodeSpec {
-        from_reporting_task(AHEAD, move |lines| self.read(&lines))
-    }
-
-    fn read(self, to: &Sender<Result<String, NodeError>>) -> NodeResult {
-        // The node is gone: no error, there is nobody to tell.
-        let mut gone = false;
-        let mut take = |line| {
-            to.send(line).map_err(|_| {
-                gone = true;
-                NodeError::msg("nobody reads any more")
-            })
-        };
-        let result = self.read_into(&mut take);
-        if gone { Ok(()) } else { result }
-    }
-
-    fn read_into(self, take: &mut impl FnMut(Result<String, NodeError>) -> NodeResult) -> NodeResult {
-        let mut file = File::open(&self.path)?;
-        let mut lines = Lines::new(self.longest);
-        let mut chunk = vec![0; CHUNK];
-        let mut position = 0u64;
-        loop {
-            let read = file.read(&mut chunk)?;
-            position += read as u64;
-            lines.feed(&chunk[..read], take)?;
-            if read > 0 {
-                continue;
-            }
-            let Some(every) = self.follow else { return lines.finish(take) };
-            sched_tasks::sleep(every);
-            if file.metadata()?.len() < position {
-                position = file.seek(SeekFrom::Start(0))?;
-                lines = Lines::new(self.longest);
-            }
-        }
-    }
-}
-
-impl From<LinesIn> for NodeSpec {
-    fn from(lines: LinesIn) -> NodeSpec {
-        lines.spec()
-    }
-}
-
 /// Writes `String`s into a file, a line for each. What was in the file is gone, unless it is told to [append](LinesOut::append).
 ///
 /// Lines are gathered, and written when there are 64 KiB, at the latest after 100 ms, and at the end. What the disk says is an error of the node; the lines are kept and

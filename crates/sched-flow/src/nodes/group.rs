@@ -130,7 +130,7 @@ pub enum Span {
 }
 
 impl Span {
-    fn is_nothing(self) -> bool {
+    pub(super) fn is_nothing(self) -> bool {
         matches!(self, Span::Count(0) | Span::Time(Duration::ZERO))
     }
 }

@@ -1,16 +1,72 @@
-//! Bytes become lines, of bounded length.
+//! Bytes become lines, of bounded length: the one reader of lines, for files, sockets, pipes and flow files.
 //!
 //! # Invariant
-//! At most `longest` bytes are kept. Every line comes out once, as a text or as a problem; what is too long or no text is skipped to
-//! the end of its line, and the next line is whole.
+//! At most `longest` bytes of a line are kept, and one for its carriage return. Every line comes out once, whole or as a problem, however its bytes were cut; what is
+//! too long is skipped to its end, and the next line is whole.
 
 use crate::error::NodeError;
 
 /// A line is at most so long, unless told otherwise.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// Cuts bytes into lines.
-pub(super) struct Lines {
+/// A line, without its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Line {
+    /// The first is 1.
+    pub number: u64,
+    /// What it says. UTF-8 or not: [`text`](Self::text) asks.
+    pub bytes: Vec<u8>,
+}
+
+/// What a line becomes that is not UTF-8, where a text is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NotUtf8 {
+    /// An error about this one record; the next line follows.
+    #[default]
+    Error,
+    /// A text with `U+FFFD` in place of what is none.
+    Replace,
+}
+
+impl Line {
+    /// The line as a text.
+    ///
+    /// # Errors
+    /// If it is not UTF-8 and that is not to be replaced: an error [with the record](NodeError::with_record).
+    pub fn text(self, otherwise: NotUtf8) -> Result<String, NodeError> {
+        let Self { number, bytes } = self;
+        match (String::from_utf8(bytes), otherwise) {
+            (Ok(text), _) => Ok(text),
+            (Err(error), NotUtf8::Replace) => Ok(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+            (Err(error), NotUtf8::Error) => {
+                let why = format!("line {number} is no UTF-8 text and was skipped: {}", error.utf8_error());
+                Err(NodeError::msg(why).with_record(error.into_bytes()))
+            }
+        }
+    }
+}
+
+/// Cuts bytes into lines, for a source that reads them from somewhere.
+///
+/// ```
+/// use bursar::flow::{Line, Lines, NodeError, NotUtf8};
+///
+/// let mut lines = Lines::at_most(8);
+/// let mut got = Vec::new();
+/// let mut take = |line: Result<Line, NodeError>| {
+///     got.push(line.and_then(|line| line.text(NotUtf8::Error)).map_err(|error| error.to_string()));
+///     Ok::<(), NodeError>(())
+/// };
+/// lines.feed(b"one\r\nmuch too long\nt", &mut take)?;
+/// lines.feed(b"wo", &mut take)?;
+/// lines.finish(&mut take)?;
+/// assert_eq!((got[0].as_deref(), got[2].as_deref()), (Ok("one"), Ok("two")));
+/// assert!(got[1].as_ref().is_err_and(|why| why.starts_with("line 2 is longer than 8 bytes")));
+/// # Ok::<(), NodeError>(())
+/// ```
+#[derive(Debug)]
+pub struct Lines {
     longest: usize,
     kept: Vec<u8>,
     /// The rest of this line is not wanted.
@@ -18,16 +74,31 @@ pub(super) struct Lines {
     number: u64,
 }
 
+impl Default for Lines {
+    fn default() -> Self {
+        Self::at_most(LONGEST)
+    }
+}
+
 impl Lines {
-    pub(super) fn new(longest: usize) -> Self {
-        Self { longest, kept: Vec::new(), skips: false, number: 1 }
+    /// Lines of at most so many bytes; [`Lines::default`] allows 1 MiB. A longer one is an error [with its beginning](NodeError::with_record).
+    ///
+    /// # Panics
+    /// If it is 0.
+    #[track_caller]
+    pub fn at_most(bytes: usize) -> Self {
+        assert!(bytes > 0, "lines of at most 0 bytes say nothing; allow at least 1");
+        Self { longest: bytes, kept: Vec::new(), skips: false, number: 1 }
     }
 
-    /// Takes bytes, and hands out the lines that they complete, until somebody does not want any more.
-    pub(super) fn feed<E>(
+    /// Takes bytes, and hands out the lines that they complete, until `take` wants no more.
+    ///
+    /// # Errors
+    /// What `take` returned.
+    pub fn feed<E>(
         &mut self,
         mut bytes: &[u8],
-        take: &mut impl FnMut(Result<String, NodeError>) -> Result<(), E>,
+        take: &mut impl FnMut(Result<Line, NodeError>) -> Result<(), E>,
     ) -> Result<(), E> {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.keep(&bytes[..end], take)?;
@@ -37,65 +108,59 @@ impl Lines {
         self.keep(bytes, take)
     }
 
-    /// No more bytes come: what is left is a line, unless it is nothing.
-    pub(super) fn finish<E>(
-        &mut self,
-        take: &mut impl FnMut(Result<String, NodeError>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// No more bytes come: what is left is a line, unless it is nothing. What is fed after that is another line.
+    ///
+    /// # Errors
+    /// What `take` returned.
+    pub fn finish<E>(&mut self, take: &mut impl FnMut(Result<Line, NodeError>) -> Result<(), E>) -> Result<(), E> {
         if self.kept.is_empty() && !self.skips { Ok(()) } else { self.cut(take) }
     }
 
     fn keep<E>(
         &mut self,
         bytes: &[u8],
-        take: &mut impl FnMut(Result<String, NodeError>) -> Result<(), E>,
+        take: &mut impl FnMut(Result<Line, NodeError>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.skips {
             return Ok(());
         }
         // One more, for a carriage return that does not count.
-        if self.kept.len() + bytes.len() > self.longest + 1 {
-            self.too_long();
-            return take(Err(self.length_problem()));
+        if self.kept.len() + bytes.len() > self.longest.saturating_add(1) {
+            self.skips = true;
+            let mut beginning = std::mem::take(&mut self.kept);
+            let missing = self.longest.saturating_sub(beginning.len());
+            beginning.extend_from_slice(&bytes[..missing.min(bytes.len())]);
+            return take(Err(self.length_problem(beginning)));
         }
         self.kept.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn too_long(&mut self) {
-        self.skips = true;
-        self.kept = Vec::new();
-    }
-
-    fn length_problem(&self) -> NodeError {
+    fn length_problem(&self, mut beginning: Vec<u8>) -> NodeError {
         let Self { number, longest, .. } = self;
+        beginning.truncate(*longest);
         NodeError::msg(format!(
             "line {number} is longer than {longest} bytes and was skipped; allow more with `longest_line`"
         ))
-        .of_record()
+        .with_record(beginning)
     }
 
     /// A line is over.
-    fn cut<E>(&mut self, take: &mut impl FnMut(Result<String, NodeError>) -> Result<(), E>) -> Result<(), E> {
-        let number = self.number;
-        let mut line = std::mem::take(&mut self.kept);
+    fn cut<E>(&mut self, take: &mut impl FnMut(Result<Line, NodeError>) -> Result<(), E>) -> Result<(), E> {
+        let mut bytes = std::mem::take(&mut self.kept);
         let skipped = std::mem::take(&mut self.skips);
+        let number = self.number;
         if skipped {
             self.number += 1;
-            return Ok(());
+            return Ok(()); // told when it became too long
         }
-        if line.last() == Some(&b'\r') {
-            line.pop();
+        if bytes.last() == Some(&b'\r') {
+            bytes.pop();
         }
-        let problem = (line.len() > self.longest).then(|| self.length_problem());
+        let line =
+            if bytes.len() > self.longest { Err(self.length_problem(bytes)) } else { Ok(Line { number, bytes }) };
         self.number += 1;
-        if let Some(problem) = problem {
-            return take(Err(problem));
-        }
-        take(String::from_utf8(line).map_err(|error| {
-            NodeError::msg(format!("line {number} is no UTF-8 text and was skipped: {}", error.utf8_error()))
-                .of_record()
-        }))
+        take(line)
     }
 }
 
@@ -104,10 +169,15 @@ mod tests {
     use super::*;
 
     fn run(longest: usize, pieces: &[&[u8]]) -> Vec<Result<String, String>> {
-        let mut lines = Lines::new(longest);
+        run_with(longest, NotUtf8::Error, pieces).into_iter().map(|line| line.map_err(|(why, _)| why)).collect()
+    }
+
+    fn run_with(longest: usize, otherwise: NotUtf8, pieces: &[&[u8]]) -> Vec<Result<String, (String, Vec<u8>)>> {
+        let mut lines = Lines::at_most(longest);
         let mut got = Vec::new();
-        let mut take = |line: Result<String, NodeError>| {
-            got.push(line.map_err(|error| error.to_string()));
+        let mut take = |line: Result<Line, NodeError>| {
+            let text = line.and_then(|line| line.text(otherwise));
+            got.push(text.map_err(|error| (error.to_string(), error.record().to_vec())));
             Ok::<(), ()>(())
         };
         for piece in pieces {
@@ -147,9 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_skipped() {
-        let got = run(10, &[b"a\n\xff\xfe\nb\n"]);
+    fn what_is_no_text_is_skipped_or_replaced() {
+        let text = b"a\n\xff\xfe\nb\n";
+        let got = run(10, &[text]);
         assert_eq!((&got[0], &got[2]), (&ok("a"), &ok("b")));
         assert!(got[1].as_ref().unwrap_err().starts_with("line 2 is no UTF-8 text and was skipped"), "{got:?}");
+        let replaced = run_with(10, NotUtf8::Replace, &[text]);
+        assert_eq!(replaced[1].as_deref(), Ok("\u{fffd}\u{fffd}"));
+    }
+
+    #[test]
+    fn a_bad_line_is_told_with_its_bytes_and_a_long_one_with_its_beginning() {
+        let got = run_with(4, NotUtf8::Error, &[b"\xffx\n", b"abc", b"defg", b"h\n", b"abcde\n"]);
+        let records: Vec<&[u8]> = got.iter().map(|line| &*line.as_ref().unwrap_err().1).collect();
+        assert_eq!(records, [&b"\xffx"[..], b"abcd", b"abcd"]);
     }
 }

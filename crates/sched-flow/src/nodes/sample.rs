@@ -8,6 +8,51 @@ use crate::{
     node::{NodeSpec, Out, Stage},
 };
 
+/// The first so many messages; then it [finishes](Out::finish): it takes no more, and what feeds only it ends.
+///
+/// ```
+/// use bursar::flow::{Flow, Graph, head, sink, source};
+///
+/// let mut graph = Graph::new("first");
+/// let mut n = 0;
+/// let numbers = graph.add("numbers", source(move || { n += 1; Some(n) })); // would never end
+/// let first = graph.add("first", head::<i32>(3));
+/// let out = graph.add("out", sink(|n: i32| assert!(n <= 3)));
+/// graph.connect(&numbers, &first);
+/// graph.connect(&first, &out);
+/// assert_eq!(Flow::new(graph)?.run()?.stats.node("out").unwrap().messages, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+/// If it is 0.
+#[track_caller]
+pub fn head<T: Payload>(count: u64) -> NodeSpec {
+    assert!(count > 0, "the first 0 messages are none; ask for at least 1");
+    NodeSpec::stage(Head::<T> { left: count, of: PhantomData })
+}
+
+struct Head<T> {
+    left: u64,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Payload> Stage for Head<T> {
+    type In = T;
+    type Out = T;
+
+    fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, T>) -> NodeResult {
+        if self.left > 0 {
+            self.left -= 1;
+            out.send(message);
+        }
+        if self.left == 0 {
+            out.finish();
+        }
+        Ok(())
+    }
+}
+
 /// The first of every `n` messages.
 ///
 /// ```

@@ -12,6 +12,7 @@ use std::{
     collections::VecDeque,
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -21,7 +22,7 @@ use sched_tasks::{
 };
 
 use super::{
-    lines::{LONGEST, Lines},
+    lines::{LONGEST, Line, Lines, NotUtf8},
     task::{from_reporting_task, to_task},
 };
 use crate::{
@@ -72,22 +73,44 @@ pub struct TcpIn<T> {
     place: Place,
     longest: usize,
     connections: usize,
-    make: fn(SocketAddr, String) -> T,
+    read: ReadFrom<T>,
 }
+
+/// What a line of a peer becomes: a message, nothing, or an error.
+type ReadFrom<T> = Arc<dyn Fn(SocketAddr, Line) -> Result<Option<T>, NodeError> + Send + Sync>;
 
 impl TcpIn<String> {
     fn at(place: Place) -> Self {
-        Self { place, longest: LONGEST, connections: 256, make: |_, line| line }
+        let read: ReadFrom<String> = Arc::new(|_, line| line.text(NotUtf8::Error).map(Some));
+        Self { place, longest: LONGEST, connections: 256, read }
+    }
+
+    /// What becomes of a line that is not UTF-8; an error, unless told otherwise.
+    pub fn not_utf8(self, otherwise: NotUtf8) -> Self {
+        self.read_with(move |_, line| line.text(otherwise).map(Some))
+    }
+
+    /// Messages are the bytes of the lines, UTF-8 or not.
+    pub fn bytes(self) -> TcpIn<Vec<u8>> {
+        self.read_with(|_, line| Ok(Some(line.bytes)))
     }
 
     /// Messages are `(SocketAddr, String)`: who sent the line, and the line.
     pub fn with_peers(self) -> TcpIn<(SocketAddr, String)> {
-        let Self { place, longest, connections, .. } = self;
-        TcpIn { place, longest, connections, make: |peer, line| (peer, line) }
+        self.read_with(|peer, line| Ok(Some((peer, line.text(NotUtf8::Error)?))))
     }
 }
 
 impl<T: Payload> TcpIn<T> {
+    /// Messages are what this makes of each line of each peer; `None` makes none of it. An error should be one [with the record](NodeError::with_record).
+    pub fn read_with<U: Payload>(
+        self,
+        read: impl Fn(SocketAddr, Line) -> Result<Option<U>, NodeError> + Send + Sync + 'static,
+    ) -> TcpIn<U> {
+        let Self { place, longest, connections, .. } = self;
+        TcpIn { place, longest, connections, read: Arc::new(read) }
+    }
+
     /// Lines are at most so many bytes long; 1 MiB unless told otherwise.
     ///
     /// # Panics
@@ -116,7 +139,7 @@ impl<T: Payload> TcpIn<T> {
     }
 
     fn listen(self, to: &Sender<Result<T, NodeError>>) -> NodeResult {
-        let Self { place, longest, connections, make } = self;
+        let Self { place, longest, connections, read } = self;
         let listener = match place {
             Place::Listener(listener) => TcpListener::try_from(listener)?,
             Place::Address(address) => TcpListener::bind(&*address).map_err(|error| {
@@ -129,10 +152,10 @@ impl<T: Payload> TcpIn<T> {
                 let seat = seats.acquire(1);
                 match listener.accept() {
                     Ok((stream, peer)) => {
-                        let say = move |line: String| make(peer, line);
+                        let read = Arc::clone(&read);
                         nursery.spawn(move || {
                             let _seat = seat;
-                            hear(&stream, peer, longest, say, to);
+                            hear(&stream, peer, longest, &*read, to);
                         });
                     }
                     Err(error) => {
@@ -161,13 +184,14 @@ fn hear<T>(
     mut stream: &TcpStream,
     peer: SocketAddr,
     longest: usize,
-    say: impl Fn(String) -> T,
+    read: &(dyn Fn(SocketAddr, Line) -> Result<Option<T>, NodeError> + Send + Sync),
     to: &Sender<Result<T, NodeError>>,
 ) {
-    let mut lines = Lines::new(longest);
+    let mut lines = Lines::at_most(longest);
     let mut chunk = vec![0; CHUNK];
-    let mut take = |line: Result<String, NodeError>| {
-        to.send(line.map(&say).map_err(|error| NodeError::msg(format!("{peer}: {error}")).of_record())).map_err(drop)
+    let mut take = |line: Result<Line, NodeError>| match line.and_then(|line| read(peer, line)).transpose() {
+        Some(message) => to.send(message.map_err(|error| error.said_of(peer))).map_err(drop),
+        None => Ok(()),
     };
     loop {
         let heard = match stream.read(&mut chunk) {
@@ -177,7 +201,7 @@ fn hear<T>(
             }
             Ok(bytes) => lines.feed(&chunk[..bytes], &mut take),
             Err(error) => {
-                let _ = take(Err(error.into()));
+                let _ = take(Err(NodeError::from(error).of_record()));
                 return;
             }
         };

@@ -55,10 +55,33 @@ pub fn counter<T: Payload>() -> NodeSpec {
 /// # Ok::<(), bursar::flow::NodeError>(())
 /// ```
 pub fn fold<S: Payload, T: Payload>(state: S, step: impl FnMut(&mut S, T) + Send + 'static) -> NodeSpec {
-    NodeSpec::stage(Fold { state, step, of: PhantomData })
+    NodeSpec::stage(Fold { first: None, state, step, of: PhantomData })
+}
+
+/// As [`counter`], of what came since the last [tick](NodeSpec::tick): it begins at 0 again after each.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::flow::{Harness, counter_per_tick};
+///
+/// let mut node = Harness::new(counter_per_tick::<i32>().tick(Duration::from_secs(1)));
+/// node.send("in", 1)?;
+/// node.advance(Duration::from_secs(2));
+/// assert_eq!(node.take::<u64>("out"), [1, 0]);
+/// # Ok::<(), bursar::flow::NodeError>(())
+/// ```
+pub fn counter_per_tick<T: Payload>() -> NodeSpec {
+    fold_per_tick(0u64, |count: &mut u64, _: T| *count += 1)
+}
+
+/// As [`fold`], of what came since the last [tick](NodeSpec::tick): it begins with the first value again after each.
+pub fn fold_per_tick<S: Payload, T: Payload>(first: S, step: impl FnMut(&mut S, T) + Send + 'static) -> NodeSpec {
+    NodeSpec::stage(Fold { state: first.clone(), first: Some(first), step, of: PhantomData })
 }
 
 struct Fold<S, T, F> {
+    /// What it begins with again after each tick, if it does.
+    first: Option<S>,
     state: S,
     step: F,
     of: PhantomData<fn(T)>,
@@ -79,7 +102,10 @@ where
     }
 
     fn on_tick(&mut self, out: &mut Out<'_, S>) -> NodeResult {
-        out.emit(self.state.clone());
+        out.emit(match &self.first {
+            Some(first) => std::mem::replace(&mut self.state, first.clone()),
+            None => self.state.clone(),
+        });
         Ok(())
     }
 

@@ -355,3 +355,52 @@ fn a_payload_that_panics_on_its_way_stops_the_graph_with_an_error() {
         });
     }
 }
+
+/// Every second record is bad.
+struct Halves(u64);
+
+impl sched_flow::Source for Halves {
+    type Out = u64;
+    fn produce(&mut self, out: &mut Out<'_, u64>) -> Result<sched_flow::Produced, NodeError> {
+        self.0 += 1;
+        match self.0 {
+            101.. => Ok(sched_flow::Produced::End),
+            odd if odd % 2 == 1 => {
+                out.emit(odd); // taken back
+                Err(NodeError::msg(format!("{odd} is odd")).with_record(odd.to_string()))
+            }
+            even => {
+                out.emit(even);
+                Ok(sched_flow::Produced::More)
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bad_record_of_a_source_leaves_by_its_dead_output() {
+    let _watchdog = watch("a_bad_record_of_a_source_leaves_by_its_dead_output");
+    let patient = Retry::times(5).backoff(Duration::from_secs(3600)).then(OnError::DeadLetter);
+    for policy in [OnError::DeadLetter, OnError::Retry(patient)] {
+        on_both(|builder| {
+            let mut graph = Graph::new("halves");
+            let halves = graph.add("halves", NodeSpec::source(Halves(0)).on_error(policy.clone()));
+            let (node, kept) = keep::<u64>();
+            let out = graph.add("out", node);
+            let (node, buried) = keep::<DeadLetter<Vec<u8>>>();
+            let dead = graph.add("dead", node);
+            graph.connect(&halves, &out);
+            // A full edge of dead letters holds the source up, as any other does.
+            graph.connect(halves.out("dead"), dead.input("in")).capacity(1);
+            let ended = builder.register(graph).build().unwrap().run().unwrap();
+            assert_eq!(*kept.lock().unwrap(), (1..=50).map(|half| 2 * half).collect::<Vec<_>>());
+            let buried = buried.lock().unwrap();
+            let records: Vec<String> =
+                buried.iter().map(|letter| String::from_utf8(letter.payload.clone()).unwrap()).collect();
+            assert_eq!(records, (0..50).map(|half| (2 * half + 1).to_string()).collect::<Vec<_>>());
+            assert_eq!((&*buried[0].error, buried[0].tries), ("1 is odd", 1));
+            assert_eq!(ended.stats.node("halves").unwrap().errors, 50);
+            assert!(ended.drained);
+        });
+    }
+}

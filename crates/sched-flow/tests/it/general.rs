@@ -7,7 +7,7 @@ use std::{
 
 use sched_flow::{
     AnyMessage, Band, Context, Control, DeadLetter, Flow, Graph, Kind, Message, Node, NodeError, NodeResult, NodeSpec,
-    NodeState, OnError, Policy, Ports, Schema, Time, TraceId, from_iter, map, sink,
+    NodeState, OnError, Out, Policy, Ports, Schema, Stage, Time, TraceId, from_iter, map, sink,
 };
 
 use crate::{
@@ -223,4 +223,142 @@ fn a_handle_outlives_its_flow() {
     assert_eq!(handle.stats().nodes.len(), 2);
     drop(handle);
     assert!(said.recv().is_err(), "its nodes are gone with the last handle");
+}
+
+/// Puts what comes, and keeps what was said of it.
+struct Tells(Arc<Mutex<Vec<sched_flow::PutResult>>>);
+
+impl Stage for Tells {
+    type In = u64;
+    type Out = u64;
+
+    fn on_message(&mut self, message: Message<u64>, out: &mut Out<'_, u64>) -> NodeResult {
+        let result = out.put(message.payload);
+        self.0.lock().unwrap().push(result);
+        // What was put stays, whatever becomes of the call; what is emitted after it does not.
+        if message.payload == 1 {
+            out.emit(999);
+            return Err(NodeError::msg("after it was put"));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_put_tells_what_became_of_its_message() {
+    use sched_flow::PutResult::{self, Blocked, Closed, Coalesced, Dropped, Ok as Accepted, Replaced};
+    let told = |connect: fn(sched_flow::Connect<'_>)| -> (Vec<PutResult>, Vec<u64>) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut graph = Graph::new("told");
+        let numbers = graph.add("numbers", from_iter(0..4u64));
+        let tells = graph.add("tells", NodeSpec::stage(Tells(Arc::clone(&told))));
+        let (node, kept) = crate::basics::keep::<u64>();
+        let out = graph.add("out", node);
+        graph.connect(&numbers, &tells);
+        connect(graph.connect(&tells, &out).capacity(2));
+        Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
+        let (told, kept) = (told.lock().unwrap().clone(), kept.lock().unwrap().clone());
+        (told, kept)
+    };
+    assert_eq!(told(|edge| _ = edge.policy(Policy::Drop)), (vec![Accepted, Accepted, Dropped, Dropped], vec![0, 1]));
+    assert_eq!(
+        told(|edge| _ = edge.policy(Policy::Latest)),
+        (vec![Accepted, Accepted, Replaced, Replaced], vec![2, 3])
+    );
+    let sum = |edge: sched_flow::Connect<'_>| {
+        let _ = edge.coalesce(|waits: &mut u64, new: &u64| {
+            *waits += new;
+            Ok(())
+        });
+    };
+    assert_eq!(told(sum), (vec![Accepted, Accepted, Coalesced, Coalesced], vec![0, 6]));
+    // A node takes no message while its edge is full, so a second one in a call is what has to wait.
+    let (results, kept) = twice();
+    assert_eq!((results, kept), (vec![Accepted, Accepted, Blocked], vec![0, 1, 2]));
+    // No edge: it comes to nobody.
+    let mut graph = Graph::new("nobody");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let numbers = graph.add("numbers", from_iter(0..2u64));
+    let tells = graph.add("tells", NodeSpec::stage(Tells(Arc::clone(&told))));
+    graph.connect(&numbers, &tells);
+    Flow::new(graph).unwrap().run().unwrap();
+    assert_eq!(*told.lock().unwrap(), [Closed, Closed]);
+}
+
+/// Three puts in one call to an edge that holds two.
+fn twice() -> (Vec<sched_flow::PutResult>, Vec<u64>) {
+    struct Three(Arc<Mutex<Vec<sched_flow::PutResult>>>);
+    impl Stage for Three {
+        type In = u64;
+        type Out = u64;
+        fn on_message(&mut self, _: Message<u64>, out: &mut Out<'_, u64>) -> NodeResult {
+            (0..3).for_each(|number| self.0.lock().unwrap().push(out.put(number)));
+            Ok(())
+        }
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let mut graph = Graph::new("three");
+    let one = graph.add("one", from_iter([0u64]));
+    let three = graph.add("three", NodeSpec::stage(Three(Arc::clone(&told))));
+    let (left, kept) = crate::basics::keep::<u64>();
+    let (right, also) = crate::basics::keep::<u64>();
+    let (left, right) = (graph.add("left", left), graph.add("right", right));
+    graph.connect(&one, &three);
+    // The other edge has room for all: it gets each once, although one of them waits for the first.
+    graph.connect(&three, &left).capacity(2);
+    graph.connect(&three, &right);
+    let ended = Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
+    assert!(ended.drained);
+    assert_eq!(*also.lock().unwrap(), [0, 1, 2]);
+    assert_eq!(ended.stats.node("three").unwrap().emitted, 3);
+    let (told, kept) = (told.lock().unwrap().clone(), kept.lock().unwrap().clone());
+    (told, kept)
+}
+
+#[test]
+fn the_kind_of_a_message_survives_map_filter_merger_and_inspect() {
+    let mut nodes = [
+        sched_flow::map(|n: u64| n + 1),
+        sched_flow::filter(|_: &u64| true),
+        sched_flow::merger::<u64>(),
+        sched_flow::inspect(|_: &u64| ()),
+    ]
+    .map(sched_flow::Harness::new);
+    for (at, node) in nodes.iter_mut().enumerate() {
+        for kind in [Kind::Data, Kind::Error, Kind::Control] {
+            let mut message = Message::of(kind, 7u64);
+            message.header.trace = TraceId(99);
+            let header = message.header;
+            node.send_message("in", message).unwrap();
+            assert_eq!(node.take_messages::<u64>("out")[0].header, header, "node {at}, {kind}");
+        }
+    }
+}
+
+#[test]
+fn the_time_of_a_flow_stops_at_its_end() {
+    let mut graph = Graph::new("time");
+    let numbers = graph.add("numbers", from_iter(0..3u64));
+    let out = graph.add("out", sink(|_: u64| ()));
+    graph.connect(&numbers, &out);
+    let flow = Flow::new(graph).unwrap();
+    let handle = flow.handle();
+    let ended = flow.run().unwrap().stats.elapsed;
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_millis(5) {
+        std::hint::spin_loop(); // what is looked at is that time passes
+    }
+    assert_eq!(handle.stats().elapsed, ended);
+}
+
+#[test]
+fn dead_letters_without_an_edge_are_counted_as_lost() {
+    let mut graph = Graph::new("nowhere");
+    let numbers = graph.add("numbers", from_iter(0..10u64));
+    let odd = sched_flow::try_sink(|n: u64| if n.is_multiple_of(2) { Ok(()) } else { Err(NodeError::msg("odd")) });
+    let odd = graph.add("odd", odd.on_error(OnError::DeadLetter));
+    graph.connect(&numbers, &odd);
+    let ended = Flow::new(graph).unwrap().run().unwrap();
+    let odd = ended.stats.node("odd").unwrap();
+    assert_eq!((odd.errors, odd.lost), (5, 5));
 }

@@ -549,3 +549,37 @@ fn a_node_that_fails_to_start_gets_no_messages_and_its_cause_is_kept() {
         });
     }
 }
+
+#[test]
+fn a_node_that_finishes_ends_what_feeds_only_it_up_to_the_sources() {
+    let _watchdog = watch("a_node_that_finishes_ends_what_feeds_only_it_up_to_the_sources");
+    on_both(|builder| {
+        let mut graph = Graph::new("head");
+        // Neither source ends by itself; the second also feeds another, which ends after more.
+        let one = graph.add("one", source(|| Some(1u64)));
+        let two = graph.add("two", source(|| Some(2u64)));
+        let pass = graph.add("pass", map(|n: u64| n));
+        let merge = graph.add("merge", sched_flow::merger::<u64>());
+        let first = graph.add("first", sched_flow::head::<u64>(10));
+        let (node, kept) = keep::<u64>();
+        let out = graph.add("out", node);
+        let longer = graph.add("longer", sched_flow::head::<u64>(100_000));
+        let (node, others) = keep::<u64>();
+        let rest = graph.add("rest", node);
+        graph.connect(&one, &pass).capacity(4);
+        graph.connect(&pass, &merge).capacity(4);
+        graph.connect(&two, &merge).capacity(4);
+        graph.connect(&merge, &first).capacity(4);
+        graph.connect(&first, &out);
+        graph.connect(&two, &longer).capacity(4);
+        graph.connect(&longer, &rest);
+        let ended = builder.register(graph).build().unwrap().run().unwrap();
+        assert!(ended.drained);
+        assert_eq!((kept.lock().unwrap().len(), others.lock().unwrap().len()), (10, 100_000));
+        for edge in &ended.stats.edges {
+            assert_eq!((edge.put, edge.depth), (edge.delivered + edge.dropped, 0), "{edge:?}");
+        }
+        assert_eq!(ended.stats.edge("first:out->out:in").unwrap().delivered, 10);
+        assert!(ended.stats.node("one").unwrap().emitted < 100, "it stopped when the first ten were there");
+    });
+}

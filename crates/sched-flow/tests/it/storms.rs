@@ -140,6 +140,76 @@ fn a_control_message_waits_for_one_turn_of_another_band_at_most() {
     assert_eq!((emitted, handled), (500, 71));
 }
 
+/// Says how many turns others had had when it was woken.
+struct Caller {
+    give: Option<mpsc::Sender<Waker>>,
+    turns: Arc<AtomicU64>,
+    at: Arc<AtomicU64>,
+}
+
+impl Source for Caller {
+    type Out = u64;
+
+    fn on_start(&mut self, out: &mut Out<'_, u64>) -> NodeResult {
+        self.give.take().unwrap().send(out.waker())?;
+        Ok(())
+    }
+
+    fn produce(&mut self, out: &mut Out<'_, u64>) -> Result<Produced, NodeError> {
+        let at = self.at.load(SeqCst);
+        if at == 0 {
+            return Ok(Produced::Idle);
+        }
+        out.emit(self.turns.load(SeqCst) - at);
+        Ok(Produced::End)
+    }
+}
+
+#[test]
+fn a_message_of_control_is_one_from_its_source_on() {
+    let _watchdog = watch("a_message_of_control_is_one_from_its_source_on");
+    let (give, given) = mpsc::channel::<Waker>();
+    let mut given = Some(given);
+    let (turns, at) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut graph = Graph::new("end-to-end");
+    // Nothing is said of the source and the stage between: they feed only control.
+    let caller = Caller { give: Some(give), turns: Arc::clone(&turns), at: Arc::clone(&at) };
+    let caller = graph.add("caller", NodeSpec::source(caller));
+    let between = graph.add("between", map(|turns: u64| turns));
+    let waited = Arc::new(AtomicU64::new(u64::MAX));
+    let (counts, tells) = (Arc::clone(&turns), Arc::clone(&waited));
+    let called = Arc::clone(&at);
+    let urgent = sink(move |_: u64| tells.store(counts.load(SeqCst) - called.load(SeqCst), SeqCst));
+    let urgent = graph.add("urgent", urgent);
+    graph.connect(&caller, &between);
+    graph.connect(&between, &urgent).control();
+    for number in 0..200 {
+        let (turns, at) = (Arc::clone(&turns), Arc::clone(&at));
+        let given = (number == 0).then(|| given.take()).flatten();
+        let mut left = 50;
+        let busy = graph.add(
+            format!("busy-{number}"),
+            source(move || {
+                let turn = turns.fetch_add(1, SeqCst) + 1;
+                left -= 1;
+                // The caller was started before.
+                if left == 25
+                    && let Some(waker) = given.as_ref().and_then(|given| given.try_recv().ok())
+                {
+                    at.store(turn, SeqCst);
+                    waker.wake();
+                }
+                (left > 0).then_some(turn)
+            }),
+        );
+        let out = graph.add(format!("out-{number}"), sink(|_: u64| ()));
+        graph.connect(&busy, &out).capacity(4);
+    }
+    Flow::builder().register(graph).batch(1).build().unwrap().run().unwrap();
+    // Three turns of control, and before each at most one of others.
+    assert!(waited.load(SeqCst) <= 3, "{} turns of others came before it", waited.load(SeqCst));
+}
+
 #[test]
 fn bursts_meet_mixed_policies() {
     let _watchdog = watch("bursts_meet_mixed_policies");
@@ -355,4 +425,69 @@ fn ticks_are_exact_in_virtual_time() {
     let ended = Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
     assert!(times.lock().unwrap().iter().copied().eq((1..=1_000).map(|n| n * 3_000_000_000)));
     assert_eq!((ended.stats.elapsed, kept.lock().unwrap().len()), (Duration::from_secs(3_000), 10_000));
+}
+
+#[test]
+fn forty_thousand_merges_into_one_list_copy_nothing_and_hold_no_lock() {
+    let _watchdog = watch("forty_thousand_merges_into_one_list_copy_nothing_and_hold_no_lock");
+    /// Counts how often it is copied.
+    #[derive(Default)]
+    struct List(Vec<u64>, Arc<AtomicU64>);
+    impl Clone for List {
+        fn clone(&self) -> Self {
+            self.1.fetch_add(1, SeqCst);
+            List(self.0.clone(), Arc::clone(&self.1))
+        }
+    }
+    const COUNT: u64 = 40_000;
+    let copies = Arc::new(AtomicU64::new(0));
+    let handle = Arc::new(Mutex::new(None::<sched_flow::Handle>));
+    let mut graph = Graph::new("list");
+    let counts = Arc::clone(&copies);
+    let numbers = graph.add("numbers", from_iter((0..COUNT).map(move |n| List(vec![n], Arc::clone(&counts)))));
+    // It takes nothing until all were put.
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeps = Arc::clone(&kept);
+    let out = graph.add("out", sink(move |list: List| keeps.lock().unwrap().extend(list.0)));
+    let looks = Arc::clone(&handle);
+    graph.connect(&numbers, &out).capacity(1).coalesce(move |waits: &mut List, new: &List| {
+        waits.0.extend(&new.0);
+        if new.0[0].is_multiple_of(10_000) {
+            // A handle wants the lock of this edge; if it were held here, this would not return.
+            assert_eq!(looks.lock().unwrap().as_ref().unwrap().stats().edges[0].depth, 1);
+        }
+        Ok(())
+    });
+    let flow = Flow::builder().register(graph).batch(1_000_000).virtual_time().build().unwrap();
+    *handle.lock().unwrap() = Some(flow.handle());
+    let ended = flow.run().unwrap();
+    assert!(kept.lock().unwrap().iter().copied().eq(0..COUNT), "nothing is lost, and all is in order");
+    assert_eq!(copies.load(SeqCst), 0);
+    assert!(ended.stats.edges[0].coalesced > COUNT / 2, "{:?}", ended.stats.edges[0]);
+}
+
+#[test]
+fn a_merge_that_fails_makes_its_producer_wait_and_loses_nothing() {
+    let _watchdog = watch("a_merge_that_fails_makes_its_producer_wait_and_loses_nothing");
+    on_both(|builder| {
+        let mut graph = Graph::new("fails");
+        let numbers = graph.add("numbers", from_iter((0..5_000u64).map(|n| vec![n])));
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let keeps = Arc::clone(&kept);
+        let out = graph.add("out", sink(move |list: Vec<u64>| keeps.lock().unwrap().extend(list)).batch(1));
+        // Every third cannot be merged: by an error, or by a panic.
+        graph.connect(&numbers, &out).capacity(2).coalesce(|waits: &mut Vec<u64>, new: &Vec<u64>| {
+            match new[0] % 6 {
+                0 => return Err(NodeError::msg("not this one")),
+                3 => panic!("nor this one"),
+                _ => waits.extend(new),
+            }
+            Ok(())
+        });
+        let ended = builder.register(graph).build().unwrap().run().unwrap();
+        assert!(ended.drained);
+        assert!(kept.lock().unwrap().iter().copied().eq(0..5_000));
+        let edge = &ended.stats.edges[0];
+        assert_eq!(edge.put, edge.delivered + edge.coalesced, "{edge:?}");
+    });
 }

@@ -57,6 +57,8 @@ mod node {
             pub(crate) handled: u64,
             pub(crate) errors: u64,
             pub(crate) retries: u64,
+            pub(crate) lost: u64,
+            pub(crate) finish: bool,
             pub(crate) ticked: bool,
             pub(crate) tick_at: Option<Time>,
             pub(crate) last_error: Option<Arc<str>>,
@@ -75,7 +77,7 @@ use loom::{
 use message::{Message, Time};
 use node::{Produced, cx::Log};
 use policy::Band;
-use queue::{Queue, Rule};
+use queue::{Merge, Queue, Rule};
 use sleepers::{Rings, Sleepers};
 
 fn is_planted(name: &str) -> bool {
@@ -101,6 +103,8 @@ struct Consumer {
 }
 
 struct Flow {
+    /// Messages are bits, which are merged.
+    merges: bool,
     core: Mutex<Core>,
     queue: Mutex<Queue<u32>>,
     producer: Mutex<Producer>,
@@ -108,7 +112,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(capacity: usize, messages: u32, batch: u32) -> Self {
+    fn new(capacity: usize, messages: u32, batch: u32, merge: Option<Merge<u32>>) -> Self {
         let facts = |group| NodeFacts { source: group == 0, cadence: None, batch, band: Band::Normal, group };
         let edge = EdgeFacts { from: 0, to: 1, band: Band::Normal, steers: false, loose: false };
         let mut core = Core::new(vec![facts(0), facts(1)], vec![edge], &[0, 1], [4, 2, 1]);
@@ -116,23 +120,39 @@ impl Flow {
             core.started(node, &Outcome::default(), &Log::default(), Time::START);
         }
         Self {
+            merges: merge.is_some(),
             core: Mutex::new(core),
-            queue: Mutex::new(Queue::new(capacity, Rule::Block)),
+            queue: Mutex::new(Queue::new(capacity, merge.map_or(Rule::Block, Rule::Coalesce))),
             producer: Mutex::new(Producer { left: messages, next: 0, outbox: VecDeque::new() }),
             consumer: Mutex::default(),
         }
     }
 
-    /// As `Outlet::flush`.
+    /// As `Outlet::flush`, with `Edge::put_all`.
     fn flush(&self, producer: &mut Producer, log: &mut Log) -> bool {
-        if !producer.outbox.is_empty() {
+        let outbox = &mut producer.outbox;
+        while !outbox.is_empty() {
             let mut queue = self.queue.lock().unwrap();
-            queue.put_all(&mut producer.outbox);
+            queue.put_all(outbox);
+            let mut waits = true;
+            if !outbox.is_empty()
+                && let Some(mut merging) = queue.begin_merge()
+            {
+                drop(queue);
+                while outbox.front().is_some_and(|first| merging.add(&first.payload)) {
+                    outbox.pop_front();
+                }
+                queue = self.queue.lock().unwrap();
+                waits = queue.end_merge(merging, !outbox.is_empty());
+            }
             if queue.tell() {
                 log.filled.push(EDGE);
             }
+            if waits {
+                break;
+            }
         }
-        producer.outbox.is_empty()
+        outbox.is_empty()
     }
 
     /// As `Cell::turn` of a source.
@@ -147,7 +167,7 @@ impl Flow {
             for _ in 0..(turn.budget as usize).min(room) {
                 let Some(left) = producer.left.checked_sub(1) else { break };
                 producer.left = left;
-                let message = Message::new(producer.next);
+                let message = Message::new(if self.merges { 1 << producer.next } else { producer.next });
                 producer.outbox.push_back(message);
                 producer.next += 1;
             }
@@ -167,8 +187,15 @@ impl Flow {
         if turn.work == Work::Serve(EDGE) {
             self.queue.lock().unwrap().take(turn.budget as usize, hand);
             while let Some(message) = hand.pop_front() {
-                assert_eq!(message.payload, *next, "in order, each once");
-                *next += 1;
+                let bits = message.payload;
+                if self.merges {
+                    assert_eq!(bits & (1 << *next), 1 << *next, "in order");
+                    assert_eq!(bits & ((1 << *next) - 1), 0, "each once");
+                    *next += bits.count_ones();
+                } else {
+                    assert_eq!(bits, *next, "in order, each once");
+                    *next += 1;
+                }
             }
             let settled = self.queue.lock().unwrap().settle(hand);
             outcome.more = settled.more;
@@ -196,8 +223,12 @@ impl Flow {
 }
 
 fn two_workers(capacity: usize, messages: u32, batch: u32) {
+    two_workers_with(capacity, messages, batch, None);
+}
+
+fn two_workers_with(capacity: usize, messages: u32, batch: u32, merge: Option<Merge<u32>>) {
     loom::model(move || {
-        let flow = Arc::new(Flow::new(capacity, messages, batch));
+        let flow = Arc::new(Flow::new(capacity, messages, batch, merge.clone()));
         let other = {
             let flow = Arc::clone(&flow);
             thread::spawn(move || flow.work())
@@ -227,6 +258,35 @@ fn nothing_is_lost_between_two_workers_at_an_edge_of_two() {
 fn no_signal_is_lost_that_comes_during_a_turn() {
     // One at a time into an edge of two: both have turns at once, and what one reports is for the other, who has not reported yet.
     two_workers(2, 4, 1);
+}
+
+#[test]
+fn nothing_is_lost_while_the_producer_merges_without_the_lock() {
+    two_workers_with(
+        1,
+        4,
+        2,
+        Some(Arc::new(|waits, new| {
+            *waits |= new;
+            Ok(())
+        })),
+    );
+}
+
+#[test]
+fn a_merge_that_fails_waits_for_room_and_is_signalled() {
+    two_workers_with(
+        1,
+        3,
+        3,
+        Some(Arc::new(|waits, new| {
+            if *new == 0b10 {
+                return Err(error::NodeError::msg("not this one"));
+            }
+            *waits |= new;
+            Ok(())
+        })),
+    );
 }
 
 /// What workers look at: how many turns are ready, at what time one will be, and whether there will ever be more.

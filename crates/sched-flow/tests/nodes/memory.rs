@@ -190,3 +190,34 @@ fn every_message_leaves_a_correlator_once() {
         assert_eq!(left, sent, "seed {seed}");
     }
 }
+
+#[test]
+fn windows_by_key_have_a_value_for_each_key_in_the_order_they_came() {
+    use sched_flow::{Span, keyed_window};
+    let second = MS * 1_000;
+    let sums = || keyed_window(Span::Time(second), |n: &u64| n % 3).fold(0u64, |sum, n| *sum += n);
+    let mut node = Harness::new(sums());
+    (1..=6u64).for_each(|n| node.send("in", n).unwrap());
+    assert!(node.take::<(u64, u64)>("out").is_empty());
+    node.advance(second);
+    assert_eq!(node.take::<(u64, u64)>("out"), [(1, 5), (2, 7), (0, 9)]);
+    node.advance(second * 3);
+    assert!(node.take::<(u64, u64)>("out").is_empty(), "nothing comes of windows that hold nothing");
+    node.send("in", 4u64).unwrap();
+    node.end();
+    assert_eq!(node.take::<(u64, u64)>("out"), [(1, 4)], "what is open at the end is told");
+
+    let pairs = keyed_window(Span::Count(2), |n: &u64| n % 3).fold(0u64, |sum, n| *sum += n);
+    let mut node = Harness::new(pairs);
+    [1u64, 2, 4, 5, 7].into_iter().for_each(|n| node.send("in", n).unwrap());
+    assert_eq!(node.take::<(u64, u64)>("out"), [(1, 5), (2, 7)]);
+    node.end();
+    assert_eq!(node.take::<(u64, u64)>("out"), [(1, 7)]);
+
+    let few = keyed_window(Span::Time(second), |n: &u64| *n).keys(2).fold(0u64, |count, _| *count += 1);
+    let mut node = Harness::new(few);
+    [1u64, 2, 1, 3].into_iter().for_each(|n| node.send("in", n).unwrap());
+    assert_eq!(node.take::<(u64, u64)>("out"), [(1, 2)], "the oldest makes room, and its value is not lost");
+    node.advance(second);
+    assert_eq!(node.take::<(u64, u64)>("out"), [(2, 1), (3, 1)]);
+}

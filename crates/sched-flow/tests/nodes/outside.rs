@@ -9,7 +9,7 @@ use std::{
 };
 
 use sched_flow::{
-    DeadLetter, Harness, OnError, Retry, json_in, json_out, lines_in, lines_out, tcp_in, tcp_in_on, tcp_out,
+    DeadLetter, Harness, NotUtf8, OnError, Retry, json_in, json_out, lines_in, lines_out, tcp_in, tcp_in_on, tcp_out,
 };
 
 use crate::MS;
@@ -76,6 +76,67 @@ fn a_file_is_followed_as_it_grows_and_when_it_begins_anew() {
     fs::write(&file.0, "new\n").unwrap();
     assert_eq!(node.collect::<String>("out", 1), ["new"]);
     node.stop();
+}
+
+#[test]
+fn a_file_that_is_rotated_is_read_to_its_end_and_then_the_one_in_its_place() {
+    let file = Scratch::new("rotate");
+    let old = Scratch::new("rotated");
+    fs::write(&file.0, "one\n").unwrap();
+    let mut node = Harness::new(lines_in(&file.0).follow(MS));
+    assert_eq!(node.collect::<String>("out", 1), ["one"]);
+    let mut writer = fs::OpenOptions::new().append(true).open(&file.0).unwrap();
+    fs::rename(&file.0, &old.0).unwrap();
+    // For a while there is no file of that name, and the writer goes on with the old one; its last line has no end.
+    writer.write_all(b"two\nthr").unwrap();
+    assert_eq!(node.collect::<String>("out", 1), ["two"]);
+    writer.write_all(b"ee").unwrap();
+    // In one step, longer than what was read of the old one.
+    let new = Scratch::new("next");
+    fs::write(&new.0, "four, which is longer than all that was read before\nfive\n").unwrap();
+    fs::rename(&new.0, &file.0).unwrap();
+    let expected = ["three", "four, which is longer than all that was read before", "five"];
+    assert_eq!(node.collect::<String>("out", 3), expected);
+    node.stop();
+}
+
+#[test]
+fn a_file_can_be_followed_from_its_end_on() {
+    let file = Scratch::new("from-end");
+    fs::write(&file.0, "old\n").unwrap();
+    let mut node = Harness::new(lines_in(&file.0).follow(MS).from_end());
+    // What is told first was written after the start; until it is told, there may be no start yet.
+    let mut writer = fs::OpenOptions::new().append(true).open(&file.0).unwrap();
+    let path = file.0.clone();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let writes = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) && path.exists() {
+            writer.write_all(b"new\n").unwrap();
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(node.collect::<String>("out", 1)[0], "new");
+    drop(stop);
+    writes.join().unwrap();
+    node.stop();
+}
+
+#[test]
+fn lines_are_texts_replaced_texts_bytes_or_what_is_made_of_them() {
+    let file = Scratch::new("utf8");
+    fs::write(&file.0, b"a\n\xffb\nc\n").unwrap();
+    let mut strict = Harness::new(lines_in(&file.0).spec().on_error(OnError::DeadLetter));
+    assert_eq!(strict.collect::<String>("out", usize::MAX), ["a", "c"]);
+    assert_eq!(strict.take::<DeadLetter<Vec<u8>>>("dead")[0].payload, b"\xffb");
+    let mut replaced = Harness::new(lines_in(&file.0).not_utf8(NotUtf8::Replace));
+    assert_eq!(replaced.collect::<String>("out", usize::MAX), ["a", "\u{fffd}b", "c"]);
+    let mut bytes = Harness::new(lines_in(&file.0).bytes());
+    assert_eq!(bytes.collect::<Vec<u8>>("out", usize::MAX), [&b"a"[..], b"\xffb", b"c"]);
+    let numbered = lines_in(&file.0).read_with(|line| Ok((line.number > 1).then_some(line.number)));
+    assert_eq!(Harness::new(numbered).collect::<u64>("out", usize::MAX), [2, 3]);
+    let mut folder = Harness::new(lines_in("/tmp"));
+    assert!(folder.collect::<String>("out", usize::MAX).is_empty());
+    assert!(folder.errors()[0].contains("/tmp cannot be read: it is no plain file"), "{:?}", folder.errors());
 }
 
 #[test]

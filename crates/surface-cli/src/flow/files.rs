@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use bursar::flow::{Flow, Stats};
 use clap::Args;
 use serde::Serialize;
+use surface_flowfile::build::{self, Hooks};
 use surface_flowfile::{Plan, graph, kinds};
 
 use crate::commands::files::{Picture, Wrong, invalid};
@@ -43,7 +45,7 @@ struct Checked<'a> {
     name: Option<&'a str>,
     nodes: Vec<CheckedNode<'a>>,
     edges: Vec<CheckedEdge>,
-    problems: Vec<Wrong<'a>>,
+    problems: Vec<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -57,15 +59,17 @@ struct CheckedEdge {
     id: String,
     capacity: usize,
     policy: &'static str,
+    /// As it runs, also if the file does not say.
     priority: i32,
 }
 
-fn checked(plan: &Plan) -> Checked<'_> {
+/// `stats`: of the flow before it runs.
+fn checked<'a>(plan: &'a Plan, stats: &Stats) -> Checked<'a> {
     let edge = |edge: &surface_flowfile::plan::Edge| CheckedEdge {
         id: plan.edge_id(edge),
         capacity: edge.capacity,
         policy: edge.policy.name(),
-        priority: edge.priority,
+        priority: stats.edge(&build::edge_id(plan, edge)).map_or(0, |edge| edge.priority),
     };
     Checked {
         ok: true,
@@ -78,16 +82,30 @@ fn checked(plan: &Plan) -> Checked<'_> {
 
 /// `bursar flow check`
 pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
-    match surface_flowfile::load(&options.file) {
-        Ok(plan) if options.json => json(&checked(&plan)).map(|()| Exit::Well),
-        Ok(plan) => print(&graph::text(&plan)).map(|()| Exit::Well),
+    let refused = |problems| Checked { ok: false, name: None, nodes: Vec::new(), edges: Vec::new(), problems };
+    let plan = match surface_flowfile::load(&options.file) {
+        Ok(plan) => plan,
         Err(problems) if options.json => {
-            let problems = problems.iter().map(Wrong::of).collect();
-            json(&Checked { ok: false, name: None, nodes: Vec::new(), edges: Vec::new(), problems })?;
-            Ok(Exit::BadFile)
+            let problems = problems.iter().map(|problem| serde_json::json!(Wrong::of(problem))).collect();
+            return json(&refused(problems)).map(|()| Exit::BadFile);
         }
-        Err(problems) => Err(invalid(&problems)),
+        Err(problems) => return Err(invalid(&problems)),
+    };
+    // What is started is nothing; but the scheduler has its own checks, and what `run` would refuse is refused here.
+    match flow(&plan) {
+        Ok(flow) if options.json => json(&checked(&plan, &flow.handle().stats())).map(|()| Exit::Well),
+        Ok(_) => print(&graph::text(&plan)).map(|()| Exit::Well),
+        Err(problem) if options.json => {
+            let file = options.file.display().to_string();
+            json(&refused(vec![serde_json::json!({ "file": file, "message": problem })])).map(|()| Exit::BadFile)
+        }
+        Err(problem) => Err(Failure::new(Exit::BadFile, problem)),
     }
+}
+
+fn flow(plan: &Plan) -> Result<Flow, String> {
+    let builder = build::flow(plan, &Hooks::default()).map_err(|error| error.to_string())?;
+    builder.build().map_err(|problems| problems.to_string())
 }
 
 /// `bursar flow graph`

@@ -35,9 +35,12 @@ It ends when all sources have ended and everything is delivered. Ctrl-C once del
 `drain` of the file (5 s); twice stops at once. On a terminal, keys: k stops at once, q drains, space pauses all sources, \
 up and down choose an edge, + and - double and halve its capacity, p gives it the next band.
 
+The last line counts what was delivered and what was not. `lost` is what a program was given and had not read when it ended; a program that is \
+started again (`restart`) gets it.
+
 Exit codes:
   0    all sources ended, or somebody wanted it to end, and everything was delivered
-  1    a node failed and its policy stops the flow; or the time to drain was over
+  1    a node failed for good, as a program that ends with another code than 0, or its policy stops the flow; or the time to drain was over
   3    the flow file is not valid; its lines are shown
   130  interrupted by Ctrl-C, or stopped at once; 143 by SIGTERM, 129 by SIGHUP";
 

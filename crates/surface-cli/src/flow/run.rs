@@ -39,7 +39,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Options {
     /// The flow file, TOML or JSON
     file: PathBuf,
-    /// So many nodes may run at the same time; 1 means one thread, and the same order every time [default: the file's, else 1]
+    /// So many nodes may run at the same time; 1 means one thread [default: the file's, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
     /// Drain and end after this time, as `90s` or `10m`

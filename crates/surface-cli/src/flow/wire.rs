@@ -87,6 +87,8 @@ pub(crate) struct NodeLine {
     pub(crate) emitted: u64,
     pub(crate) errors: u64,
     pub(crate) retries: u64,
+    /// Messages it took that came to nothing: its program was gone.
+    pub(crate) lost: u64,
     pub(crate) ticks: u64,
     pub(crate) turns: u64,
     pub(crate) busy_us: u64,
@@ -136,11 +138,13 @@ impl FlowLine {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// Messages that all edges delivered, and that none of them did.
+    /// Messages that all edges delivered, and that none of them did. What a node lost after it was delivered was not.
     pub(crate) fn totals(&self) -> Totals {
-        let sum = |of: fn(&EdgeLine) -> u64| self.edges.iter().map(of).sum();
+        let sum = |of: fn(&EdgeLine) -> u64| self.edges.iter().map(of).sum::<u64>();
+        let lost = self.nodes.iter().map(|node| node.lost).sum();
         Totals {
-            delivered: sum(|edge| edge.delivered),
+            delivered: sum(|edge| edge.delivered).saturating_sub(lost),
+            lost,
             dropped: sum(|edge| edge.dropped),
             replaced: sum(|edge| edge.replaced),
             coalesced: sum(|edge| edge.coalesced),
@@ -167,6 +171,7 @@ impl NodeLine {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
     pub(crate) delivered: u64,
+    pub(crate) lost: u64,
     pub(crate) dropped: u64,
     pub(crate) replaced: u64,
     pub(crate) coalesced: u64,
@@ -187,6 +192,7 @@ impl From<NodeStats> for NodeLine {
             emitted: node.emitted,
             errors: node.errors,
             retries: node.retries,
+            lost: node.lost,
             ticks: node.ticks,
             turns: node.turns,
             busy_us: node.busy.as_micros() as u64,

@@ -1,11 +1,12 @@
 //! Flows as a script meets them: files, exit codes, lines and JSON.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::run_site::{Site, assert_code};
+use crate::run_site::{Site, assert_code, is_alive};
 use crate::text;
 
 /// A place with a flow file `flow.toml`.
@@ -150,6 +151,26 @@ fn a_node_that_failed_for_good_is_named_last_and_the_exit_code_tells() {
 }
 
 #[test]
+fn messages_that_a_program_did_not_read_are_lost_and_the_last_line_tells() {
+    for (end, code) in [("exit 7", 1), ("exit 0", 0)] {
+        // `y` gets the end of its input when all messages were given out; then `x` may end.
+        let site = site(&format!(
+            "edges = ['a -> x', 'a -> y']\n[node.a]\nkind = 'numbers'\nto = 300\n[node.y]\nkind = 'command'\n\
+             run = 'cat > /dev/null; echo > go'\n[node.x]\nkind = 'command'\n\
+             run = 'mkfifo go; read a; read b < go; {end}'\n",
+        ));
+        let output = site.bursar("flow run flow.toml");
+        assert_code(&output, code);
+        let told = text(&output.stderr);
+        let line = told.lines().find(|line| line.starts_with("flow: ")).unwrap();
+        assert!(line.contains(" lost"), "{told}");
+        assert!(!line.contains("600 messages delivered"), "{told}");
+        let last = told.lines().last().unwrap();
+        assert_eq!(last.contains("messages that it had not read are lost"), code == 1, "{told}");
+    }
+}
+
+#[test]
 fn an_error_that_is_skipped_is_told_and_the_rest_goes_on() {
     let site = site(
         r#"
@@ -266,4 +287,36 @@ fn the_example_of_the_repository_is_right_and_runs() {
     assert!(edge("imu:out->log:in")["replaced"].as_u64() > Some(0), "{end:#}");
     assert!(edge("lidar:out->scan:in")["coalesced"].as_u64() > Some(0), "{end:#}");
     assert_eq!(end["totals"]["errors"], 0, "{end:#}");
+}
+
+#[test]
+fn what_run_refuses_check_refuses() {
+    // A circle whose only loose edge coalesces: it waits when two messages cannot be merged.
+    let text = "edges = ['a -> m', 'm -> n']\n[node.a]\nkind = 'numbers'\nto = 3\n[node.m]\nkind = 'merger'\n[node.n]\nkind = 'merger'\n\
+                [[edge]]\nfrom = 'n'\nto = 'm'\ncoalesce = 'sum'\n";
+    let site = site(text);
+    for command in ["flow check flow.toml", "flow check flow.toml --json", "flow run flow.toml"] {
+        assert_code(&site.bursar(command), 3);
+    }
+}
+
+#[test]
+fn a_flow_that_is_killed_takes_its_programs_with_it() {
+    // One neither reads nor prints, the other is a source that prints nothing.
+    let site = site(
+        "edges = ['tick -> deaf', 'mute -> out']\n[node.tick]\nkind = 'every'\ninterval = '5ms'\n[node.deaf]\nkind = 'command'\n\
+         run = 'sleep 1000 & echo $$ $! > deaf; wait'\n[node.mute]\nkind = 'command'\nrun = 'echo $$ > mute; exec sleep 1000'\n[node.out]\nkind = 'discard'\n",
+    );
+    let (deaf, mute) = (site.bell("deaf"), site.bell("mute"));
+    let run = site.start("flow run flow.toml");
+    let pids = format!("{} {}", deaf.wait(), mute.wait());
+    let pids: Vec<&str> = pids.split_whitespace().collect();
+    assert_eq!(pids.len(), 3, "{pids:?}");
+    assert!(pids.iter().all(|pid| is_alive(pid)));
+    run.kill();
+    let since = std::time::Instant::now();
+    while pids.iter().any(|pid| is_alive(pid)) {
+        assert!(since.elapsed() < Duration::from_secs(20), "a program outlives its flow: {pids:?}");
+        std::thread::yield_now();
+    }
 }

@@ -80,7 +80,7 @@ fn a_flow_that_goes_on_is_listed_counted_and_explained() {
     let stats = says(&site.bursar("flow stats"));
     assert!(stats.contains("████████    4/4") && stats.contains("■ blocked"), "{stats}");
     let metrics = says(&site.bursar(&format!("flow stats {} --prometheus", &id[..3])));
-    assert!(metrics.contains("flow_edge_depth{edge=\"count:out->slow:in\"} 4\n"), "{metrics}");
+    assert!(metrics.contains("flow_edge_depth{flow=\"blocked\",edge=\"count:out->slow:in\"} 4\n"), "{metrics}");
     run.signal(rustix::process::Signal::TERM);
     let (code, said) = run.wait();
     assert_eq!(code, Some(143), "{said}");

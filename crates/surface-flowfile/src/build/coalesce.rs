@@ -6,9 +6,10 @@
 //! A merge that fails changes nothing: the edge then waits, as one that blocks, and neither message is lost.
 
 use bursar::flow::NodeError;
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use crate::plan::Coalesce;
+use crate::value::sum;
 
 /// A list on an edge grows no longer: after that its producer waits.
 const LIST: usize = 10_000;
@@ -16,7 +17,7 @@ const LIST: usize = 10_000;
 pub(crate) fn merge(how: Coalesce, queued: &mut Value, new: &Value) -> Result<(), NodeError> {
     match how {
         Coalesce::Last => *queued = new.clone(),
-        Coalesce::Sum => *queued = Value::Number(sum(queued, new)?),
+        Coalesce::Sum => *queued = Value::Number(sum(queued, new).map_err(NodeError::msg)?),
         Coalesce::List => match queued {
             Value::Array(list) if list.len() >= LIST => {
                 return Err(NodeError::msg(format!("a list of {LIST} messages waits already")));
@@ -32,18 +33,6 @@ pub(crate) fn merge(how: Coalesce, queued: &mut Value, new: &Value) -> Result<()
         }
     }
     Ok(())
-}
-
-fn sum(a: &Value, b: &Value) -> Result<Number, NodeError> {
-    if let (Some(a), Some(b)) = (a.as_i64(), b.as_i64())
-        && let Some(sum) = a.checked_add(b)
-    {
-        return Ok(sum.into());
-    }
-    let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else {
-        return Err(NodeError::msg("only numbers can be added"));
-    };
-    Number::from_f64(a + b).ok_or_else(|| NodeError::msg("the sum is beyond what a message can hold"))
 }
 
 #[cfg(test)]
@@ -69,7 +58,7 @@ mod tests {
         for (how, queued, new, wanted) in [
             (Coalesce::Last, json!(1), json!("b"), json!("b")),
             (Coalesce::Sum, json!(1), json!(2), json!(3)),
-            (Coalesce::Sum, json!(i64::MAX), json!(1), json!(i64::MAX as f64 + 1.0)),
+            (Coalesce::Sum, json!(i64::MAX), json!(1), json!(9_223_372_036_854_775_808_u64)),
             (Coalesce::Sum, json!(0.5), json!(1), json!(1.5)),
             (Coalesce::List, json!(1), json!(2), json!([1, 2])),
             (Coalesce::List, json!([1, 2]), json!(3), json!([1, 2, 3])),

@@ -7,8 +7,10 @@
 //! node ends after its program, and a program that fails is an error of the node.
 //!
 //! # What is lost
-//! What a program had read, or was about to, when it failed: pipes do not tell. It is counted as delivered to the node.
+//! A program that is started again gets what the one before had not read. If there is none after it, those messages are lost, and counted so
+//! ([`NodeStats::lost`](bursar::flow::NodeStats::lost)); the error says how many. What a program had read when it failed counts as delivered: pipes do not tell what it did with that.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,18 +19,15 @@ use serde_json::Value;
 
 use super::Stderr;
 use super::line::written;
-use super::process::{self, Ends, Program};
+use super::process::{self, End, Ends, Program};
 use super::wire::Next;
 use crate::action::Command;
 
 /// A program by its edges.
 pub(crate) fn node(command: Command, base: PathBuf, ends: Ends, stderr: Option<Arc<Stderr>>) -> NodeSpec {
-    let keeper = Keeper { command, base, ends, stderr, program: None, restarts: 0, given_up: None };
-    if ends.reads {
-        NodeSpec::stage(Through { keeper, input_over: false, late: None })
-    } else {
-        NodeSpec::source(From(keeper))
-    }
+    let keeper =
+        Keeper { command, base, ends, stderr, program: None, late: VecDeque::new(), restarts: 0, given_up: None };
+    if ends.reads { NodeSpec::stage(Through { keeper, input_over: false }) } else { NodeSpec::source(From(keeper)) }
 }
 
 /// Starts the program, and again if it fails.
@@ -38,6 +37,8 @@ struct Keeper {
     ends: Ends,
     stderr: Option<Arc<Stderr>>,
     program: Option<Program>,
+    /// Lines that a program did not read before it ended, for the next one.
+    late: VecDeque<String>,
     restarts: u32,
     /// Why there is no program and will be none: it ended well, or failed too often.
     given_up: Option<Result<(), String>>,
@@ -72,16 +73,26 @@ impl Keeper {
     /// # Errors
     /// It failed; it may have been started again.
     fn settle(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        let Some(end) = self.program.as_ref().and_then(Program::ended) else { return Ok(()) };
+        let Some(End { result, mut unread }) = self.program.as_mut().and_then(Program::ended) else { return Ok(()) };
         self.program = None;
-        let Err(why) = end else {
+        unread.append(&mut self.late);
+        let Err(why) = result else {
             self.given_up = Some(Ok(()));
+            out.lose(unread.len() as u64);
+            out.finish(); // it wants no more, as `head`: neither do those that feed only it
             return Ok(());
         };
         if self.restarts == self.command.restart {
             self.given_up = Some(Err(why.clone()));
-            return Err(NodeError::msg(why).for_good());
+            out.lose(unread.len() as u64);
+            let lost = match unread.len() {
+                0 => String::new(),
+                1 => "; 1 message that it had not read is lost".to_owned(),
+                count => format!("; {count} messages that it had not read are lost"),
+            };
+            return Err(NodeError::msg(format!("{why}{lost}")).for_good());
         }
+        self.late = unread;
         self.restarts += 1;
         self.start(out)?;
         out.waker().wake();
@@ -102,7 +113,7 @@ impl Source for From {
     fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
         match self.0.next() {
             Next::Item(item) => {
-                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
+                out.emit(item?);
                 Ok(Produced::More)
             }
             Next::Nothing => Ok(Produced::Idle),
@@ -118,8 +129,6 @@ impl Source for From {
 struct Through {
     keeper: Keeper,
     input_over: bool,
-    /// A line that a program did not take before it ended, for the next one.
-    late: Option<String>,
 }
 
 impl Through {
@@ -140,16 +149,17 @@ impl Stage for Through {
         self.keeper.start(out)
     }
 
-    fn on_message(&mut self, message: Message<Value>, _out: &mut Out<'_, Value>) -> NodeResult {
+    fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
         if let Some(Err(why)) = &self.keeper.given_up {
             return Err(NodeError::msg(format!("there is no program to take it: {why}")));
         }
         // A program that ended well wanted no more, as `head` does.
         let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut()) else {
+            out.lose(1);
             return Ok(());
         };
-        if let Err(line) = reads.put(written(&message.payload, self.keeper.command.format)) {
-            self.late = Some(line);
+        if let Err(line) = reads.put(written(&message.payload, self.keeper.command.reading.format)) {
+            self.keeper.late.push_back(line);
         }
         Ok(())
     }
@@ -158,8 +168,9 @@ impl Stage for Through {
         if let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut())
             && let Err(line) = reads.push()
         {
-            self.late = Some(line);
+            self.keeper.late.push_back(line);
         }
+        self.give_late();
         if self.input_over {
             self.close_input();
         }
@@ -167,7 +178,7 @@ impl Stage for Through {
         loop {
             match self.keeper.next() {
                 // What was emitted in a call that fails is taken back, so a failure has a call of its own.
-                Next::Item(Err(why)) if !emitted => return Err(NodeError::msg(why)),
+                Next::Item(Err(error)) if !emitted => return Err(error),
                 Next::Item(Ok(value)) if out.room() > 0 => {
                     out.emit(value);
                     emitted = true;
@@ -188,15 +199,7 @@ impl Stage for Through {
             }
         }
         let settled = self.keeper.settle(out);
-        if self.keeper.given_up.is_some() {
-            self.late = None; // nobody will take it
-        }
-        if let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut())
-            && reads.has_room()
-            && let Some(line) = self.late.take()
-        {
-            let _ = reads.put(line);
-        }
+        self.give_late();
         if self.input_over {
             self.close_input();
         }
@@ -211,7 +214,7 @@ impl Stage for Through {
 
     fn accepts(&self) -> bool {
         let reads = self.keeper.program.as_ref().and_then(|program| program.reads.as_ref());
-        self.late.is_none() && reads.is_none_or(|reads| reads.has_room())
+        self.keeper.late.is_empty() && reads.is_none_or(|reads| reads.has_room())
     }
 
     /// After the last message: whether the program has ended, too.
@@ -221,9 +224,23 @@ impl Stage for Through {
 }
 
 impl Through {
+    /// Gives the program what the one before had not read, as far as there is room; the node is woken when there is more.
+    fn give_late(&mut self) {
+        let Keeper { program, late, .. } = &mut self.keeper;
+        let Some(reads) = program.as_mut().and_then(|program| program.reads.as_mut()) else { return };
+        while reads.has_room()
+            && let Some(line) = late.pop_front()
+        {
+            if let Err(line) = reads.put(line) {
+                return late.push_front(line); // it reads no more
+            }
+        }
+    }
+
     /// No more lines; those on their way are still written.
     fn close_input(&mut self) {
-        if let Some(program) = &mut self.keeper.program
+        if self.keeper.late.is_empty()
+            && let Some(program) = &mut self.keeper.program
             && program.reads.as_ref().is_some_and(|reads| reads.has_room())
         {
             program.reads = None;

@@ -1,82 +1,63 @@
-//! Bytes to lines, lines to messages, and back.
+//! Lines to messages, and back.
 //!
-//! Room: surface, pure.
+//! Room: surface, pure. Bytes are cut into lines by `bursar::flow::Lines`.
 //!
 //! # Invariant
-//! However bytes are cut, the same lines come of them; and no more than [`LINE`] bytes of a line are ever held.
+//! However bytes are cut, the same messages come of them. A line that is no message is an error with its bytes.
 
+use std::convert::Infallible;
+
+use bursar::flow::{Line, Lines, NodeError};
 use serde_json::Value;
 
-use crate::action::Format;
-
-/// The longest line that becomes a message.
-pub(crate) const LINE: usize = 1 << 20;
+use crate::action::{Format, Reading};
 
 /// What a line became.
-pub(crate) type Item = Result<Value, String>;
+pub(crate) type Item = Result<Value, NodeError>;
 
-/// Cuts bytes into lines.
-pub(crate) struct Lines {
-    format: Format,
-    /// The beginning of a line whose end has not come.
-    rest: Vec<u8>,
-    /// The line is too long; the rest of it is left out.
-    skipping: bool,
+/// Makes messages of bytes.
+pub(crate) struct Messages {
+    reading: Reading,
+    lines: Lines,
 }
 
-impl Lines {
-    pub(crate) fn new(format: Format) -> Self {
-        Self { format, rest: Vec::new(), skipping: false }
+impl Messages {
+    pub(crate) fn new(reading: Reading) -> Self {
+        Self { reading, lines: Lines::at_most(reading.longest_line) }
     }
 
-    /// The lines that end in these bytes.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8], items: &mut Vec<Item>) {
-        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
-            let (line, tail) = (&bytes[..end], &bytes[end + 1..]);
-            self.grow(line);
-            self.finish(items);
-            bytes = tail;
-        }
-        self.grow(bytes);
+    /// The messages whose lines end in these bytes.
+    pub(crate) fn feed(&mut self, bytes: &[u8], items: &mut Vec<Item>) {
+        let reading = self.reading;
+        let Ok(()) = self.lines.feed(bytes, &mut |line| {
+            items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
+            Ok::<(), Infallible>(())
+        });
     }
 
-    /// The last line, which may have no end.
+    /// The last message, whose line may have no end.
     pub(crate) fn end(&mut self, items: &mut Vec<Item>) {
-        if !self.rest.is_empty() || self.skipping {
-            self.finish(items);
-        }
-    }
-
-    fn grow(&mut self, bytes: &[u8]) {
-        if self.skipping || self.rest.len() + bytes.len() > LINE {
-            self.skipping = true;
-            self.rest = Vec::new();
-        } else {
-            self.rest.extend_from_slice(bytes);
-        }
-    }
-
-    fn finish(&mut self, items: &mut Vec<Item>) {
-        if std::mem::take(&mut self.skipping) {
-            items.push(Err(format!(
-                "a line is longer than the {LINE} bytes a message may have; cut it, or send it in parts"
-            )));
-            return;
-        }
-        let line = self.rest.strip_suffix(b"\r").unwrap_or(&self.rest);
-        items.extend(message(line, self.format));
-        self.rest.clear();
+        let reading = self.reading;
+        let Ok(()) = self.lines.finish(&mut |line| {
+            items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
+            Ok::<(), Infallible>(())
+        });
     }
 }
 
 /// What a line says; nothing, if it is empty and JSON was wanted.
-fn message(line: &[u8], format: Format) -> Option<Item> {
-    match format {
-        Format::Lines => Some(Ok(Value::String(String::from_utf8_lossy(line).into_owned()))),
-        Format::Json if line.iter().all(u8::is_ascii_whitespace) => None,
-        Format::Json => Some(serde_json::from_slice(line).map_err(|error| {
-            let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
-            format!("`{shown}` is no JSON: {error}; write JSON, or `format = \"lines\"`")
+pub(crate) fn message(line: Line, reading: Reading) -> Option<Item> {
+    let text = match line.text(reading.not_utf8) {
+        Ok(text) => text,
+        Err(error) => return Some(Err(error)),
+    };
+    match reading.format {
+        Format::Lines => Some(Ok(Value::String(text))),
+        Format::Json if text.trim_ascii().is_empty() => None,
+        Format::Json => Some(serde_json::from_str(&text).map_err(|error| {
+            let shown: String = text.chars().take(60).collect();
+            let why = format!("`{shown}` is no JSON: {error}; write JSON, or `format = \"lines\"`");
+            NodeError::msg(why).with_record(text)
         })),
     }
 }
@@ -97,26 +78,27 @@ mod tests {
 
     use super::*;
 
-    fn lines(format: Format, pieces: &[&[u8]]) -> Vec<Item> {
-        let (mut lines, mut items) = (Lines::new(format), Vec::new());
-        pieces.iter().for_each(|piece| lines.feed(piece, &mut items));
-        lines.end(&mut items);
-        items
+    fn read(reading: Reading, pieces: &[&[u8]]) -> Vec<Result<Value, String>> {
+        let (mut messages, mut items) = (Messages::new(reading), Vec::new());
+        pieces.iter().for_each(|piece| messages.feed(piece, &mut items));
+        messages.end(&mut items);
+        items.into_iter().map(|item| item.map_err(|error| error.to_string())).collect()
     }
 
     #[test]
-    fn lines_are_the_same_however_bytes_are_cut() {
+    fn messages_are_the_same_however_bytes_are_cut() {
         let whole = "one\ntwo\r\n\nthrée".as_bytes();
-        let wanted = lines(Format::Lines, &[whole]);
+        let wanted = read(Reading::default(), &[whole]);
         assert_eq!(wanted, [Ok(json!("one")), Ok(json!("two")), Ok(json!("")), Ok(json!("thrée"))]);
         for cut in 0..whole.len() {
-            assert_eq!(lines(Format::Lines, &[&whole[..cut], &whole[cut..]]), wanted, "{cut}");
+            assert_eq!(read(Reading::default(), &[&whole[..cut], &whole[cut..]]), wanted, "{cut}");
         }
     }
 
     #[test]
     fn a_line_of_json_is_its_value_and_an_empty_one_is_nothing() {
-        let items = lines(Format::Json, &[b"{\"a\":1}\n\n  \n[2]\nnonsense\n3"]);
+        let reading = Reading { format: Format::Json, ..Reading::default() };
+        let items = read(reading, &[b"{\"a\":1}\n\n  \n[2]\nnonsense\n3"]);
         assert_eq!(items.len(), 4);
         assert_eq!(items[0], Ok(json!({ "a": 1 })));
         assert_eq!(items[3], Ok(json!(3)));
@@ -125,14 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_told_and_the_next_is_read() {
-        let long = vec![b'x'; LINE + 1];
-        let items = lines(Format::Lines, &[&long, b"more\nnext\n"]);
-        assert_eq!(items.len(), 2);
-        assert!(items[0].as_ref().unwrap_err().contains("longer than the 1048576 bytes"));
-        assert_eq!(items[1], Ok(json!("next")));
-        let fits = lines(Format::Lines, &[&long[1..], b"\n"]);
-        assert!(fits[0].is_ok());
+    fn a_line_that_is_no_text_is_an_error_or_is_replaced() {
+        let bytes = b"a\n\xff\nb\n";
+        let items = read(Reading::default(), &[bytes]);
+        assert!(items[1].as_ref().is_err_and(|why| why.starts_with("line 2 is no UTF-8 text")), "{items:?}");
+        assert_eq!(items[2], Ok(json!("b")));
+        let replaced = Reading { not_utf8: bursar::flow::NotUtf8::Replace, ..Reading::default() };
+        assert_eq!(read(replaced, &[bytes])[1], Ok(json!("\u{fffd}")));
     }
 
     #[test]

@@ -5,9 +5,10 @@
 //! | file | one idea |
 //! |---|---|
 //! | `sources`, `stages`, `sinks` | what is about JSON and files; the rest are nodes of `bursar::flow` |
-//! | `command`, `process` | a program as a node, and its tree of processes |
+//! | `command`, `process`, `watcher` | a program as a node, its tree of processes, and what ends it if this process is killed |
 //! | `net`, `stdin` | lines of others |
 //! | `pump`, `wire`, `line` | bytes, tasks and nodes, bounded |
+//! | `unread` | what a program was given and has not read |
 //! | `shim` | nodes in between, where a port carries something else than JSON |
 //! | `tree` | names with `/` become graphs in graphs |
 //!
@@ -26,6 +27,8 @@ mod sources;
 mod stages;
 mod stdin;
 mod tree;
+mod unread;
+mod watcher;
 mod wire;
 
 use std::fmt;
@@ -151,18 +154,21 @@ pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
         ends[edge.to].reads |= edge.input != CONTROL;
     }
     let mut tree = tree::Tree::new(&plan.name);
-    for (node, ends) in plan.nodes.iter().zip(ends) {
-        let mut spec = spec(node, plan, hooks, ends).on_error(policy(&node.on_error));
+    for (node, ends) in plan.nodes.iter().zip(&ends) {
+        let mut spec = spec(node, plan, hooks, *ends).on_error(policy(&node.on_error));
         if let Some(ms) = node.tick_ms.filter(|_| takes_tick(&node.action)) {
             spec = spec.tick(Duration::from_millis(ms));
         }
         if let Some(batch) = node.batch {
             spec = spec.batch(batch);
         }
+        if let Some(band) = node.band {
+            spec = spec.band(band);
+        }
         tree.add(&node.id, spec);
     }
     for edge in &plan.edges {
-        let (from, to) = shim::ends(plan, edge, &mut tree);
+        let (from, to) = shim::ends(plan, edge, ends[edge.from].reads, &mut tree);
         tree.connect(&from, &to, edge);
     }
     Ok(tree.finish())
@@ -186,6 +192,9 @@ pub fn flow(plan: &Plan, hooks: &Hooks) -> Result<Builder, BadEdge> {
     }
     if let Some(workers) = settings.workers {
         builder = builder.workers(workers);
+    }
+    if let Some([control, high, normal]) = settings.shares {
+        builder = builder.shares(control, high, normal);
     }
     Ok(builder)
 }
@@ -225,9 +234,11 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let millis = Duration::from_millis;
     match &node.action {
         Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends, hooks.stderr.clone()),
-        Action::Lines { path: file, follow, format } => sources::lines(path(file), *follow, *format),
-        Action::Stdin { format } => stdin::node(Arc::clone(&hooks.stdin), *format),
-        Action::TcpIn { listen, format } => net::tcp_in(*listen, *format),
+        Action::Lines { path: file, follow, from_end, reading } => {
+            sources::lines(path(file), *follow, *from_end, *reading)
+        }
+        Action::Stdin { reading } => stdin::node(Arc::clone(&hooks.stdin), *reading),
+        Action::TcpIn { listen, reading } => net::tcp_in(*listen, *reading),
         Action::Every { interval_ms, emit, count } => sources::every(millis(*interval_ms), emit.clone(), *count),
         Action::Numbers { from, to } => sources::numbers(*from, *to),
         Action::Values { list, repeat } => sources::values(list.clone(), *repeat),
@@ -251,12 +262,16 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
         Action::Splitter { outputs } => splitter::<Value>(*outputs),
         Action::Merger => merger::<Value>(),
         Action::Batcher { size, within_ms } => stages::batcher(*size, within_ms.map(millis)),
-        Action::Window { extent, aggregate, field } => stages::window(*extent, *aggregate, field.clone()),
+        Action::Window { extent, aggregate, field, key: Some(key), keys } => {
+            stages::window_by_key(*extent, *aggregate, field.clone(), key.clone(), *keys)
+        }
+        Action::Window { extent, aggregate, field, .. } => stages::window(*extent, *aggregate, field.clone()),
+        Action::Head { count } => bursar::flow::head::<Value>(*count),
         Action::Throttle { rate, burst } => throttle::<Value>(*rate, *burst),
         Action::Debounce { quiet_ms } => debounce::<Value>(millis(*quiet_ms)),
         Action::Sample { every } => sample_nth::<Value>(*every),
         Action::Validator { fields } => stages::validator(fields.clone()),
-        Action::Counter { interval_ms, field } => stages::counter(millis(*interval_ms), field.clone()),
+        Action::Counter { interval_ms, field, reset } => stages::counter(millis(*interval_ms), field.clone(), *reset),
         Action::Cache { key, ttl_ms, keys } => dedup_up_to(*keys, millis(*ttl_ms), Key::of(key.clone(), Side::Left)),
         Action::Breaker { failure, failures, cool_ms } => {
             let failure = failure.clone();

@@ -3,112 +3,31 @@
 //! Room: surface. Opens sockets.
 //!
 //! # Invariant
-//! Coming in: at most [`CONNECTIONS`] are open, and none is read while the node takes nothing. Going out: a line is let go of when the kernel
-//! has it; a connection that breaks is made anew, and its line sent again.
-//!
-//! # Why not the scheduler's own nodes
-//! They carry texts. A node in between, to make messages of them, would change the ids of edges people write.
+//! Coming in: what the node of the library keeps. Going out: a line is let go of when the kernel has it; a connection that breaks is made anew, and its
+//! line sent again.
 
-use std::io::{self, Read, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bursar::flow::{NodeError, NodeResult, NodeSpec, Out, Produced, Source, to_task};
-use bursar::net::{TcpListener, TcpStream};
-use bursar::{Receiver, nursery, sleep};
+use bursar::flow::{NodeError, NodeSpec, to_task};
+use bursar::net::TcpStream;
+use bursar::{Receiver, sleep};
 use serde_json::Value;
 
-use super::line::{Lines, written};
-use super::wire::{self, Feed, Intake, Next};
-use crate::action::Format;
+use super::line::{message, written};
+use crate::action::{Format, Reading};
 
-/// Connections at one time; more wait in the kernel.
-const CONNECTIONS: usize = 256;
 /// Messages that wait to be sent.
 const WAITING: usize = 256;
-const CHUNK: usize = 16 << 10;
 /// From one attempt to connect to the next, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-struct In {
-    address: SocketAddr,
-    format: Format,
-    intake: Option<Intake>,
-}
-
-pub(crate) fn tcp_in(address: SocketAddr, format: Format) -> NodeSpec {
-    NodeSpec::source(In { address, format, intake: None })
-}
-
-impl Source for In {
-    type Out = Value;
-
-    fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        let listener = TcpListener::bind(self.address).map_err(|error| {
-            NodeError::msg(format!("cannot listen at {}: {error}; choose another address", self.address))
-        })?;
-        let (feed, intake) = wire::intake(out.waker());
-        self.intake = Some(intake);
-        let format = self.format;
-        out.spawn(move || listen(&listener, format, &feed));
-        Ok(())
-    }
-
-    fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
-        let Some(intake) = &mut self.intake else { return Ok(Produced::End) };
-        match intake.next() {
-            Next::Item(item) => {
-                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
-                Ok(Produced::More)
-            }
-            Next::Nothing => Ok(Produced::Idle),
-            Next::Over => Ok(Produced::End),
-        }
-    }
-}
-
-fn listen(listener: &TcpListener, format: Format, feed: &Feed) {
-    let room = bursar::sync::Semaphore::new(CONNECTIONS);
-    // Ends by cancellation, or if nobody takes what comes.
-    let _ = nursery(|nursery| {
-        loop {
-            let permit = room.acquire(1);
-            let stream = match listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    if !feed.put(vec![Err(format!("a connection was not accepted: {error}"))]) {
-                        return Ok(());
-                    }
-                    sleep(PAUSES.0); // out of handles, most likely
-                    continue;
-                }
-            };
-            let feed = feed.another();
-            nursery.spawn(move || {
-                read(stream, format, &feed);
-                drop(permit);
-            });
-        }
-    });
-}
-
-fn read(mut stream: TcpStream, format: Format, feed: &Feed) {
-    let (mut lines, mut bytes) = (Lines::new(format), vec![0; CHUNK]);
-    loop {
-        let mut items = Vec::new();
-        let count = match stream.read(&mut bytes) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => 0, // a peer that is gone is an end like any other
-        };
-        lines.feed(&bytes[..count], &mut items);
-        if count == 0 {
-            lines.end(&mut items);
-        }
-        if !feed.put(items) || count == 0 {
-            return;
-        }
-    }
+pub(crate) fn tcp_in(address: SocketAddr, reading: Reading) -> NodeSpec {
+    bursar::flow::tcp_in(address.to_string())
+        .longest_line(reading.longest_line)
+        .read_with(move |_, line| message(line, reading).transpose())
+        .spec()
 }
 
 /// Sends every line, over as many connections as it takes.

@@ -8,8 +8,9 @@
 //! # Why it holds
 //! The task that waits owns the child. Whether it comes to its end or is cancelled, [`Tree`] is dropped: that ends the group, before
 //! the child is reaped, while its number can be nobody else's; and reaps it. A program that leaves its group and closes its pipes
-//! is no longer ours.
+//! is no longer ours. If this process is killed, `watcher.rs` ends the group.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::Stderr;
 use super::pump::{self, LAST_WORDS, Pipe};
+use super::watcher::Watcher;
 use super::wire::{self, Intake, Outlet};
 use crate::action;
 
@@ -39,17 +41,37 @@ pub(crate) struct Program {
     /// What it is to read; `None` if nothing, or no more.
     pub(crate) reads: Option<Outlet>,
     end: Arc<Mutex<Option<io::Result<ExitStatus>>>>,
+    /// What it had not read at its end; `None` if it reads nothing.
+    unread: Option<Arc<Mutex<Option<VecDeque<String>>>>>,
+    /// What its task did not take.
+    late: VecDeque<String>,
+}
+
+/// How a program ended.
+pub(crate) struct End {
+    /// Why it failed, if it did.
+    pub(crate) result: Result<(), String>,
+    /// Lines that it was given and has not read.
+    pub(crate) unread: VecDeque<String>,
 }
 
 impl Program {
-    /// How it ended, if it has.
-    pub(crate) fn ended(&self) -> Option<Result<(), String>> {
-        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        end.as_ref().map(|end| match end {
+    /// How it ended, if it has. The node is woken when that is known, and when it is known what was not read.
+    pub(crate) fn ended(&mut self) -> Option<End> {
+        let result = match self.end.lock().unwrap_or_else(PoisonError::into_inner).as_ref()? {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(told(*status)),
             Err(error) => Err(format!("its end cannot be seen: {error}")),
-        })
+        };
+        // No more is written; the task that writes says what is left.
+        let late = self.reads.take().and_then(Outlet::take);
+        self.late.extend(late);
+        let mut unread = match &self.unread {
+            Some(unread) => unread.lock().unwrap_or_else(PoisonError::into_inner).take()?,
+            None => VecDeque::new(),
+        };
+        unread.append(&mut self.late);
+        Some(End { result, unread })
     }
 }
 
@@ -96,10 +118,10 @@ pub(crate) fn start(
         Some(stdout) => {
             let (feed, intake) = wire::intake(waker.clone());
             let (alive, gone) = channel(1);
-            tree.alive = Some(alive);
+            tree.alive.push(alive);
             let pipe = Pipe::Until(Async::new(File::from(OwnedFd::from(stdout))).map_err(cannot)?, gone);
-            let format = command.format;
-            spawn(Box::new(move || pump::read_all(&pipe, format, &feed)));
+            let reading = command.reading;
+            spawn(Box::new(move || pump::read_all(&pipe, reading, &feed)));
             Some(intake)
         }
         None => None,
@@ -114,12 +136,20 @@ pub(crate) fn start(
             drop(telling);
         }));
     }
+    let mut unread = None;
     let reads = match tree.child.stdin.take() {
         Some(stdin) => {
             let (outlet, drain) = wire::outlet(waker.clone());
+            let (alive, gone) = channel(1);
+            tree.alive.push(alive);
             let pipe = Async::new(File::from(OwnedFd::from(stdin))).map_err(cannot)?;
-            // An error means that the program reads no more; its end tells more than that.
-            spawn(Box::new(move || drop(pump::write_all(&pipe, &drain))));
+            let left = Arc::new(Mutex::new(None));
+            unread = Some(Arc::clone(&left));
+            // Its end wakes the node, after this was left here.
+            spawn(Box::new(move || {
+                let lines = pump::write_all(pipe, &drain, &gone);
+                *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines);
+            }));
             Some(outlet)
         }
         None => None,
@@ -135,7 +165,7 @@ pub(crate) fn start(
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
         waker.wake();
     }));
-    Ok(Program { prints, reads, end })
+    Ok(Program { prints, reads, end, unread, late: VecDeque::new() })
 }
 
 /// A child and its group.
@@ -147,8 +177,10 @@ struct Tree {
     /// It ends by itself when its input does; else it is asked to.
     reads: bool,
     grace: Duration,
-    /// Dropped at its end: whoever reads what it prints need not wait for others that hold the pipe.
-    alive: Option<Sender<()>>,
+    /// Ends the group if this process is killed.
+    watcher: Option<Watcher>,
+    /// Dropped at its end: the tasks at its pipes need not wait for others that hold them.
+    alive: Vec<Sender<()>>,
 }
 
 impl Tree {
@@ -157,14 +189,24 @@ impl Tree {
         let group = number.ok_or_else(|| io::Error::other("its process number is none"))?;
         // Until it is reaped the number is its own.
         let handle = pidfd_open(group, PidfdFlags::empty())?;
-        Ok(Self { child, group, handle: Async::new_nonblocking(handle)?, reads, grace, alive: None })
+        Ok(Self {
+            child,
+            group,
+            handle: Async::new_nonblocking(handle)?,
+            reads,
+            grace,
+            watcher: Watcher::of(group),
+            alive: Vec::new(),
+        })
     }
 
     /// Waits for the end of the child, and ends what it left behind.
     fn wait(&mut self) -> io::Result<ExitStatus> {
         block_on(self.handle.readable())?;
         self.kill();
-        self.alive = None;
+        self.alive.clear();
+        // Before it is reaped: until then its number is its own.
+        self.watcher = None;
         self.child.wait()
     }
 
@@ -187,6 +229,7 @@ impl Drop for Tree {
             let _ = block_on(timeout(self.grace, self.handle.readable()));
             self.kill();
             let _ = block_on(timeout(KILLED, self.handle.readable()));
+            self.watcher = None;
             self.child.try_wait()
         })
         .ok();

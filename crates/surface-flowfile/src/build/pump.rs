@@ -5,6 +5,7 @@
 //! # Invariant
 //! No more is read than the node takes: when its intake is full nothing is read, the pipe fills, and the program at its other end waits.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io::{self, Read, Write};
@@ -13,11 +14,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_io::Async;
+use bursar::flow::{NodeError, NotUtf8};
 use bursar::{Receiver, block_on, timeout, unblock};
 
-use super::line::Lines;
+use super::line::Messages;
+use super::unread::{self, Unread};
 use super::wire::{Drain, Feed};
-use crate::action::Format;
+use crate::action::Reading;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
@@ -72,8 +75,8 @@ impl Pipe {
 }
 
 /// Reads until the end, or until nobody takes it. What goes wrong is the last message.
-pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
-    let (mut lines, mut bytes) = (Lines::new(format), vec![0; CHUNK]);
+pub(crate) fn read_all(pipe: &Pipe, reading: Reading, feed: &Feed) {
+    let (mut lines, mut bytes) = (Messages::new(reading), vec![0; CHUNK]);
     loop {
         let mut items = Vec::new();
         let over = match pipe.read(&mut bytes) {
@@ -82,7 +85,7 @@ pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
                 count == 0
             }
             Err(error) => {
-                items.push(Err(format!("cannot be read: {error}")));
+                items.push(Err(NodeError::msg(format!("cannot be read: {error}")).for_good()));
                 true
             }
         };
@@ -95,9 +98,14 @@ pub(crate) fn read_all(pipe: &Pipe, format: Format, feed: &Feed) {
     }
 }
 
+/// Errors of a program are for people: what is no text is shown as far as it is.
+fn what_is_said() -> Reading {
+    Reading { not_utf8: NotUtf8::Replace, ..Reading::default() }
+}
+
 /// Reads until the end, and tells each line.
 pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
-    let (mut lines, mut bytes) = (Lines::new(Format::Lines), vec![0; CHUNK]);
+    let (mut lines, mut bytes) = (Messages::new(what_is_said()), vec![0; CHUNK]);
     loop {
         let mut items = Vec::new();
         let count = pipe.read(&mut bytes).unwrap_or(0);
@@ -108,7 +116,7 @@ pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
         for item in items {
             match item {
                 Ok(value) => tell(value.as_str().unwrap_or_default()),
-                Err(why) => tell(&why),
+                Err(error) => tell(&error.to_string()),
             }
         }
         if count == 0 {
@@ -119,41 +127,74 @@ pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
 
 /// Waits until there is something to read. False if there is nothing, and its writer is gone: something it started holds the pipe.
 fn last_words(pipe: &Async<File>, gone: &Receiver<()>) -> io::Result<bool> {
-    let first = block_on(async {
-        let (mut readable, mut gone) = (pin!(pipe.readable()), pin!(gone.recv_async()));
-        poll_fn(|cx| match readable.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending => gone.as_mut().poll(cx).map(|_| None),
-        })
-        .await
-    });
-    match first {
+    match ready_or_gone(pipe.readable(), gone) {
         Some(result) => result.map(|()| true),
         None => block_on(timeout(LAST_WORDS, pipe.readable())).map_or(Ok(false), |result| result.map(|()| true)),
     }
 }
 
-/// Writes what comes until no more will.
-pub(crate) fn write_all(pipe: &Async<File>, drain: &Drain) -> io::Result<()> {
+/// Waits for the pipe, or for the end of the program: then it is none.
+fn ready_or_gone(ready: impl Future<Output = io::Result<()>>, gone: &Receiver<()>) -> Option<io::Result<()>> {
+    block_on(async {
+        let (mut ready, mut gone) = (pin!(ready), pin!(gone.recv_async()));
+        poll_fn(|cx| match ready.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => gone.as_mut().poll(cx).map(|_| None),
+        })
+        .await
+    })
+}
+
+/// Writes what comes until no more will, or the program reads no more. Then it waits for the end of the program, when `gone` is closed, and says which lines
+/// were not read.
+pub(crate) fn write_all(pipe: Async<File>, drain: &Drain, gone: &Receiver<()>) -> VecDeque<String> {
+    let mut unread = Unread::of(&pipe);
+    let is_whole = write_lines(&pipe, drain, gone, &mut unread);
+    let mut left = if is_whole && let Some(looks) = unread::reading_end(&pipe) {
+        drop(pipe); // the program sees the end of its input
+        let _ = gone.recv();
+        unread.left(unread::in_pipe(&looks))
+    } else if is_whole {
+        VecDeque::new() // nothing can be asked about a pipe that is closed
+    } else {
+        let _ = gone.recv();
+        unread.left(unread::in_pipe(&pipe))
+    };
+    left.extend(std::iter::from_fn(|| drain.more()));
+    left
+}
+
+/// Whether all that came was written.
+fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread) -> bool {
     let mut gathered = String::new();
     while let Some(line) = drain.next() {
         gathered.push_str(&line);
+        unread.will_write(line);
         while gathered.len() < GATHERED
             && let Some(line) = drain.more()
         {
             gathered.push_str(&line);
+            unread.will_write(line);
         }
         let mut bytes = gathered.as_bytes();
         while !bytes.is_empty() {
             let mut io = pipe.get_ref();
             match io.write(bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => block_on(pipe.writable())?,
+                Ok(count) => {
+                    unread.wrote(count);
+                    bytes = &bytes[count..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !matches!(ready_or_gone(pipe.writable(), gone), Some(Ok(()))) {
+                        return false;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                // The program reads no more; its end tells more than that.
+                Err(_) => return false,
             }
         }
         gathered.clear();
     }
-    Ok(())
+    true
 }

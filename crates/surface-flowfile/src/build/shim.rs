@@ -17,24 +17,39 @@ use crate::plan::{CONTROL, Edge, Node, Plan};
 enum Carries {
     Json,
     DeadLetter,
+    /// A line that a source could not read.
+    BadLine,
     Pair,
 }
 
-fn carries(node: &Node, output: &str) -> Carries {
+/// `fed`: whether messages come into the node, which for a program its edges decide.
+fn carries(node: &Node, output: &str, fed: bool) -> Carries {
     match node.action {
-        _ if node.dead_outputs().iter().any(|dead| dead == output) => Carries::DeadLetter,
+        _ if node.dead_outputs().iter().any(|dead| dead == output) => {
+            if fed {
+                Carries::DeadLetter
+            } else {
+                Carries::BadLine
+            }
+        }
         Action::Correlator { .. } if output == "out" => Carries::Pair,
         _ => Carries::Json,
     }
 }
 
-/// The ports an edge of the plan joins, with the shims it needs.
-pub(crate) fn ends(plan: &Plan, edge: &Edge, tree: &mut Tree) -> (Port, Port) {
+/// The ports an edge of the plan joins, with the shims it needs. `fed`: whether messages come into the node it leaves.
+pub(crate) fn ends(plan: &Plan, edge: &Edge, fed: bool, tree: &mut Tree) -> (Port, Port) {
     let (from, to) = (&plan.nodes[edge.from], &plan.nodes[edge.to]);
-    let spec: Option<fn() -> NodeSpec> = match carries(from, &edge.output) {
+    let spec: Option<fn() -> NodeSpec> = match carries(from, &edge.output, fed) {
         Carries::Json => None,
         Carries::DeadLetter => Some(|| {
             map(|dead: DeadLetter<Value>| json!({ "value": dead.payload, "why": &*dead.error, "tries": dead.tries }))
+        }),
+        Carries::BadLine => Some(|| {
+            map(|dead: DeadLetter<Vec<u8>>| {
+                let line = String::from_utf8_lossy(&dead.payload).into_owned();
+                json!({ "value": line, "why": &*dead.error, "tries": dead.tries })
+            })
         }),
         Carries::Pair => Some(|| map(|(left, right): (Value, Value)| json!({ "left": left, "right": right }))),
     };
@@ -75,8 +90,11 @@ fn steering(message: Value) -> Result<Control, NodeError> {
 
 pub(crate) fn edge_id(plan: &Plan, edge: &Edge) -> String {
     let id = |node: usize| plan.nodes.get(node).map_or("?", |node| node.id.as_str());
-    let start = match plan.nodes.get(edge.from).map(|node| carries(node, &edge.output)) {
-        Some(Carries::DeadLetter | Carries::Pair) => format!("{}!{}:out", id(edge.from), edge.output),
+    // A shim is called the same, whether or not messages come into its node.
+    let start = match plan.nodes.get(edge.from).map(|node| carries(node, &edge.output, true)) {
+        Some(Carries::DeadLetter | Carries::BadLine | Carries::Pair) => {
+            format!("{}!{}:out", id(edge.from), edge.output)
+        }
         _ => format!("{}:{}", id(edge.from), edge.output),
     };
     if edge.input == CONTROL {

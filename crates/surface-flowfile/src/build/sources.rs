@@ -1,20 +1,18 @@
-//! Sources that need no task: numbers, values, walks, clocks, files.
+//! Sources: numbers, values, walks, clocks, files.
 //!
-//! Room: surface. Reads files.
+//! Room: surface.
 //!
 //! # Invariant
 //! A source emits one message a call and never waits; what comes later is asked for by a tick.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bursar::flow::{NodeError, NodeResult, NodeSpec, Out, Produced, Source, Time, from_iter, source};
+use bursar::flow::{NodeError, NodeSpec, Out, Produced, Source, Time, from_iter, lines_in, source};
 use serde_json::{Number, Value, json};
 
-use super::line::{Item, Lines};
-use crate::action::{Emit, Format, Walk};
+use super::line::message;
+use crate::action::{Emit, Reading, Walk};
 
 pub(crate) fn numbers(from: i64, to: i64) -> NodeSpec {
     from_iter((from..=to).map(Value::from))
@@ -127,78 +125,15 @@ impl Chance {
 
 /// How often a file that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(100);
-const CHUNK: usize = 64 << 10;
 
-struct FileLines {
-    path: PathBuf,
-    follow: bool,
-    file: Option<File>,
-    lines: Lines,
-    items: std::collections::VecDeque<Item>,
-    over: bool,
-}
-
-pub(crate) fn lines(path: PathBuf, follow: bool, format: Format) -> NodeSpec {
-    let items = std::collections::VecDeque::new();
-    NodeSpec::source(FileLines { path, follow, file: None, lines: Lines::new(format), items, over: false })
-}
-
-impl FileLines {
-    fn wrong(&self, why: impl std::fmt::Display) -> NodeError {
-        NodeError::msg(format!("{} cannot be read: {why}", self.path.display()))
+pub(crate) fn lines(path: PathBuf, follow: bool, from_end: bool, reading: Reading) -> NodeSpec {
+    let mut lines =
+        lines_in(path).longest_line(reading.longest_line).read_with(move |line| message(line, reading).transpose());
+    if follow {
+        lines = lines.follow(LOOK);
     }
-
-    /// Reads on; whether something came.
-    fn read(&mut self) -> Result<bool, NodeError> {
-        let mut bytes = vec![0; CHUNK];
-        let Some(file) = &mut self.file else { return Ok(false) };
-        let count = match file.read(&mut bytes) {
-            Ok(count) => count,
-            Err(error) => {
-                self.over = true;
-                return Err(self.wrong(error).for_good());
-            }
-        };
-        let mut items = Vec::new();
-        self.lines.feed(&bytes[..count], &mut items);
-        if count == 0 && !self.follow {
-            self.lines.end(&mut items);
-            self.over = true;
-        }
-        self.items.extend(items);
-        Ok(count > 0)
+    if from_end {
+        lines = lines.from_end();
     }
-}
-
-impl Source for FileLines {
-    type Out = Value;
-
-    fn on_start(&mut self, _out: &mut Out<'_, Value>) -> NodeResult {
-        let opened = File::open(&self.path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
-        self.over = !matches!(opened, Ok((true, _)));
-        match opened {
-            Ok((true, file)) => self.file = Some(file),
-            Ok((false, _)) => {
-                return Err(self.wrong("it is no plain file; use `stdin`, or a `command` such as `cat`"));
-            }
-            Err(error) => return Err(self.wrong(error)),
-        }
-        Ok(())
-    }
-
-    fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
-        loop {
-            if let Some(item) = self.items.pop_front() {
-                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
-                return Ok(Produced::More);
-            }
-            if self.over {
-                return Ok(Produced::End);
-            }
-            if !self.read()? && self.items.is_empty() && !self.over {
-                out.tick_at(out.now() + LOOK);
-                return Ok(Produced::Idle);
-            }
-        }
-    }
+    lines.spec()
 }

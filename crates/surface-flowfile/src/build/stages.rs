@@ -5,15 +5,17 @@
 //! # Invariant
 //! A message that is not what a stage needs fails, and the node's policy decides; it never becomes another silently.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use bursar::flow::{
-    Message, NodeError, NodeResult, NodeSpec, Out, Span, Stage, Time, fold, sliding_window, tumbling_window,
+    Message, NodeError, NodeResult, NodeSpec, Out, Span, Stage, Time, fold, fold_per_tick, keyed_window,
+    sliding_window, tumbling_window,
 };
 use serde_json::{Map as Fields, Number, Value, json};
 
 use crate::action::{Aggregate, Extent, Map, Parse, Rule, Wanted};
-use crate::value::Name;
+use crate::value::{Name, compare, sum};
 
 /// A message, changed.
 pub(crate) fn map(map: &Map, mut message: Value) -> Result<Value, NodeError> {
@@ -244,65 +246,82 @@ pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeS
     };
     let mut seen = 0_u64;
     windows.at_most(WINDOW).fold(Value::Null, move |so_far, message| {
-        // The value a window begins with is the only null there is: messages that are null are left out.
-        let first = so_far.is_null();
-        if first {
-            seen = 0;
-        }
-        let Some(value) = field.of(message).filter(|value| !value.is_null()) else { return so_far };
-        let number = value.as_f64();
-        let of = |number: f64| Number::from_f64(number).map_or(Value::Null, Value::Number);
-        match (aggregate, number) {
-            (Aggregate::Count, _) => {
-                seen += 1;
-                Value::from(seen)
-            }
-            (Aggregate::Last, _) => value.clone(),
-            (Aggregate::List, _) => match so_far {
-                Value::Array(mut list) => {
-                    list.push(value.clone());
-                    Value::Array(list)
-                }
-                _ => Value::Array(vec![value.clone()]),
-            },
-            (_, None) => so_far,
-            (_, Some(_)) if first => {
-                seen = 1;
-                value.clone()
-            }
-            (Aggregate::Sum, Some(number)) => of(so_far.as_f64().unwrap_or(0.0) + number),
-            (Aggregate::Min, Some(number)) => {
-                if so_far.as_f64().is_some_and(|least| least <= number) {
-                    so_far
-                } else {
-                    value.clone()
-                }
-            }
-            (Aggregate::Max, Some(number)) => {
-                if so_far.as_f64().is_some_and(|most| most >= number) {
-                    so_far
-                } else {
-                    value.clone()
-                }
-            }
-            (Aggregate::Mean, Some(number)) => {
-                seen += 1;
-                let mean = so_far.as_f64().unwrap_or(0.0);
-                #[allow(clippy::cast_precision_loss, reason = "a window has far fewer than 2^53 messages")]
-                of(mean + (number - mean) / seen as f64)
-            }
+        match field.of(message).filter(|value| !value.is_null()) {
+            Some(value) => added(aggregate, so_far, &mut seen, value),
+            None => so_far,
         }
     })
+}
+
+/// One value for each key of a window, as `{ key, value }`. A message without the key is left out.
+pub(crate) fn window_by_key(extent: Extent, aggregate: Aggregate, field: Name, key: Name, keys: usize) -> NodeSpec {
+    let length = match extent {
+        Extent::Count { size, .. } => Span::Count(size),
+        Extent::Time { span_ms, .. } => Span::Time(Duration::from_millis(span_ms)),
+    };
+    let windows = keyed_window(length, Key::of(key.clone(), Side::Left)).keys(keys);
+    let step = move |(so_far, seen, of): &mut (Value, u64, Value), message: &Value| {
+        let Some(found) = key.of(message) else { return };
+        if of.is_null() {
+            of.clone_from(found);
+        }
+        if let Some(value) = field.of(message).filter(|value| !value.is_null()) {
+            *so_far = added(aggregate, so_far.take(), seen, value);
+        }
+    };
+    windows.fold_then((Value::Null, 0, Value::Null), step, |key, (value, _, of)| match key {
+        Key::Known(_) if !value.is_null() => Some(json!({ "key": of, "value": value })),
+        _ => None,
+    })
+}
+
+/// The aggregate of a window with one more value. The value a window begins with is the only null there is: messages that are null are left out.
+fn added(aggregate: Aggregate, so_far: Value, seen: &mut u64, value: &Value) -> Value {
+    let first = so_far.is_null();
+    if first {
+        *seen = 0;
+    }
+    let number = value.as_f64();
+    match (aggregate, number) {
+        (Aggregate::Count, _) => {
+            *seen += 1;
+            Value::from(*seen)
+        }
+        (Aggregate::Last, _) => value.clone(),
+        (Aggregate::List, _) => match so_far {
+            Value::Array(mut list) => {
+                list.push(value.clone());
+                Value::Array(list)
+            }
+            _ => Value::Array(vec![value.clone()]),
+        },
+        (_, None) => so_far,
+        (_, Some(_)) if first => {
+            *seen = 1;
+            value.clone()
+        }
+        (Aggregate::Sum, Some(_)) => sum(&so_far, value).map_or(Value::Null, Value::Number),
+        (Aggregate::Min, Some(_)) if compare(value, &so_far) == Some(Ordering::Less) => value.clone(),
+        (Aggregate::Max, Some(_)) if compare(value, &so_far) == Some(Ordering::Greater) => value.clone(),
+        (Aggregate::Min | Aggregate::Max, Some(_)) => so_far,
+        (Aggregate::Mean, Some(number)) => {
+            *seen += 1;
+            let mean = so_far.as_f64().unwrap_or(0.0);
+            #[allow(clippy::cast_precision_loss, reason = "a window has far fewer than 2^53 messages")]
+            Number::from_f64(mean + (number - mean) / *seen as f64).map_or(Value::Null, Value::Number)
+        }
+    }
 }
 
 /// Values that are counted by themselves; the others together.
 const COUNTED: usize = 1_000;
 
-pub(crate) fn counter(interval: Duration, field: Option<Name>) -> NodeSpec {
+/// `reset`: it begins anew after each time it told.
+pub(crate) fn counter(interval: Duration, field: Option<Name>, reset: bool) -> NodeSpec {
     let add = |place: &mut Value| *place = Value::from(place.as_u64().unwrap_or(0) + 1);
     let node = match field {
-        None => fold(Value::from(0), move |total: &mut Value, _: Value| add(total)),
-        Some(field) => fold(json!({}), move |by: &mut Value, message: Value| {
+        None => folded(Value::from(0), reset, move |total: &mut Value, _: Value| add(total)),
+        Some(field) => folded(json!({}), reset, move |by: &mut Value, message: Value| {
             let Value::Object(counts) = by else { return };
             let key = match field.of(&message) {
                 Some(Value::String(text)) => text.clone(),
@@ -314,6 +333,10 @@ pub(crate) fn counter(interval: Duration, field: Option<Name>) -> NodeSpec {
         }),
     };
     node.tick(interval)
+}
+
+fn folded(first: Value, reset: bool, step: impl FnMut(&mut Value, Value) + Send + 'static) -> NodeSpec {
+    if reset { fold_per_tick(first, step) } else { fold(first, step) }
 }
 
 /// Passes messages on, and tells once of each silence.

@@ -14,16 +14,16 @@ use serde_json::Value;
 
 use super::pump::{Pipe, read_all};
 use super::wire::{self, Intake, Next};
-use crate::action::Format;
+use crate::action::Reading;
 
 struct Input {
     open: Arc<dyn Fn() -> io::Result<File> + Send + Sync>,
-    format: Format,
+    reading: Reading,
     intake: Option<Intake>,
 }
 
-pub(crate) fn node(open: Arc<dyn Fn() -> io::Result<File> + Send + Sync>, format: Format) -> NodeSpec {
-    NodeSpec::source(Input { open, format, intake: None })
+pub(crate) fn node(open: Arc<dyn Fn() -> io::Result<File> + Send + Sync>, reading: Reading) -> NodeSpec {
+    NodeSpec::source(Input { open, reading, intake: None })
 }
 
 impl Source for Input {
@@ -34,15 +34,15 @@ impl Source for Input {
         let pipe = (self.open)().and_then(Pipe::shared).map_err(wrong)?;
         let (feed, intake) = wire::intake(out.waker());
         self.intake = Some(intake);
-        let format = self.format;
-        out.spawn(move || read_all(&pipe, format, &feed));
+        let reading = self.reading;
+        out.spawn(move || read_all(&pipe, reading, &feed));
         Ok(())
     }
 
     fn produce(&mut self, out: &mut Out<'_, Value>) -> Result<Produced, NodeError> {
         match self.intake.as_mut().map_or(Next::Over, Intake::next) {
             Next::Item(item) => {
-                out.emit(item.map_err(|why| NodeError::msg(why).of_record())?);
+                out.emit(item?);
                 Ok(Produced::More)
             }
             Next::Nothing => Ok(Produced::Idle),

@@ -95,7 +95,10 @@ impl Tree {
 
     /// An edge of the plan.
     pub(crate) fn connect(&mut self, from: &Port, to: &Port, edge: &Edge) {
-        let connect = self.edge(from, to).capacity(edge.capacity).priority(edge.priority);
+        let mut connect = self.edge(from, to).capacity(edge.capacity);
+        if let Some(priority) = edge.priority {
+            connect = connect.priority(priority);
+        }
         let _ = match edge.policy {
             plan::Policy::Block => connect,
             plan::Policy::Drop => connect.policy(Policy::Drop),

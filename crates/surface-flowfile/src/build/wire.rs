@@ -89,11 +89,6 @@ impl Feed {
         self.waker.0.wake_by_ref();
         !matches!(sent, Err(SendError(_)))
     }
-
-    /// Another end of the same: closed when all are.
-    pub(crate) fn another(&self) -> Feed {
-        Feed { sender: self.sender.clone(), waker: self.waker.clone() }
-    }
 }
 
 /// Where a node puts lines for its task.
@@ -128,6 +123,11 @@ impl Outlet {
     pub(crate) fn put(&mut self, line: String) -> Result<(), String> {
         self.waiting = Some(line);
         self.push()
+    }
+
+    /// No more is put: what found no room.
+    pub(crate) fn take(self) -> Option<String> {
+        self.waiting
     }
 
     /// Tries again what found no room.

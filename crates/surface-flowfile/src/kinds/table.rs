@@ -32,6 +32,15 @@ const MANY: Takes = Whole(1, 1_000_000_000);
 
 const FORMAT: Field =
     field("format", Word(&["lines", "json"]), Means("lines"), "each line is a text, or a JSON value", "\"json\"");
+const LONGEST_LINE: Field =
+    field("longest_line", Whole(1, 1 << 30), Means("1048576"), "bytes of a line; a longer one is an error", "65536");
+const NOT_UTF8: Field = field(
+    "not_utf8",
+    Word(&["error", "replace"]),
+    Means("error"),
+    "a line that is not UTF-8 is an error, or has U+FFFD in place of what is no text",
+    "\"replace\"",
+);
 const FIELD: Field = field("field", Name, Means("the message itself"), "the field that is looked at", "\"celsius\"");
 const NOTHING: Without = Means("not asked");
 
@@ -69,7 +78,7 @@ pub(crate) const EVERY_NODE: &[Field] = &[
         "on_error",
         Word(&["skip", "retry", "stop-node", "stop", "dead-letter"]),
         Means("skip"),
-        "what becomes of a message it fails at; dead letters leave by the output `dead`",
+        "what becomes of a message it fails at, or of a line it cannot read; dead letters leave by the output `dead`",
         "\"skip\"",
     ),
     field(
@@ -81,6 +90,13 @@ pub(crate) const EVERY_NODE: &[Field] = &[
     ),
     field("tick", Duration, Means("that of the flow"), "how often it is called without a message", "\"100ms\""),
     field("batch", Whole(1, 1_000_000), Means("that of the flow"), "messages it handles in one turn", "64"),
+    field(
+        "band",
+        Word(&["control", "high", "normal"]),
+        Means("control if it feeds only control, else normal"),
+        "where it has its own turns: to produce, to tick; its inputs have the `priority` of their edges",
+        "\"high\"",
+    ),
 ];
 
 /// Every kind there is.
@@ -101,6 +117,8 @@ pub const KINDS: &[Kind] = &[
                 "[\"sort\", \"-u\"]",
             ),
             FORMAT,
+            LONGEST_LINE,
+            NOT_UTF8,
             field("restart", Whole(0, 1_000_000), Means("never"), "it is started again so often if it fails", "3"),
             field("cwd", Path, Means("the folder of the file"), "where it starts", "\"tools\""),
             field("env", Table, Means("nothing"), "variables it gets besides ours", "{ LANG = \"C\" }"),
@@ -115,8 +133,23 @@ pub const KINDS: &[Kind] = &[
         outputs: OUT,
         fields: &[
             field("path", Path, Required, "the file", "\"server.log\""),
-            field("follow", Flag, Means("it ends with the file"), "wait for what is appended", "true"),
+            field(
+                "follow",
+                Flag,
+                Means("it ends with the file"),
+                "wait for what is appended; a file that is rotated, renamed or cut off, is followed to the next",
+                "true",
+            ),
+            field(
+                "from",
+                Word(&["start", "end"]),
+                Means("start"),
+                "where it begins; the end is for `follow`",
+                "\"start\"",
+            ),
             FORMAT,
+            LONGEST_LINE,
+            NOT_UTF8,
         ],
     },
     Kind {
@@ -125,7 +158,7 @@ pub const KINDS: &[Kind] = &[
         about: "the lines of our own standard input",
         inputs: NONE,
         outputs: OUT,
-        fields: &[FORMAT],
+        fields: &[FORMAT, LONGEST_LINE, NOT_UTF8],
     },
     Kind {
         name: "tcp-in",
@@ -133,7 +166,12 @@ pub const KINDS: &[Kind] = &[
         about: "lines from whoever connects",
         inputs: NONE,
         outputs: OUT,
-        fields: &[field("listen", Address, Required, "where to listen", "\"127.0.0.1:7000\""), FORMAT],
+        fields: &[
+            field("listen", Address, Required, "where to listen", "\"127.0.0.1:7000\""),
+            FORMAT,
+            LONGEST_LINE,
+            NOT_UTF8,
+        ],
     },
     Kind {
         name: "every",
@@ -282,6 +320,20 @@ pub const KINDS: &[Kind] = &[
                 "\"mean\"",
             ),
             FIELD,
+            field(
+                "key",
+                Name,
+                Means("one for all"),
+                "a window for each value of this field: { key, value }",
+                "\"path\"",
+            ),
+            field(
+                "keys",
+                Whole(1, 1_000_000),
+                Means("100000"),
+                "keys at most; for another, the oldest is told early",
+                "1000",
+            ),
         ],
     },
     Kind {
@@ -330,11 +382,23 @@ pub const KINDS: &[Kind] = &[
         role: Role::Stage,
         about: "how many messages came so far",
         inputs: IN,
-        outputs: &[port("out", "the number so far; with `field`, an object of numbers")],
+        outputs: &[port(
+            "out",
+            "the number so far, or with `reset` since the last; with `field`, an object of numbers",
+        )],
         fields: &[
             field("interval", Duration, Means("1s"), "how often it tells", "\"5s\""),
             field("field", Name, Means("all together"), "count each value of this field by itself", "\"level\""),
+            field("reset", Flag, Means("it goes on"), "begin at 0 again after each time it told", "true"),
         ],
+    },
+    Kind {
+        name: "head",
+        role: Role::Stage,
+        about: "the first messages; then what feeds only it ends, up to the sources",
+        inputs: IN,
+        outputs: OUT,
+        fields: &[field("count", MANY, Required, "how many", "10")],
     },
     Kind {
         name: "cache",

@@ -9,13 +9,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bursar::flow::NotUtf8;
 use surface_text::Span;
 use surface_text::fields::Values;
 use surface_text::units::clip;
 
 use super::fields;
 use super::given::{Given, Setting, json};
-use crate::action::{Action, Aggregate, Command, Emit, Extent, Format, Map, Parse, Walk};
+use crate::action::{Action, Aggregate, Command, Emit, Extent, Format, Map, Parse, Reading, Walk};
 use crate::kinds::Kind;
 use crate::value::{Name, Template};
 
@@ -23,7 +24,7 @@ use crate::value::{Name, Template};
 pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Action> {
     let path = |name: &str| given.text(name).map(PathBuf::from);
     let name = |field: &str| given.text(field).map(Name::new);
-    let format = || if given.word("format") == Some("json") { Format::Json } else { Format::Lines };
+    let format = || format(given);
     let above_zero = |field: &'static str, values: &mut Values<'t>| -> Option<u64> {
         let ms = given.millis(field)?;
         if ms == 0 {
@@ -34,9 +35,17 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
     };
     Some(match kind.name {
         "command" => Action::Command(command(given, values)?),
-        "lines" => Action::Lines { path: path("path")?, follow: given.flag("follow"), format: format() },
-        "stdin" => Action::Stdin { format: format() },
-        "tcp-in" => Action::TcpIn { listen: address("listen", given, values)?, format: format() },
+        "lines" => {
+            let (follow, from_end) = (given.flag("follow"), given.word("from") == Some("end"));
+            if from_end && !follow {
+                let message = format!("{} begins at the end and does not follow, so it reads nothing", given.what);
+                values.report.add(&given.place("from"), message, "write `follow = true`, or remove `from`");
+                return None;
+            }
+            Action::Lines { path: path("path")?, follow, from_end, reading: reading(given) }
+        }
+        "stdin" => Action::Stdin { reading: reading(given) },
+        "tcp-in" => Action::TcpIn { listen: address("listen", given, values)?, reading: reading(given) },
         "every" => {
             let emit = match (given.json("value"), given.word("emit")) {
                 (Some(_), Some(_)) => return both("emit", "value", given, values),
@@ -89,8 +98,9 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
         "validator" => Action::Validator { fields: fields::rules(given, values)? },
         "counter" => {
             let interval_ms = if given.has("interval") { above_zero("interval", values)? } else { 1_000 };
-            Action::Counter { interval_ms, field: name("field") }
+            Action::Counter { interval_ms, field: name("field"), reset: given.flag("reset") }
         }
+        "head" => Action::Head { count: given.count("count")? },
         "cache" => Action::Cache {
             key: name("key").unwrap_or_default(),
             ttl_ms: above_zero("ttl", values)?,
@@ -121,6 +131,20 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
 
 /// Keys that are remembered if the file does not say.
 const KEYS: usize = 100_000;
+
+fn format(given: &Given<'_, '_>) -> Format {
+    if given.word("format") == Some("json") { Format::Json } else { Format::Lines }
+}
+
+/// How lines from outside become messages.
+fn reading(given: &Given<'_, '_>) -> Reading {
+    let otherwise = Reading::default();
+    Reading {
+        format: format(given),
+        longest_line: given.count("longest_line").unwrap_or(otherwise.longest_line),
+        not_utf8: if given.word("not_utf8") == Some("replace") { NotUtf8::Replace } else { NotUtf8::Error },
+    }
+}
 
 fn both<T>(one: &str, other: &str, given: &Given<'_, '_>, values: &mut Values<'_>) -> Option<T> {
     let message = format!("{} has both `{one}` and `{other}`", given.what);
@@ -167,7 +191,7 @@ fn command<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Command
     };
     Some(Command {
         argv,
-        format: if given.word("format") == Some("json") { Format::Json } else { Format::Lines },
+        reading: reading(given),
         restart: given.count("restart").unwrap_or(0),
         cwd: given.text("cwd").map(PathBuf::from),
         env,
@@ -244,7 +268,14 @@ fn window<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Action> 
         Some("last") => Aggregate::Last,
         _ => Aggregate::List,
     };
-    Some(Action::Window { extent, aggregate, field: given.text("field").map(Name::new).unwrap_or_default() })
+    let name = |field: &str| given.text(field).map(Name::new);
+    if given.has("key") && given.has("slide") {
+        let message = format!("{} has a `key` and a `slide`, and windows by key do not slide", given.what);
+        values.report.add(&given.place("slide"), message, "remove one of the two");
+        return None;
+    }
+    let keys = given.count("keys").unwrap_or(KEYS);
+    Some(Action::Window { extent, aggregate, field: name("field").unwrap_or_default(), key: name("key"), keys })
 }
 
 /// How far one window is from the next: as far as it is long, or what `slide` says, which is not farther.

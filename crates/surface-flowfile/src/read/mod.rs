@@ -13,6 +13,7 @@ mod meaning;
 
 pub(crate) use edge::{End, Link, exposed};
 
+use bursar::flow::Band;
 use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Table, Value};
 use surface_text::units::clip;
@@ -143,7 +144,7 @@ fn settings<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Settings {
                 None if parts::find(parts::TOP, &entry.key).is_some() => {
                     format!("write `{}` above the first `[section]` of the file", entry.key)
                 }
-                None => "it has tick, batch, drain and workers".to_owned(),
+                None => "it has tick, batch, drain, workers and shares".to_owned(),
             };
             values.report.add(&entry.at, message, help);
             continue;
@@ -152,10 +153,49 @@ fn settings<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Settings {
             "tick" => settings.tick_ms = tick(values.millis(field, node), &node.at, values),
             "batch" => settings.batch = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()),
             "drain" => settings.drain_ms = values.millis(field, node),
+            "shares" => settings.shares = shares(field, node, values),
             _ => settings.workers = values.whole(field, node, 1, 1_024).and_then(|n| usize::try_from(n).ok()),
         }
     }
     settings
+}
+
+/// All of them together at most: what one waits for is as long as the cycle.
+const MOST_SHARES: i64 = 1_000;
+
+/// Turns of the three bands. Control has at least half, so that it waits for one turn of others and not for two.
+fn shares<'t>(field: &Shown<'_>, node: &surface_text::tree::Node<'t>, values: &mut Values<'t>) -> Option<[u32; 3]> {
+    let help = "write `shares = [4, 2, 1]`";
+    let Value::List(items) = &node.value else {
+        let message =
+            format!("`shares` takes three whole numbers, not {} `{}`", node.value.kind(), values.written(&node.at));
+        values.report.add(&node.at, message, help);
+        return None;
+    };
+    if items.len() != 3 {
+        let count = items.len();
+        let message = format!("`shares` has {count} numbers, and the bands are three: control, high and normal");
+        values.report.add(&node.at, message, help);
+        return None;
+    }
+    let mut shares = [0_i64; 3];
+    for (share, item) in shares.iter_mut().zip(items) {
+        *share = values.whole(field, item, 1, MOST_SHARES)?;
+    }
+    let [control, high, normal] = shares;
+    let (sum, others) = (control + high + normal, high + normal);
+    if sum > MOST_SHARES {
+        let message = format!("`shares` add up to {sum}, and the most is {MOST_SHARES}");
+        values.report.add(&node.at, message, "use smaller numbers of the same ratio");
+        return None;
+    }
+    if control < others {
+        let message = format!("`shares` give control {control} turns of {sum}, and the least is half");
+        let help = format!("write `shares = [{others}, {high}, {normal}]`");
+        values.report.add(&node.at, message, help);
+        return None;
+    }
+    Some(shares.map(|share| u32::try_from(share).unwrap_or(1)))
 }
 
 fn tick(ms: Option<u64>, at: &Span, values: &mut Values<'_>) -> Option<u64> {
@@ -197,13 +237,25 @@ fn node<'t>(entry: &Entry<'t>, table: &Table<'t>, values: &mut Values<'t>) -> Op
     if !given.sound {
         return None;
     }
-    if known.inputs.is_empty() && on_error.has_dead_letters() {
+    let action = meaning::action(known, &given, values)?;
+    if known.inputs.is_empty() && !action.reads_lines() && on_error.has_dead_letters() {
         let place = if given.has("retry") { given.place("retry") } else { given.place("on_error") };
-        let message = format!("{} takes no messages, so it has no dead letters", given.what);
+        let message = format!("{} reads nothing that could fail, so it has no dead letters", given.what);
         values.report.add(&place, message, "write \"skip\", \"stop-node\" or \"stop\"");
     }
-    let action = meaning::action(known, &given, values)?;
-    Some(Node { id: entry.key.to_string(), kind: known, action, on_error, tick_ms, batch: given.count("batch") })
+    Some(Node {
+        id: entry.key.to_string(),
+        kind: known,
+        action,
+        on_error,
+        tick_ms,
+        batch: given.count("batch"),
+        band: band(given.word("band")),
+    })
+}
+
+fn band(word: Option<&str>) -> Option<Band> {
+    Band::ALL.into_iter().find(|band| word == Some(&*band.to_string()))
 }
 
 fn kind_of<'t>(entry: &Entry<'t>, table: &Table<'t>, values: &mut Values<'t>) -> Option<&'static Kind> {

@@ -282,3 +282,68 @@ fn what_a_program_prints_as_errors_is_told_with_its_name() {
     assert_eq!(paper.lines(), ["out"]);
     assert_eq!(*told.lock().unwrap(), ["a: one", "a: two"]);
 }
+
+#[test]
+fn lines_that_a_source_cannot_read_are_dead_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.jsonl");
+    std::fs::write(&file, "{\"a\":1}\nnonsense\n[2]\n").unwrap();
+    let from_file = format!("kind = 'lines'\npath = '{}'", file.display());
+    let from_program = format!("kind = 'command'\ncommand = ['cat', '{}']", file.display());
+    for source in [from_file, from_program] {
+        let text = format!(
+            "edges = ['a -> z', 'a:dead -> d']\n[node.a]\n{source}\nformat = 'json'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'\n\
+             [node.d]\nkind = 'map'\nformat = 'bad: {{value}}: {{why}}'\n[[edge]]\nfrom = 'd'\nto = 'z'"
+        );
+        let (mut lines, ended) = run(&text);
+        lines.sort();
+        assert_eq!(lines[0], "[2]", "{source}");
+        assert!(lines[1].starts_with("bad: nonsense: `nonsense` is no JSON"), "{lines:?}");
+        assert_eq!((&*lines[2], lines.len()), ("{\"a\":1}", 3));
+        assert_eq!(errors(&ended, "a"), 1);
+    }
+}
+
+/// A graph whose program `x` waits for a line in the pipe `go`, which comes when 300 messages were given out.
+fn waiting_program(folder: &Path, then: &str) -> surface_flowfile::plan::Plan {
+    let go = folder.join("go");
+    let made = std::process::Command::new("mkfifo").arg(&go).status().unwrap();
+    assert!(made.success());
+    let go = go.display();
+    plan(&format!(
+        "edges = ['a -> x -> z', 'a -> y']\n[node.a]\nkind = 'numbers'\nto = 300\n[node.y]\nkind = 'command'\n\
+         run = 'cat > /dev/null; echo > {go}'\n[node.x]\nkind = 'command'\n{}\n[node.z]\nkind = 'print'",
+        then.replace("GO", &go.to_string())
+    ))
+}
+
+#[test]
+fn messages_that_a_program_died_without_reading_are_lost_and_not_delivered() {
+    for (end, failed) in [("exit 7", true), ("exit 0", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = waiting_program(folder.path(), &format!("run = 'read a; read b < GO; echo got $a; {end}'"));
+        let (lines, ended) = run_plan(&plan, |_: Handle| ());
+        assert_eq!(lines, ["got 1"]);
+        let x = ended.stats.node("x").unwrap();
+        let edge = ended.stats.edge("a:out->x:in").unwrap();
+        assert!(x.lost > 0, "{x:?}");
+        assert_eq!(x.lost + edge.dropped + 1, 300, "{end}: one was read: {x:?} {edge:?}");
+        let failure = x.failure.clone().unwrap_or_default();
+        let told = format!("the program ended with exit code 7; {} messages that it had not read are lost", x.lost);
+        assert_eq!(failure, if failed { &*told } else { "" });
+    }
+}
+
+#[test]
+fn a_program_that_is_started_again_gets_what_the_one_before_had_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    // The first reads one message and fails; the second reads the rest.
+    let once = folder.path().join("once");
+    let script =
+        format!("if [ -e {0} ]; then cat; else read a; echo $a; read b < GO; touch {0}; exit 3; fi", once.display());
+    let plan = waiting_program(folder.path(), &format!("run = '{script}'\nrestart = 1"));
+    let (lines, ended) = run_plan(&plan, |_: Handle| ());
+    assert_eq!(lines, (1..=300).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert_eq!(ended.stats.node("x").unwrap().lost, 0);
+    assert_eq!(errors(&ended, "x"), 1);
+}

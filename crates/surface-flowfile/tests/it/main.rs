@@ -10,6 +10,7 @@ mod net;
 mod properties;
 mod reference;
 mod run;
+mod whole;
 mod wiring;
 
 use surface_flowfile::{Plan, Problems, parse};

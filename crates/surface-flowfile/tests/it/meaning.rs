@@ -60,7 +60,7 @@ fn a_file_with_everything_means_what_it_says() {
     assert_eq!(ids, ["imu", "hot", "show", "errors"]);
     let Action::Command(command) = &plan.nodes[0].action else { panic!("{:?}", plan.nodes[0]) };
     assert_eq!(command.argv, ["sh", "-c", "python3 imu.py"]);
-    assert_eq!((command.format, command.restart, command.grace_ms), (Format::Json, 3, 2_000));
+    assert_eq!((command.reading.format, command.restart, command.grace_ms), (Format::Json, 3, 2_000));
     assert_eq!(command.env, [("RATE".to_owned(), "5".to_owned())]);
     let hot = &plan.nodes[1];
     let then = Box::new(OnError::DeadLetter);
@@ -68,8 +68,8 @@ fn a_file_with_everything_means_what_it_says() {
     assert_eq!((hot.tick_ms, hot.outputs()), (Some(100), vec!["out".to_owned(), "dead".to_owned()]));
     assert_eq!(edges(&plan), ["hot:out->show:in", "hot:dead->errors:in", "imu:out->hot:in"]);
     let edge = &plan.edges[2];
-    assert_eq!((edge.capacity, edge.policy, edge.priority), (256, Policy::Latest, 10));
-    assert_eq!((plan.edges[0].capacity, plan.edges[0].policy, plan.edges[0].priority), (1024, Policy::Block, 0));
+    assert_eq!((edge.capacity, edge.policy, edge.priority), (256, Policy::Latest, Some(10)));
+    assert_eq!((plan.edges[0].capacity, plan.edges[0].policy, plan.edges[0].priority), (1024, Policy::Block, None));
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn a_kind_that_is_none_gets_the_list() {
 kind = "spaceship"
 "##,
         &[
-            r##"2:8: there is no kind "spaceship"; the kinds are command, lines, stdin, tcp-in, every, numbers, values, random-walk, map, filter, router, splitter, merger, batcher, window, throttle, debounce, sample, validator, counter, cache, breaker, timeout, delay, correlator, json, text, print, write, tcp-out, discard, stop"##,
+            r##"2:8: there is no kind "spaceship"; the kinds are command, lines, stdin, tcp-in, every, numbers, values, random-walk, map, filter, router, splitter, merger, batcher, window, throttle, debounce, sample, validator, counter, head, cache, breaker, timeout, delay, correlator, json, text, print, write, tcp-out, discard, stop"##,
         ],
     );
 }
@@ -330,12 +330,42 @@ fn a_number_that_no_message_holds_is_refused() {
 }
 
 #[test]
-fn a_source_has_no_dead_letters() {
-    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
+fn a_source_that_reads_nothing_has_no_dead_letters() {
+    let text =
+        "edges = ['a -> z']\n[node.a]\nkind = 'numbers'\nto = 3\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
     says(
         text,
         &[
-            r#"4:12: `stdin` node `a` takes no messages, so it has no dead letters; write "skip", "stop-node" or "stop""#,
+            r#"5:12: `numbers` node `a` reads nothing that could fail, so it has no dead letters; write "skip", "stop-node" or "stop""#,
+        ],
+    );
+}
+
+#[test]
+fn shares_and_bands_that_cannot_be_are_told_with_their_limits() {
+    for (shares, said) in [
+        (
+            "[4, 2]",
+            "1:10: `shares` has 2 numbers, and the bands are three: control, high and normal; write `shares = [4, 2, 1]`",
+        ),
+        ("[1, 2, 1]", "1:10: `shares` give control 1 turns of 4, and the least is half; write `shares = [3, 2, 1]`"),
+        ("[900, 99, 2]", "1:10: `shares` add up to 1001, and the most is 1000; use smaller numbers of the same ratio"),
+    ] {
+        let text =
+            format!("flow.shares = {shares}\nedges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'print'");
+        says(&text, &[&said.replace("1:10", "1:15")]);
+    }
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\nband = 'urgent'\n[node.z]\nkind = 'print'";
+    says(text, &[r#"4:8: `band` takes "control", "high" or "normal", not 'urgent'; write `band = "high"`"#]);
+}
+
+#[test]
+fn a_file_that_is_read_from_its_end_and_not_followed_gives_nothing() {
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'lines'\npath = 'x'\nfrom = 'end'\n[node.z]\nkind = 'print'";
+    says(
+        text,
+        &[
+            "5:8: `lines` node `a` begins at the end and does not follow, so it reads nothing; write `follow = true`, or remove `from`",
         ],
     );
 }

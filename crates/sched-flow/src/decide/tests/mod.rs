@@ -146,3 +146,47 @@ fn what_an_edge_is_in_another_band_counts_from_the_next_turn_on() {
     let first = turn(&mut core);
     assert_eq!((first.node, first.band), (2, Band::Control));
 }
+
+#[test]
+fn on_any_number_of_workers_one_turn_of_others_at_most_begins_before_control_has_its_own() {
+    // Nodes 0 to 5 are busy sources of both other bands; 6 feeds 7 by an edge of control.
+    for workers in 1..=4_usize {
+        for seed in 0..50_u64 {
+            let mut nodes: Vec<NodeFacts> = (0..8).map(|node| facts(node, node < 7)).collect();
+            nodes[..3].iter_mut().for_each(|node| node.band = Band::High);
+            let mut core =
+                started(Core::new(nodes, vec![edge(6, 7, Band::Control)], &[0, 1, 2, 3, 4, 5, 6, 7], [4, 2, 1]), 8);
+            let mut chance = seed;
+            let mut throw = |sides: u64| {
+                chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (chance >> 33) % sides
+            };
+            let mut running: Vec<Turn> = Vec::new();
+            let (mut begun, mut waits, mut served) = (0, false, 0);
+            for _ in 0..2_000 {
+                if running.len() < workers
+                    && let Pick::Turn(turn) = core.pick(Time::START)
+                {
+                    if turn.band == Band::Control {
+                        (waits, begun, served) = (false, 0, served + 1);
+                    } else if waits {
+                        begun += 1;
+                        assert!(begun <= 1, "{workers} workers, seed {seed}: {begun} turns of others began");
+                    }
+                    running.push(turn);
+                }
+                if running.is_empty() {
+                    continue;
+                }
+                let done = running.swap_remove(throw(running.len() as u64) as usize);
+                core.report(done, &more(), &Log::default());
+                // Control comes at any moment, while other turns are being given; a node that has its turn is told after it.
+                if !waits && running.iter().all(|turn| turn.node != 7) && throw(5) == 0 {
+                    core.filled(0);
+                    (waits, begun) = (true, 0);
+                }
+            }
+            assert!(served > 50, "{workers} workers, seed {seed}: {served}");
+        }
+    }
+}

@@ -111,7 +111,12 @@ pub(crate) fn plain(flow: &FlowLine, rates: &Rates) -> String {
     let totals = flow.totals();
     let mut parts =
         vec![format!("{} msg/s", rate(rates.delivered())), format!("{} delivered", grouped(totals.delivered))];
-    let counts = [(totals.dropped, "dropped"), (totals.replaced, "replaced"), (totals.coalesced, "merged")];
+    let counts = [
+        (totals.lost, "lost"),
+        (totals.dropped, "dropped"),
+        (totals.replaced, "replaced"),
+        (totals.coalesced, "merged"),
+    ];
     for (number, what) in counts {
         if number > 0 {
             parts.push(format!("{} {what}", grouped(number)));
@@ -138,6 +143,7 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
     let (totals, took) = (flow.totals(), time(flow.elapsed()));
     let mut parts = vec![format!("{} delivered", messages(totals.delivered))];
     let counts = [
+        (totals.lost, "lost"),
         (totals.dropped, "dropped"),
         (totals.replaced, "replaced by newer"),
         (totals.coalesced, "merged"),

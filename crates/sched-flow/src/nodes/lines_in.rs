@@ -1,0 +1,226 @@
+//! The lines of a file as a source, also of one that grows and is rotated.
+//!
+//! # Invariant
+//! Of a file that is followed every line is told once: those of the file that was renamed away, up to its end, and then those of the one in its place; and of a file that was
+//! cut off, what is written after that.
+//!
+//! # Why it holds
+//! A file is left only when it was read to its end after another was seen in its place: what was written before the rename is there by then. A file that is shorter than what was read of
+//! it was cut off, and is read from its beginning.
+//!
+//! # What is not seen
+//! A file that was cut off and has grown beyond the place of the last look before the next one. What is written to a renamed file after the one in its place was begun.
+
+use std::{
+    fmt,
+    fs::Metadata,
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use sched_tasks::{
+    Sender,
+    fs::{self, File},
+};
+
+use super::{
+    lines::{LONGEST, Line, Lines, NotUtf8},
+    task::from_reporting_task,
+};
+use crate::{
+    error::{NodeError, NodeResult},
+    message::Payload,
+    node::NodeSpec,
+};
+
+/// So much is read at a time.
+const CHUNK: usize = 64 << 10;
+/// So many lines wait between the file and the graph.
+const AHEAD: usize = 1024;
+
+/// What a line becomes: a message, nothing, or an error.
+pub(super) type ReadLine<T> = Arc<dyn Fn(Line) -> Result<Option<T>, NodeError> + Send + Sync>;
+
+/// The lines of a file, as `String`s without their ends.
+///
+/// A line that is too long, or is no UTF-8 text, is an error of the node, and the next one follows. A file that cannot be read is an error, and the end.
+///
+/// ```
+/// use bursar::flow::{Harness, lines_in};
+///
+/// let path = std::env::temp_dir().join(format!("bursar-lines-in-{}", std::process::id()));
+/// std::fs::write(&path, "one\ntwo\n")?;
+/// let mut node = Harness::new(lines_in(&path));
+/// assert_eq!(node.collect::<String>("out", 2), ["one", "two"]);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), bursar::flow::NodeError>(())
+/// ```
+pub fn lines_in(path: impl Into<PathBuf>) -> LinesIn {
+    let read: ReadLine<String> = Arc::new(|line| line.text(NotUtf8::Error).map(Some));
+    LinesIn { path: path.into(), longest: LONGEST, follow: None, from_end: false, read }
+}
+
+/// Reads lines from a file; made by [`lines_in`].
+pub struct LinesIn<T = String> {
+    path: PathBuf,
+    longest: usize,
+    follow: Option<Duration>,
+    from_end: bool,
+    read: ReadLine<T>,
+}
+
+impl LinesIn<String> {
+    /// What becomes of a line that is not UTF-8; an error, unless told otherwise.
+    pub fn not_utf8(self, otherwise: NotUtf8) -> Self {
+        self.read_with(move |line| line.text(otherwise).map(Some))
+    }
+
+    /// Messages are the bytes of the lines, UTF-8 or not.
+    pub fn bytes(self) -> LinesIn<Vec<u8>> {
+        self.read_with(|line| Ok(Some(line.bytes)))
+    }
+}
+
+impl<T: Payload> LinesIn<T> {
+    /// Messages are what this makes of each line; `None` makes none of it. An error should be one [with the record](NodeError::with_record).
+    ///
+    /// ```
+    /// use bursar::flow::{NodeError, NotUtf8, lines_in};
+    ///
+    /// let readings = lines_in("readings.txt").read_with(|line| {
+    ///     let text = line.text(NotUtf8::Error)?;
+    ///     if text.starts_with('#') {
+    ///         return Ok(None);
+    ///     }
+    ///     text.parse::<f64>().map(Some).map_err(|error| NodeError::from(error).with_record(text))
+    /// });
+    /// ```
+    pub fn read_with<U: Payload>(
+        self,
+        read: impl Fn(Line) -> Result<Option<U>, NodeError> + Send + Sync + 'static,
+    ) -> LinesIn<U> {
+        let Self { path, longest, follow, from_end, .. } = self;
+        LinesIn { path, longest, follow, from_end, read: Arc::new(read) }
+    }
+
+    /// Lines are at most so many bytes long; 1 MiB unless told otherwise.
+    ///
+    /// # Panics
+    /// If it is 0.
+    #[track_caller]
+    pub fn longest_line(mut self, bytes: usize) -> Self {
+        assert!(bytes > 0, "lines of at most 0 bytes say nothing; allow at least 1");
+        self.longest = bytes;
+        self
+    }
+
+    /// Does not end with the file, but looks every so often whether it has grown. If another file is in its place, as after a rotation of logs, the rest of the old one is read and then the
+    /// new one; if it has shrunk, it is read from its beginning. The file must be there at first; after a rename the next one may take its time.
+    ///
+    /// # Panics
+    /// If the time is zero.
+    #[track_caller]
+    pub fn follow(mut self, every: Duration) -> Self {
+        assert!(!every.is_zero(), "to look every 0 s is to do nothing else; give it some time");
+        self.follow = Some(every);
+        self
+    }
+
+    /// Begins at the end of the file: only what is written after the node was started. Worth something with [`follow`](Self::follow) only.
+    pub fn from_end(mut self) -> Self {
+        self.from_end = true;
+        self
+    }
+
+    /// The node, to give it the settings that every node has.
+    pub fn spec(self) -> NodeSpec {
+        from_reporting_task(AHEAD, move |messages| self.run(&messages))
+    }
+
+    fn run(self, to: &Sender<Result<T, NodeError>>) -> NodeResult {
+        // The node is gone: no error, there is nobody to tell.
+        let mut gone = false;
+        let read = Arc::clone(&self.read);
+        let mut take = |line: Result<Line, NodeError>| {
+            let Some(message) = line.and_then(|line| read(line)).transpose() else { return Ok(()) };
+            to.send(message).map_err(|_| {
+                gone = true;
+                NodeError::msg("nobody reads any more")
+            })
+        };
+        let result = self.read_into(&mut take);
+        if gone { Ok(()) } else { result }
+    }
+
+    fn read_into(self, take: &mut impl FnMut(Result<Line, NodeError>) -> NodeResult) -> NodeResult {
+        let wrong = |why: &dyn fmt::Display| NodeError::msg(format!("{} cannot be read: {why}", self.path.display()));
+        // Asked before it is opened: to open a pipe waits for its writer, and nothing could end that.
+        if !fs::metadata(&self.path).map_err(|error| wrong(&cause(&error)))?.is_file() {
+            return Err(wrong(&"it is no plain file; read it with a task, or through a program such as `cat`"));
+        }
+        let mut file = File::open(&self.path).map_err(|error| wrong(&cause(&error)))?;
+        let mut position = if self.from_end { file.seek(SeekFrom::End(0))? } else { 0 };
+        let mut lines = Lines::at_most(self.longest);
+        let mut chunk = vec![0; CHUNK];
+        // Another file was seen in its place: what is left of this one is read, and then that one.
+        let mut next = None;
+        loop {
+            let read = file.read(&mut chunk)?;
+            position += read as u64;
+            lines.feed(&chunk[..read], take)?;
+            if read > 0 {
+                continue;
+            }
+            let Some(every) = self.follow else { return lines.finish(take) };
+            if let Some(new) = next.take() {
+                lines.finish(take)?;
+                (file, position, lines) = (new, 0, Lines::at_most(self.longest));
+                continue;
+            }
+            sched_tasks::sleep(every);
+            let known = file.metadata()?;
+            // Between two files there may be none.
+            if let Ok(now) = fs::metadata(&self.path)
+                && id(&now) != id(&known)
+            {
+                next = File::open(&self.path).ok();
+            } else if known.len() < position {
+                lines.finish(take)?;
+                position = file.seek(SeekFrom::Start(0))?;
+                lines = Lines::at_most(self.longest);
+            }
+        }
+    }
+}
+
+/// What the system said, without the name of the file.
+fn cause(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|error| error.source());
+    inner.map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn id(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+impl<T: Payload> From<LinesIn<T>> for NodeSpec {
+    fn from(lines: LinesIn<T>) -> NodeSpec {
+        lines.spec()
+    }
+}
+
+impl<T> Clone for LinesIn<T> {
+    fn clone(&self) -> Self {
+        let Self { path, longest, follow, from_end, read } = self;
+        Self { path: path.clone(), longest: *longest, follow: *follow, from_end: *from_end, read: Arc::clone(read) }
+    }
+}
+
+impl<T> fmt::Debug for LinesIn<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinesIn").field("path", &self.path).field("follow", &self.follow).finish_non_exhaustive()
+    }
+}
