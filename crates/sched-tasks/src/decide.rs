@@ -52,7 +52,8 @@ pub enum Choice {
     Urgent,
     /// The first started task in line.
     Ready,
-    /// The first started task in line that waits for no unstarted one, past others that do; if there is none, the oldest unstarted task.
+    /// The first started task in line that waits for no unstarted one, past others that do; if there is none, the oldest unstarted task, which a log tells as
+    /// `Oldest`.
     Ahead,
     /// The newest unstarted task of its own.
     Newest,

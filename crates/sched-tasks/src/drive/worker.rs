@@ -283,7 +283,8 @@ impl Worker {
             };
             if let Some(found) = found {
                 if LOG && choice != Choice::Elsewhere {
-                    self.log_next(choice, &found);
+                    let nothing_ahead = choice == Choice::Ahead && matches!(found, Next::Start(_));
+                    self.log_next(if nothing_ahead { Choice::Oldest } else { choice }, &found);
                 }
                 return Some(found); // else somebody was quicker: look again
             }
