@@ -34,6 +34,7 @@ pub struct Settings {
     reserve_mb: u64,
     sources: Sources,
     home: Option<(PathBuf, IsAlive)>,
+    most_mb: Option<u64>,
 }
 
 impl Settings {
@@ -51,7 +52,14 @@ impl Settings {
                 vram_mb: Box::new(Vec::new),
             },
             home: None,
+            most_mb: None,
         }
+    }
+
+    /// How much memory could be free at most, in MB. A job that needs no more waits until it is, also if nothing else of ours runs.
+    pub fn most_mb(mut self, mb: Option<u64>) -> Self {
+        self.most_mb = mb;
+        self
     }
 
     /// Jobs outlive their run, and are kept in `folder`, which is this run's alone; `is_alive` tells of any such folder whether something in it still runs. What a killed
@@ -112,6 +120,7 @@ pub struct Ledger {
     watches: Watches,
     /// Tells whether jobs of a dead run still run.
     is_alive: Option<IsAlive>,
+    most_mb: Option<u64>,
     memory: Memory,
     patience_ns: u64,
     /// Our record, as it should stand in the file.
@@ -128,7 +137,7 @@ pub struct Ledger {
 /// # Errors
 /// If the folder is not ours or cannot be used, or there are too many named resources.
 pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
-    let Settings { folder, limits, patience, reserve_mb, sources, home } = settings;
+    let Settings { folder, limits, patience, reserve_mb, sources, home, most_mb } = settings;
     let names = limits.named.len() + limits.gpus.len();
     if names > NAMED_MAX {
         return Err(JoinError::TooManyNames { names });
@@ -184,6 +193,7 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
         bell: bell.clone(),
         watches: Watches::default(),
         is_alive: home.map(|(_, is_alive)| is_alive),
+        most_mb,
         memory,
         patience_ns,
         record,
@@ -273,6 +283,7 @@ impl Ledger {
         let elder = elder(&mine, &others, now, self.patience_ns, is_stopped);
         let mut counted = count(&mine, &others, elder);
         counted.ram_free_mb = self.memory.free_mb(self.record.held[RAM], &others);
+        counted.ram_most_mb = self.most_mb.filter(|_| counted.ram_free_mb.is_some());
         for ((id, number), card) in self.cards.iter().zip(&mut counted.cards) {
             let ours = self.record.held_of(*number);
             card.free_mb = self.memory.card_free_mb(id, *number, ours, &others);

@@ -17,6 +17,7 @@ mod explain;
 mod formula;
 mod graph;
 mod lanes;
+mod others;
 mod phases;
 mod reserve;
 mod room;
@@ -35,7 +36,8 @@ use hashbrown::HashMap;
 pub use self::cards::CardUse;
 pub(crate) use self::cards::check as check_cards;
 pub(crate) use self::control::Scope;
-pub use self::room::{Others, Usage};
+pub use self::others::Others;
+pub use self::room::Usage;
 pub(crate) use self::submit::{Draft, NewJob};
 pub use self::wanted::Wanted;
 

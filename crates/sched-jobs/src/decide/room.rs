@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use super::cards::{CardNeed, CardSet, CardUse, Cards, Counting, KeptCards};
+use super::cards::{CardNeed, CardSet, Cards, Counting, KeptCards};
+use super::others::Others;
 use super::wanted::Wanted;
 use crate::demand::{Demand, Limits, Resource};
 use crate::error::SubmitError;
@@ -69,30 +70,6 @@ impl Need {
     }
 }
 
-/// What others on this machine use, as far as we know.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Others {
-    /// How many jobs they run.
-    pub running: usize,
-    /// CPU slots they hold.
-    pub cpu_slots: u64,
-    /// Memory they were promised, in MB.
-    pub ram_mb: u64,
-    /// Video memory they were promised, in MB.
-    pub vram_mb: u64,
-    /// Memory that is really free on this machine and promised to nobody, in MB; `None` if nobody knows.
-    pub ram_free_mb: Option<u64>,
-    /// Video memory that is really free, in MB; `None` if nobody knows.
-    pub vram_free_mb: Option<u64>,
-    /// What they hold of each of our cards, in our order; those that are missing are free.
-    pub cards: Vec<CardUse>,
-    /// Named resources they hold.
-    pub named: Vec<(String, u64)>,
-    /// How much of the CPU slots, memory and video memory above nobody holds, because it is kept for a run that has waited longer than
-    /// this one. `None` if none has.
-    pub kept: Option<[u64; 3]>,
-}
-
 #[derive(Debug)]
 pub(crate) struct Room {
     limit: [u64; PLAIN],
@@ -103,6 +80,7 @@ pub(crate) struct Room {
     named_paused: Vec<u64>,
     /// What the machine really has left, where somebody looked.
     really_free: [Option<u64>; PLAIN],
+    could_be_free: [Option<u64>; PLAIN],
     pub(super) cards: Cards,
     names: Vec<Arc<str>>,
     named_limit: Vec<u64>,
@@ -130,6 +108,7 @@ impl Room {
             paused: [0; PLAIN],
             named_paused: vec![0; n],
             really_free: [None; PLAIN],
+            could_be_free: [None; PLAIN],
             names: limits.named.iter().map(|(name, _)| Arc::from(name.as_str())).collect(),
             named_limit: limits.named.iter().map(|(_, amount)| *amount).collect(),
             named_used: vec![0; n],
@@ -191,6 +170,7 @@ impl Room {
         self.elsewhere = [others.cpu_slots, others.ram_mb, others.vram_mb, 0];
         let vram_free_mb = others.vram_free_mb.filter(|_| self.cards.is_empty());
         self.really_free = [None, others.ram_free_mb, vram_free_mb, None];
+        self.could_be_free = [None, others.ram_most_mb, None, None];
         self.cards.set_elsewhere(&others.cards);
         self.running_elsewhere = others.running;
         self.kept_elsewhere = others.kept;
@@ -216,6 +196,12 @@ impl Room {
         self.running == 0 && self.running_elsewhere == 0
     }
 
+    /// Whether other programs use what a job that may run alone needs, so that it waits for them. What is `returning` comes back by itself.
+    fn waits_for_machine(&self, i: usize, wanted: u64, returning: u64) -> bool {
+        let is_short = |free: u64| wanted > free.saturating_add(returning);
+        self.really_free[i].is_some_and(is_short) && self.could_be_free[i].is_some_and(|most| wanted <= most)
+    }
+
     /// Whether a job of this need exceeds a soft limit even if all that runs here had ended: then it can only run alone.
     fn only_alone(&self, need: &Need) -> bool {
         (0..PLAIN)
@@ -228,7 +214,11 @@ impl Room {
         let named = need.named.iter().all(|&(i, wanted)| {
             self.named_paused[usize::from(i)].saturating_add(wanted) <= self.named_limit[usize::from(i)]
         });
-        named && self.cards.empty_would_do(need.cards) && (self.running_elsewhere == 0 || !self.only_alone(need))
+        let machine = (0..PLAIN).any(|i| self.waits_for_machine(i, need.plain[i], self.used[i]));
+        named
+            && !machine
+            && self.cards.empty_would_do(need.cards)
+            && (self.running_elsewhere == 0 || !self.only_alone(need))
     }
 
     /// Whether the first job, if it starts now, keeps the second one, which fits now, from starting, although it needs less of what they
@@ -263,7 +253,13 @@ impl Room {
         let deserted = self.is_deserted();
         for (i, soft) in SOFT.into_iter().enumerate() {
             let wanted = need.plain[i];
-            if wanted == 0 || (soft && deserted && reserved.is_none()) {
+            if wanted == 0 {
+                continue;
+            }
+            if soft && deserted && reserved.is_none() {
+                if self.waits_for_machine(i, wanted, 0) {
+                    return false;
+                }
                 continue;
             }
             let kept = reserved.map_or(0, |kept| kept.need.plain[i]);
@@ -402,12 +398,12 @@ impl Room {
         let deserted = self.is_deserted() && reserved.is_none();
         for (i, soft) in SOFT.into_iter().enumerate() {
             let needs = need.plain[i];
-            if needs == 0 || (soft && deserted) {
+            if needs == 0 || (soft && deserted && !self.waits_for_machine(i, needs, 0)) {
                 continue;
             }
             let kept = reserved.map_or(0, |kept| kept.need.plain[i]);
             let limit = self.limit[i];
-            if !(soft && limit == 0) {
+            if !(soft && (limit == 0 || deserted)) {
                 let free = limit.saturating_sub(self.used[i]).saturating_sub(self.elsewhere[i]).saturating_sub(kept);
                 if needs > free {
                     let (elsewhere, machine) = (self.held_elsewhere(i), false);
@@ -518,7 +514,7 @@ impl Room {
             || (0..PLAIN).any(|i| !(SOFT[i] && self.running == 0) && exceeds(i, 0))
             || self.lacks_card(need, Counting::Own)
             || need.named.iter().any(|named| named_exceeds(named, &|_| 0));
-        let others = (0..PLAIN).any(|i| exceeds(i, self.elsewhere[i]))
+        let others = (0..PLAIN).any(|i| !(SOFT[i] && self.is_deserted()) && exceeds(i, self.elsewhere[i]))
             || self.lacks_card(need, Counting::Others)
             || need.named.iter().any(|named| named_exceeds(named, &|i| self.named_elsewhere[i]));
         Some(match (own, others) {

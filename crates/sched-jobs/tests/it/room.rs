@@ -158,3 +158,30 @@ fn memory_that_is_not_really_there_is_not_given_away() {
         jobs.wait().unwrap();
     });
 }
+
+#[test]
+fn a_job_waits_for_memory_that_other_programs_use_also_if_nothing_else_runs() {
+    in_time("memory of others".to_owned(), || {
+        let street = Street::default();
+        let others = |free| Others { ram_free_mb: Some(free), ram_most_mb: Some(20_000), ..Others::default() };
+        *street.others.lock().unwrap() = others(15_000);
+        // The limit does not matter to a job that runs alone; what is really there does.
+        let jobs = Jobs::builder().cpu_slots(4).ram_mb(10_000).neighbours(street.clone()).build();
+        jobs.submit(Job::new("large").ram_mb(18_000)).unwrap();
+        assert_eq!(state(&jobs, "large"), State::Ready);
+        let why = jobs.why("large").unwrap().to_string();
+        assert!(why.contains("needs 18.0 GB, 15.0 GB free on this machine; other programs use the rest"), "{why}");
+        assert!(street.told.lock().unwrap().lacks_memory, "somebody looks now and then");
+        // Small ones are not kept waiting for that.
+        jobs.submit(Job::new("small").ram_mb(100)).unwrap();
+        while state(&jobs, "small") != State::Succeeded {
+            std::thread::yield_now();
+        }
+        *street.others.lock().unwrap() = others(18_000);
+        jobs.poke();
+        jobs.wait().unwrap();
+        // More than could ever be free is not waited for.
+        jobs.submit(Job::new("huge").ram_mb(30_000)).unwrap();
+        jobs.wait().unwrap();
+    });
+}

@@ -72,6 +72,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         is_single: planned.is_single,
         fail_fast: options.fail_fast,
         keep_incomplete: options.keep_incomplete,
+        overcommit: options.overcommit,
         config,
         estimates,
         demands,

@@ -71,6 +71,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Start what fits into the limits though other programs use the memory now; without it jobs wait until it is really free
+    #[arg(long)]
+    pub(crate) overcommit: bool,
+
     /// Start the file though jobs of an interrupted run of it still run; without it that is refused
     #[arg(long)]
     pub(crate) beside: bool,

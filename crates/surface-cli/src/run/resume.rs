@@ -90,6 +90,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         is_single: false,
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
         keep_incomplete: options.keep_incomplete || extra.keep_incomplete,
+        overcommit: options.overcommit,
         config,
         estimates,
         demands,

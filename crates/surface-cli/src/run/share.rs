@@ -13,6 +13,9 @@ use surface_neighbours::{Bell, Listening, Settings};
 
 use super::limits::{AT_ONCE, decimal};
 
+/// Such a part of the memory is always used by the system and what runs beside: a job that wants more than the rest does not wait for it.
+const USUALLY_USED: u64 = 16;
+
 /// Lets the scheduler see what others use, and them what we do. The bell rings when they give something back.
 pub(crate) fn join(
     builder: Builder,
@@ -20,6 +23,7 @@ pub(crate) fn join(
     demands: &[Demand],
     processes: &Arc<Processes>,
     home: &Path,
+    overcommit: bool,
 ) -> (Builder, Option<Bell>) {
     let mut shared = config.clone();
     // How many jobs one run starts at once is nobody else's business.
@@ -33,6 +37,13 @@ pub(crate) fn join(
     // A keeper that cannot be asked may have a job that runs.
     let is_alive = |home: &Path| Keepers::look(home).map_or(true, |seen| seen.alive > 0);
     let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(home, is_alive);
+    if overcommit {
+        settings = settings.available_mb(|| None); // nobody waits for what nobody looks at
+    } else {
+        // In a container, what its control group leaves.
+        let most = machine::memory_total_mb().map(|mb| decimal(mb) - decimal(mb) / USUALLY_USED);
+        settings = settings.available_mb(|| machine::memory_available_mb().map(decimal)).most_mb(most);
+    }
     if !config.limits.gpus.is_empty() {
         settings = settings.vram_mb(|| {
             let figures = |card: machine::Gpu| (card.id, decimal(card.total_mb), decimal(card.used_mb));

@@ -67,6 +67,7 @@ pub(crate) struct Stage {
     pub(crate) is_single: bool,
     pub(crate) fail_fast: bool,
     pub(crate) keep_incomplete: bool,
+    pub(crate) overcommit: bool,
     pub(crate) config: Config,
     pub(crate) estimates: Vec<Option<Estimate>>,
     pub(crate) demands: Vec<Demand>,
@@ -104,7 +105,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let builder = Jobs::builder().config(config.clone()).observe(move |event, facts| observer.see(event, facts));
     let watch = (!config.limits.gpus.is_empty()).then(|| processes.watch_vram(VRAM_LOOKS)).transpose();
     let watch = watch.map_err(cannot("start a thread"))?;
-    let (builder, bell) = share::join(builder, config, &stage.demands, &processes, &home(&folder));
+    let (builder, bell) = share::join(builder, config, &stage.demands, &processes, &home(&folder), stage.overcommit);
     let jobs = builder.build();
     let listening = share::listen(bell, &jobs);
 

@@ -127,6 +127,7 @@ impl History {
             ram_mb: self.dice.below(600),
             vram_mb: self.dice.below(600),
             ram_free_mb: self.dice.one_of(&[None, Some(150), Some(5000)]),
+            ram_most_mb: None,
             vram_free_mb: None,
             cards,
             named: vec![("licence".to_owned(), self.dice.below(3))],
