@@ -1,6 +1,6 @@
 //! Graphics cards, and what processes use of them.
 //!
-//! Room: mechanism. Reads; never fails, because nobody should fail for want of a figure.
+//! Room: mechanism. Reads; never fails: a missing figure is `None`.
 //!
 //! NVML is loaded at run time, where there is a driver, and looked for once. It knows cards in the order of their bus; CUDA may count them
 //! otherwise, so a card is known by its UUID, which both understand.
@@ -26,7 +26,7 @@ pub struct Gpu {
     pub index: u32,
     /// Memory it has, in MiB.
     pub total_mb: u64,
-    /// Memory that somebody uses now, in MiB.
+    /// Memory in use now, in MiB.
     pub used_mb: u64,
 }
 

@@ -117,7 +117,7 @@ impl Outgoing {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => break,
                 Err(rustix::io::Errno::NOBUFS | rustix::io::Errno::NOMEM) => {
-                    // The system is short of memory, and does not tell when it has some again: whoever flushes tries again soon.
+                    // The system is short of memory, and sends no event when it has some again: the caller retries soon.
                     std::thread::sleep(SHORT_OF_MEMORY);
                     break;
                 }

@@ -5,8 +5,8 @@
 //! given back only after its task ended; where permits are scarce, before anybody who waits for that task hears of it.
 //!
 //! # Why it holds
-//! The owner of a nursery pays in advance for some tasks at once, and counts them off; whoever else spawns pays for each, and takes back what the owner paid for and has not
-//! used before it is refused. The permits the nursery has lie in a
+//! The owner of a nursery pays in advance for some tasks at once, and counts them off; any other task pays for each spawn. Before
+//! one is refused, spawns that the owner paid for and has not used are taken back. The permits the nursery has lie in a
 //! `mech_sync::stock`, which has a model: only those whose task has ended, or did not start, are reused or given back. What was paid and not used goes back when the
 //! nursery ends; by then every task has ended, and told the gate before it told the nursery, so nobody else touches the stock.
 //!
@@ -255,7 +255,7 @@ impl Permits {
 }
 
 impl NurseryCore {
-    /// Takes back the spawns that owners of nurseries with this account paid for ahead, for somebody who needs one now. False if there are none.
+    /// Takes back the spawns that owners of nurseries with this account paid for ahead, so that another task can use them. False if there are none.
     #[cold]
     fn take_advances_back(&self, account: &Account) -> bool {
         let mut found = false;

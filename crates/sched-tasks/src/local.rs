@@ -28,7 +28,7 @@ impl Locals {
 }
 
 impl Drop for Locals {
-    /// Of a thread that ends, or of a half of a `join`: whoever drops them must not fail for it. A destructor that panics has told the panic hook.
+    /// Of a thread that ends, or of a half of a `join`: the thread or task that drops them does not fail for it. A destructor that panics has told the panic hook.
     #[inline]
     fn drop(&mut self) {
         if let Some(values) = self.0.take() {

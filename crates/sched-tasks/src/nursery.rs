@@ -90,7 +90,7 @@ pub(crate) struct NurseryCore {
 #[repr(C)]
 struct Owners {
     _before: MaybeUninit<[u8; 56]>,
-    /// Tasks it started. Nobody else writes it.
+    /// Tasks it started. Only the owner writes it.
     started: AtomicU64,
     /// How many more it may spawn without asking the gate. Others may take that back.
     paid: AtomicU64,

@@ -70,7 +70,7 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
     /// waited for.
     ///
     /// Where others would be left with half an operation, the overflow ends the process all the same: while the task unwinds; in the second half of a [`join`](crate::join), which
-    /// borrows from the first; in a destructor of what it captured and never ran with, or of a result that nobody took; in somebody else's waker that an operation of the task
+    /// borrows from the first; in a destructor of what it captured and never ran with, or of a result that was not taken; in a foreign waker that an operation of the task
     /// calls; and in a [seeded](crate::Builder::seeded) run. Inside [`unblock`](crate::unblock) the stack is a thread's, and none of ours to skip.
     ///
     /// ```

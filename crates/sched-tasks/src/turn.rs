@@ -48,7 +48,7 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fixed {
     InPoll,
-    /// Of somebody else, in the middle of an operation of the runtime.
+    /// A foreign waker, in the middle of an operation of the runtime.
     InWaker,
 }
 

@@ -113,23 +113,12 @@ pub(crate) fn recall(db: &mut Connection, prints: &[u64]) -> rusqlite::Result<Ve
 
 /// Forgets the longest unused beyond `FINGERPRINTS_MAX`; a tenth more than needed, so that it is rarely done.
 pub(crate) fn forget(db: &Connection) -> rusqlite::Result<()> {
-    forget_beyond(db, FINGERPRINTS_MAX)
-}
-
-fn forget_beyond(db: &Connection, most: i64) -> rusqlite::Result<()> {
-    let rows: i64 = db.query_row("SELECT count(*) FROM history", [], |row| row.get(0))?;
-    if rows > most {
-        db.execute(
-            "DELETE FROM history WHERE print IN (SELECT print FROM history ORDER BY at_ms LIMIT ?1)",
-            [rows - most + most / 10],
-        )?;
-    }
-    Ok(())
+    crate::prune::forget_beyond(db, "history", "print", FINGERPRINTS_MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Sample, decode, encode, estimate_of, forget_beyond, group_fingerprint, learn, recall};
+    use super::{Sample, decode, encode, estimate_of, group_fingerprint, learn, recall};
     use std::path::Path;
 
     fn sample(n: u64) -> Sample {
@@ -179,9 +168,9 @@ mod tests {
         for print in 0..30 {
             learn(&db, print, 1_000 - print, sample(1)).unwrap();
         }
-        forget_beyond(&db, 30).unwrap();
+        crate::prune::forget_beyond(&db, "history", "print", 30).unwrap();
         assert!(recall(&mut db, &[29]).unwrap()[0].is_some(), "nothing is forgotten while there is room");
-        forget_beyond(&db, 20).unwrap();
+        crate::prune::forget_beyond(&db, "history", "print", 20).unwrap();
         let left = recall(&mut db, &(0..30).collect::<Vec<_>>()).unwrap();
         assert!(left[..18].iter().all(Option::is_some) && left[18..].iter().all(Option::is_none), "{left:?}");
     }

@@ -133,7 +133,7 @@ impl Journal {
         Ok(Reopened { lock, plan_json, jobs: self.jobs(run)? })
     }
 
-    /// Holds a run without going on with it: nobody else can meanwhile.
+    /// Holds the lock of a run without resuming it: no other process can resume it meanwhile.
     ///
     /// # Errors
     /// If there is no such run, or another process holds it.

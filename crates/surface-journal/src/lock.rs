@@ -70,8 +70,7 @@ impl RunLock {
     }
 }
 
-/// Who holds the lock, a courtesy: without it a message names nobody. Whoever took the lock a moment ago has not written its number yet, and the one that is there
-/// may be that of a process long gone.
+/// The process that holds the lock, for a message. None if the number in the file is that of a process that is gone: the present holder has not written its own yet.
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;

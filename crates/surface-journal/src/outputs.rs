@@ -93,18 +93,7 @@ pub(crate) fn recall(db: &mut Connection, paths: &[PathBuf]) -> rusqlite::Result
 
 /// Forgets the longest unused beyond `FILES_MAX`; a tenth more than needed, so that it is rarely done.
 pub(crate) fn forget(db: &Connection) -> rusqlite::Result<()> {
-    forget_beyond(db, FILES_MAX)
-}
-
-fn forget_beyond(db: &Connection, most: i64) -> rusqlite::Result<()> {
-    let rows: i64 = db.query_row("SELECT count(*) FROM outputs", [], |row| row.get(0))?;
-    if rows > most {
-        db.execute(
-            "DELETE FROM outputs WHERE path IN (SELECT path FROM outputs ORDER BY at_ms LIMIT ?1)",
-            [rows - most + most / 10],
-        )?;
-    }
-    Ok(())
+    crate::prune::forget_beyond(db, "outputs", "path", FILES_MAX)
 }
 
 #[cfg(test)]
@@ -143,7 +132,7 @@ mod tests {
         for n in 0..30 {
             mark(&db, &outputs(1, true, &format!("/{n}"), None), n).unwrap();
         }
-        forget_beyond(&db, 20).unwrap();
+        crate::prune::forget_beyond(&db, "outputs", "path", 20).unwrap();
         let paths: Vec<PathBuf> = (0..30).map(|n| PathBuf::from(format!("/{n}"))).collect();
         let known = recall(&mut db, &paths).unwrap();
         assert!(known[..12].iter().all(Option::is_none) && known[12..].iter().all(Option::is_some), "{known:?}");

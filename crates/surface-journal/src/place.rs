@@ -62,10 +62,10 @@ pub(crate) fn prepare(dir: &Path) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// What others own, others may write: a plan of theirs would be run as ours. What is not there is nobody's.
+/// What others own, others may write: a plan of theirs would be run as ours. A path that does not exist passes.
 pub(crate) fn check_owner(path: &Path) -> Result<(), JournalError> {
     let user = rustix::process::geteuid().as_raw();
-    // The link itself, too: whoever owns it may have it mean something else at any time.
+    // The link itself, too: its owner can change its target at any time.
     for about in [std::fs::symlink_metadata(path), std::fs::metadata(path)] {
         match about {
             Ok(about) if about.uid() != user => {
@@ -107,7 +107,7 @@ mod tests {
             assert!(text.contains("belongs to user") && text.contains("set BURSAR_STATE_DIR"), "{text}");
         };
         if !is_root {
-            return refused("/".as_ref(), "/ belongs to user 0"); // nobody else can be made the owner of something
+            return refused("/".as_ref(), "/ belongs to user 0"); // only root can give a file to another user
         }
         const OTHER: u32 = 65_534;
         for name in ["", "journal.db", "journal.db-wal", "runs"] {

@@ -4,7 +4,7 @@
 //! What a run held stays counted while a job of it still runs, also after the run was killed; and it is counted once.
 //!
 //! # Why it holds
-//! A run leaves a link beside the ledger to the folder where its jobs are kept. Whoever finds the run dead looks there: while something lives, the record stays.
+//! A run leaves a link beside the ledger to the folder where its jobs are kept. A run that finds it dead looks there: while a keeper lives, the record stays.
 //! A run that goes on with those jobs has the same folder, and takes the record of the dead one away when it joins.
 
 use core::fmt;

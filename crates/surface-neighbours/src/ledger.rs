@@ -255,7 +255,7 @@ impl Ledger {
         for (slot, run) in runs.iter_mut().filter(|(slot, _)| dead.contains(slot)).collect::<Vec<_>>() {
             let home = home::of(self.bell.folder(), run.id);
             if home.zip(self.is_alive.as_ref()).is_some_and(|(home, is_alive)| (is_alive.0)(&home)) {
-                // What it held its jobs still hold; what it wanted nobody wants any more.
+                // Its jobs still hold what it held. Its wants are void.
                 run.forget_wants();
                 dead.retain(|dead| *dead != *slot);
                 some_outlived = true;

@@ -62,7 +62,7 @@ impl KeeperProgram {
     }
 }
 
-/// What somebody sees who only looks at a home.
+/// The contents of a home, as read from its files.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Keepers that live: those with a client, and those whose command outlived theirs.
@@ -183,7 +183,7 @@ impl Keepers {
         recover::recover(home)
     }
 
-    /// What an earlier client left in `home`, without speaking to anybody: nothing is changed, and a client that comes meanwhile is not disturbed.
+    /// Reads what an earlier client left in `home` from its files, without connecting to a keeper. Nothing is changed, and other clients are not disturbed.
     pub fn look(home: &Path) -> io::Result<Seen> {
         let mut seen = Seen::default();
         for found in record::find(home)? {

@@ -15,7 +15,7 @@ pub struct Others {
     pub vram_mb: u64,
     /// Memory that is really free on this machine and promised to nobody, in MB; `None` if nobody knows.
     pub ram_free_mb: Option<u64>,
-    /// Memory that could be free if no other program ran, in MB: whoever needs no more waits for it, also if nothing else runs here. `None`: a job that runs
+    /// Memory that could be free if no other program ran, in MB. A job that needs no more than this waits for it, also if nothing else runs here. `None`: a job that runs
     /// alone does not wait.
     pub ram_most_mb: Option<u64>,
     /// Video memory that is really free, in MB; `None` if nobody knows.

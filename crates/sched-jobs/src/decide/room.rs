@@ -403,35 +403,19 @@ impl Room {
             }
             let kept = reserved.map_or(0, |kept| kept.need.plain[i]);
             let limit = self.limit[i];
+            let short = |free, machine| {
+                let (resource, elsewhere) = (self.resource(i), self.held_elsewhere(i));
+                Short { resource, needs, free, limit, elsewhere, kept, machine, cards: None }
+            };
             if !(soft && (limit == 0 || deserted)) {
                 let free = limit.saturating_sub(self.used[i]).saturating_sub(self.elsewhere[i]).saturating_sub(kept);
                 if needs > free {
-                    let (elsewhere, machine) = (self.held_elsewhere(i), false);
-                    shortages.push(Short {
-                        resource: self.resource(i),
-                        needs,
-                        free,
-                        limit,
-                        elsewhere,
-                        kept,
-                        machine,
-                        cards: None,
-                    });
+                    shortages.push(short(free, false));
                     continue;
                 }
             }
             if let Some(free) = self.really_free[i].map(|free| free.saturating_sub(kept)).filter(|free| needs > *free) {
-                let (elsewhere, machine) = (self.held_elsewhere(i), true);
-                shortages.push(Short {
-                    resource: self.resource(i),
-                    needs,
-                    free,
-                    limit,
-                    elsewhere,
-                    kept,
-                    machine,
-                    cards: None,
-                });
+                shortages.push(short(free, true));
             }
         }
         for &(i, needs) in &need.named {

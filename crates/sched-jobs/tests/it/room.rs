@@ -171,7 +171,7 @@ fn a_job_waits_for_memory_that_other_programs_use_also_if_nothing_else_runs() {
         assert_eq!(state(&jobs, "large"), State::Ready);
         let why = jobs.why("large").unwrap().to_string();
         assert!(why.contains("needs 18.0 GB, 15.0 GB free on this machine; other programs use the rest"), "{why}");
-        assert!(street.told.lock().unwrap().lacks_memory, "somebody looks now and then");
+        assert!(street.told.lock().unwrap().lacks_memory, "memory is looked at again now and then");
         // Small ones are not kept waiting for that.
         jobs.submit(Job::new("small").ram_mb(100)).unwrap();
         while state(&jobs, "small") != State::Succeeded {

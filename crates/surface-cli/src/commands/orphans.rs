@@ -1,7 +1,7 @@
 //! Jobs that outlived their run: it was killed, and they go on below their keepers.
 //!
 //! # Invariant
-//! Whoever only looks disturbs nobody. Whoever ends such jobs holds the lock of their run, so nobody goes on with them meanwhile.
+//! Looking at such jobs disturbs no process. Ending them requires the lock of their run, so the run cannot be resumed meanwhile.
 
 use std::collections::HashSet;
 use std::sync::mpsc;
@@ -64,14 +64,14 @@ pub(crate) fn names(jobs: &[JobRow]) -> String {
 /// Ends jobs of an interrupted run, all or those of these names, and waits until they are gone. How many there were.
 ///
 /// # Errors
-/// If somebody goes on with the run meanwhile, or its jobs cannot be reached.
+/// If the run is resumed meanwhile, or its jobs cannot be reached.
 pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool) -> Result<usize, Failure> {
     let lock = journal.hold(&run.id)?;
     let plan = planned(journal, &run.id)?;
     let home = keepers_home(lock.folder());
     let cannot = |error: std::io::Error| Failure::broken(format!("cannot reach the jobs of run {}: {error}", run.id));
     let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home).map_err(cannot)?;
-    keepers.hold_ends(); // whoever resumes the run is to find out how they ended
+    keepers.hold_ends(); // a resumed run is to learn how they ended
     let (tell, ends) = mpsc::channel();
     let mut count = 0;
     for one in Keepers::recover(&home).map_err(cannot)? {

@@ -145,7 +145,7 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whoever starts a file again may have meant to go on with it. While jobs of it still run, they would run twice.
+/// A user who starts a file again may have meant to resume it. While jobs of it still run, they would run twice.
 fn mention_interrupted(journal: &Journal, file: Option<&Path>, beside: bool) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     let runs = journal.runs(Filter { status: Some(Status::Interrupted), limit: Some(50), ..Filter::default() })?;

@@ -38,7 +38,7 @@ pub(crate) fn join(
     let is_alive = |home: &Path| Keepers::look(home).map_or(true, |seen| seen.alive > 0);
     let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(home, is_alive);
     if overcommit {
-        settings = settings.available_mb(|| None); // nobody waits for what nobody looks at
+        settings = settings.available_mb(|| None); // jobs wait only for memory that is looked at
     } else {
         // In a container, what its control group leaves.
         let most = machine::memory_total_mb().map(|mb| decimal(mb) - decimal(mb) / USUALLY_USED);

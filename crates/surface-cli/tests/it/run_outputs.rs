@@ -82,7 +82,7 @@ fn half_a_file_of_a_run_that_was_killed_is_not_up_to_date() {
 }
 
 #[test]
-fn what_a_failed_job_made_is_removed_unless_it_was_there_before_or_somebody_wants_it() {
+fn what_a_failed_job_made_is_removed_unless_it_was_there_before_or_is_to_be_kept() {
     let file =
         "[job.make]\noutputs = ['new', 'old', 'folder']\nrun = 'mkdir folder; echo half | tee new >> old; exit 1'\n";
     let site = Site::new(file);

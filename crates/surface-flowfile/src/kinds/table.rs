@@ -163,7 +163,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "tcp-in",
         role: Role::Source,
-        about: "lines from whoever connects",
+        about: "lines from TCP clients",
         inputs: NONE,
         outputs: OUT,
         fields: &[
