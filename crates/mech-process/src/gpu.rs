@@ -24,9 +24,9 @@ pub struct Gpu {
     pub id: String,
     /// Its index, in the order of the bus.
     pub index: u32,
-    /// Memory it has, in MiB.
+    /// Memory it has, in MB.
     pub total_mb: u64,
-    /// Memory in use now, in MiB.
+    /// Memory in use now, in MB.
     pub used_mb: u64,
 }
 
@@ -48,12 +48,12 @@ pub fn gpus() -> Vec<Gpu> {
         let memory = device.memory_info().ok()?;
         let name = device.name().unwrap_or_else(|_| "GPU".to_owned());
         let id = device.uuid().unwrap_or_else(|_| index.to_string());
-        Some(Gpu { name, id, index, total_mb: memory.total >> 20, used_mb: memory.used.div_ceil(1 << 20) })
+        Some(Gpu { name, id, index, total_mb: memory.total / 1_000_000, used_mb: memory.used.div_ceil(1_000_000) })
     };
     devices().filter_map(read).collect()
 }
 
-/// What each process uses of all cards together, in MiB. Processes of which the driver tells no figure are left out.
+/// What each process uses of all cards together, in MB. Processes of which the driver tells no figure are left out.
 pub fn gpu_memory_of_processes() -> HashMap<i32, u64> {
     let mut all: HashMap<i32, u64> = HashMap::new();
     for (_, device) in devices() {
@@ -63,7 +63,7 @@ pub fn gpu_memory_of_processes() -> HashMap<i32, u64> {
         for ProcessInfo { pid, used_gpu_memory, .. } in lists.into_iter().flatten().flatten() {
             if let (Ok(pid), UsedGpuMemory::Used(bytes)) = (i32::try_from(pid), used_gpu_memory) {
                 let used = here.entry(pid).or_default();
-                *used = (*used).max(bytes.div_ceil(1 << 20));
+                *used = (*used).max(bytes.div_ceil(1_000_000));
             }
         }
         for (pid, used) in here {

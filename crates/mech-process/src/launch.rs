@@ -35,9 +35,19 @@ pub struct Launch {
     /// Where it runs; else where the client was when it started the keeper.
     #[serde(with = "os_opt_path")]
     pub cwd: Option<PathBuf>,
-    /// Both streams are appended to this file, in the order they are written.
+    /// Both output streams are appended to this file, in the order they are written.
     #[serde(with = "os_path")]
     pub log: PathBuf,
+    /// Standard error is appended to this file instead.
+    #[serde(with = "os_opt_path", default)]
+    pub err_log: Option<PathBuf>,
+    /// Disk space that each log may take. Its middle is given back to the file system; the beginning and the end stay. Looked at
+    /// five times a second, so a command that is quick can be over it for that long.
+    #[serde(default)]
+    pub log_bytes_max: Option<u64>,
+    /// What it reads as standard input.
+    #[serde(default)]
+    pub stdin: Stdin,
     /// What it may use.
     pub limits: Limits,
     /// How long it has between a polite TERM and the end, if a limit ends it.
@@ -58,10 +68,23 @@ impl Launch {
             clear_env: false,
             cwd: None,
             log: log.into(),
+            err_log: None,
+            log_bytes_max: None,
+            stdin: Stdin::default(),
             limits: Limits::default(),
             grace: Duration::from_secs(5),
         }
     }
+}
+
+/// What a command reads as standard input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stdin {
+    /// Nothing: it is at its end.
+    #[default]
+    Null,
+    /// What the client reads: the same open file, pipe or terminal.
+    Client,
 }
 
 /// What a tree may use. The default is: anything.
@@ -69,7 +92,7 @@ impl Launch {
 pub struct Limits {
     /// Time it may run; frozen time does not count.
     pub wall: Option<Duration>,
-    /// Memory of the whole tree, in MiB. Looked at every 50 ms, so a tree that is quicker than that can be over it for that long.
+    /// Memory of the whole tree, in MB (10^6 bytes). Looked at every 50 ms, so a tree that is quicker than that can be over it for that long.
     pub ram_mb: Option<u64>,
     /// What happens to a tree over `ram_mb`.
     pub over_ram: OverRam,
@@ -107,7 +130,7 @@ pub enum Report {
     Warning(String),
     /// What the tree holds now. Told when it has changed by a sixteenth.
     Usage {
-        /// In MiB.
+        /// In MB.
         rss_mb: u64,
     },
     /// The tree is empty. Nothing comes after this.
@@ -121,7 +144,7 @@ pub struct End {
     pub token: String,
     /// Why it is over.
     pub how: How,
-    /// The most memory that the tree held: sampled over all its processes, and at least what its largest process had by the kernel's count.
+    /// The most memory that the tree held, in kB (1,000 bytes): sampled over all its processes, and at least what its largest process had by the kernel's count.
     pub peak_rss_kb: u64,
     /// User and system time of all its processes, to the microsecond.
     pub cpu: Duration,
@@ -143,9 +166,9 @@ pub enum How {
     },
     /// It held more than [`Limits::ram_mb`].
     OverMemory {
-        /// What it held, in MiB.
+        /// What it held, in MB.
         used_mb: u64,
-        /// The limit, in MiB.
+        /// The limit, in MB.
         limit_mb: u64,
     },
     /// The client ended it.

@@ -27,7 +27,7 @@ mod record;
 mod wire;
 
 pub use cgroup::Confinement;
-pub use launch::{End, How, Launch, Limits, OverRam, Report};
+pub use launch::{End, How, Launch, Limits, OverRam, Report, Stdin};
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Seen, Survivor};
 
 /// The variable by which a keeper's processes are known if it is killed; its value is the keeper's name.

@@ -1,6 +1,6 @@
 //! What the machine has, and what is free of it now.
 //!
-//! Room: mechanism. Reads; never fails, because nobody should fail for want of a figure.
+//! Room: mechanism. Reads; never fails: a missing figure is `None`. A MB is 10^6 bytes, as in job files.
 //!
 //! # Invariant
 //! No figure is larger than what we may really use: a control group around us counts as the machine, if it is smaller.
@@ -9,15 +9,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use crate::gpu::{Gpu, gpu_memory_of_processes, gpus};
+use crate::procfs::kb_of_kib;
 
-/// Memory that can be had now without swapping, in MiB. `None`: the system does not say.
+/// Memory that can be had now without swapping, in MB. `None`: the system does not say.
 pub fn memory_available_mb() -> Option<u64> {
     let machine = meminfo("MemAvailable")?;
     let group = group_memory().map(|(limit, used)| limit.saturating_sub(used));
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
-/// Memory there is, in MiB. `None`: the system does not say.
+/// Memory there is, in MB. `None`: the system does not say.
 pub fn memory_total_mb() -> Option<u64> {
     let machine = meminfo("MemTotal")?;
     Some(group_memory().map_or(machine, |(limit, _)| limit.min(machine)))
@@ -34,10 +35,10 @@ fn meminfo(name: &str) -> Option<u64> {
 
 fn in_meminfo(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? / 1024)
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(kb_of_kib)? / 1000)
 }
 
-/// Limit and use of the tightest control group around us, in MiB.
+/// Limit and use of the tightest control group around us, in MB.
 fn group_memory() -> Option<(u64, u64)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = |wanted: &str| {
@@ -72,7 +73,7 @@ fn limit(dir: &Path, [limit, used]: [&str; 2]) -> Option<(u64, u64)> {
         let rest = line.strip_prefix("total_inactive_file ").or_else(|| line.strip_prefix("inactive_file "))?;
         rest.parse::<u64>().ok()
     });
-    Some((limit >> 20, used.saturating_sub(cached.unwrap_or(0)) >> 20))
+    Some((limit / 1_000_000, used.saturating_sub(cached.unwrap_or(0)) / 1_000_000))
 }
 
 #[cfg(test)]
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn a_figure_is_found_by_its_whole_name() {
         let text = "MemTotal:       24682424 kB\nMemAvailableX: 5 kB\nMemAvailable:   20480 kB\n";
-        assert_eq!(in_meminfo(text, "MemAvailable"), Some(20));
+        assert_eq!(in_meminfo(text, "MemAvailable"), Some(20_971_520 / 1_000_000));
         assert_eq!(in_meminfo(text, "Mem"), None);
     }
 

@@ -162,11 +162,16 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
     found
 }
 
-/// What processes hold together, in KiB: each one's own pages, and the most that one of them shares.
+/// The kernel's kB are KiB; ours, as those of people and job files, are 1,000 bytes.
+pub(crate) const fn kb_of_kib(kib: u64) -> u64 {
+    kib.saturating_mul(1_024) / 1_000
+}
+
+/// What processes hold together, in kB: each one's own pages, and the most that one of them shares.
 ///
 /// Never less than half of the truth for libraries, and too much for a tree that forked with much in memory: see [`exact_kb`].
 pub(crate) fn resident_kb(pids: &[i32]) -> u64 {
-    let page_kb = rustix::param::page_size() as u64 / 1024;
+    let page_kib = rustix::param::page_size() as u64 / 1024;
     let mut text = Vec::new();
     let (mut own, mut shared_most) = (0, 0);
     for pid in pids {
@@ -179,7 +184,7 @@ pub(crate) fn resident_kb(pids: &[i32]) -> u64 {
         own += resident.saturating_sub(shared);
         shared_most = shared_most.max(shared);
     }
-    (own + shared_most) * page_kb
+    kb_of_kib((own + shared_most) * page_kib)
 }
 
 /// The same with every shared page split among those who share it. Walks page tables: only asked before somebody is ended for it.
@@ -191,7 +196,7 @@ pub(crate) fn exact_kb(pids: &[i32]) -> u64 {
             let line = read.and_then(|()| {
                 let text = String::from_utf8_lossy(&text);
                 let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-                line.trim().trim_end_matches(" kB").parse().ok()
+                line.trim().trim_end_matches(" kB").parse().ok().map(kb_of_kib)
             });
             // Another user's process shows no maps; its plain size must do.
             line.unwrap_or_else(|| resident_kb(&[*pid]))

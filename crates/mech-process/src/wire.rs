@@ -3,19 +3,27 @@
 //! Room: mechanism. Knows a stream socket; knows nothing of processes.
 //!
 //! # Invariant
-//! A message arrives whole or not at all, no call here blocks, and nobody can make us hold more than [`MESSAGE_BYTES_MAX`] of an unfinished one.
+//! A message arrives whole or not at all, no call here blocks, and nobody can make us hold more than [`MESSAGE_BYTES_MAX`] of an unfinished one. A
+//! descriptor that belongs to a message is there when the message is.
 //!
 //! # Why it holds
 //! A message is its length (4 bytes, little end first) and so many bytes of JSON. What the socket does not take stays in `out` until it
 //! can be written; what has come of an unfinished message stays in `come`. A length over the bound is an error before it is room.
+//! A descriptor travels with the first byte of its message, and the kernel delivers it with that byte or not at all. Few are held: a client that
+//! sends more than [`FDS_MAX`] without a message that takes them is not one of ours.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, send, sendmsg,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::launch::{End, Launch};
@@ -23,13 +31,16 @@ use crate::launch::{End, Launch};
 /// Twice what Linux takes as arguments and environment, 2 MiB: bytes that are not ASCII are two on the wire.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
+/// Descriptors that wait for the message they belong to.
+const FDS_MAX: usize = 4;
+
 /// After so long the system may have memory again for a message.
 const SHORT_OF_MEMORY: Duration = Duration::from_millis(1);
 
 /// A client to its keeper.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Run this. `fresh`: the ends recorded before are known to the client and may go.
+    /// Run this. `fresh`: the ends recorded before are known to the client and may go. A descriptor comes with it if the command reads what the client reads.
     Start {
         run: u64,
         fresh: bool,
@@ -84,6 +95,8 @@ pub(crate) struct Alive {
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     out: Vec<u8>,
+    /// Descriptors, each with the place in `out` of the message it goes with.
+    fds: VecDeque<(usize, OwnedFd)>,
 }
 
 impl Outgoing {
@@ -108,12 +121,32 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Queues a message, with a descriptor that the other side gets a copy of.
+    pub(crate) fn put_with(&mut self, message: &impl Serialize, fd: OwnedFd) -> io::Result<()> {
+        let at = self.out.len();
+        self.put(message)?;
+        self.fds.push_back((at, fd));
+        Ok(())
+    }
+
     /// Sends what the socket takes. `Ok(true)`: nothing is left.
     pub(crate) fn flush(&mut self, to: impl AsFd) -> io::Result<bool> {
         let mut sent = 0;
         while sent < self.out.len() {
-            match send(&to, &self.out[sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(bytes) => sent += bytes,
+            let carried = self.fds.front().is_some_and(|(at, _)| *at == sent);
+            let until = self.fds.get(usize::from(carried)).map_or(self.out.len(), |(at, _)| *at);
+            let piece = &self.out[sent..until];
+            let taken = match self.fds.front().filter(|_| carried) {
+                Some((_, fd)) => send_with(&to, piece, fd.as_fd()),
+                None => send(&to, piece, SEND),
+            };
+            match taken {
+                Ok(bytes) => {
+                    sent += bytes;
+                    if carried {
+                        self.fds.pop_front();
+                    }
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => break,
                 Err(rustix::io::Errno::NOBUFS | rustix::io::Errno::NOMEM) => {
@@ -125,6 +158,7 @@ impl Outgoing {
             }
         }
         self.out.drain(..sent);
+        self.fds.iter_mut().for_each(|(at, _)| *at -= sent);
         Ok(self.out.is_empty())
     }
 
@@ -139,11 +173,24 @@ impl Outgoing {
     }
 }
 
+const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
+/// Sends some of `bytes`, at least one, and `fd` with the first.
+fn send_with(to: impl AsFd, bytes: &[u8], fd: BorrowedFd<'_>) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut more = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd];
+    let fits = more.push(SendAncillaryMessage::ScmRights(&fds));
+    debug_assert!(fits, "there is space for one");
+    sendmsg(to, &[IoSlice::new(bytes)], &mut more, SEND)
+}
+
 /// What has come but is not yet read.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     come: Vec<u8>,
     read: usize,
+    fds: VecDeque<OwnedFd>,
 }
 
 impl Incoming {
@@ -153,10 +200,19 @@ impl Incoming {
         self.read = 0;
         let mut room = [0; 16 << 10];
         loop {
-            match recv(&from, &mut room[..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return Ok(false),
-                Ok((_, bytes)) => {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+            let mut more = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+            match recvmsg(&from, &mut [IoSliceMut::new(&mut room)], &mut more, flags).map(|got| got.bytes) {
+                Ok(0) => return Ok(false),
+                Ok(bytes) => {
                     self.come.extend_from_slice(&room[..bytes]);
+                    for message in more.drain() {
+                        if let RecvAncillaryMessage::ScmRights(fds) = message {
+                            self.fds.extend(fds);
+                        }
+                    }
+                    self.fds.truncate(FDS_MAX);
                     return Ok(true);
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -167,6 +223,11 @@ impl Incoming {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// The descriptor that came with the message just read. Only for messages that bring one.
+    pub(crate) fn take_fd(&mut self) -> Option<OwnedFd> {
+        self.fds.pop_front()
     }
 
     /// The next whole message.
@@ -313,16 +374,44 @@ mod tests {
 
         #[test]
         fn noise_is_refused_or_waits_for_more_but_never_panics(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut come = Incoming { come: noise, read: 0 };
+            let mut come = Incoming { come: noise, ..Incoming::default() };
             while let Ok(Some(_)) = come.next::<Request>() {}
         }
     }
 
     #[test]
     fn a_message_that_claims_to_be_huge_is_an_error_at_once() {
-        let mut come = Incoming { come: vec![0xff; 4], read: 0 };
+        let mut come = Incoming { come: vec![0xff; 4], ..Incoming::default() };
         let error = come.next::<Request>().unwrap_err();
         assert!(error.to_string().contains("4294967295 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_descriptor_arrives_with_its_message_whatever_waits_before_it() {
+        use std::io::{Read, Write};
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        let mut out = Outgoing::default();
+        out.put(&Reply::Warning("x".repeat(1 << 20))).unwrap();
+        out.put_with(&Request::Bye, ours.into()).unwrap();
+        out.put(&Reply::Paused).unwrap();
+        let mut come = Incoming::default();
+        let mut read = |come: &mut Incoming| loop {
+            out.flush(&near).unwrap();
+            assert!(come.fill(&far).unwrap());
+            if let Some(message) = come.next::<serde_json::Value>().unwrap() {
+                return message;
+            }
+        };
+        assert!(read(&mut come).get("Warning").is_some());
+        assert_eq!(read(&mut come), "Bye");
+        let mut fd = UnixStream::from(come.take_fd().expect("its descriptor"));
+        assert!(come.take_fd().is_none());
+        fd.write_all(b"hello").unwrap();
+        let mut got = [0; 5];
+        theirs.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"hello");
+        assert!(rustix::io::fcntl_getfd(&fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     }
 
     #[test]

@@ -210,6 +210,7 @@ fn job(
         timeout_ms: settings.timeout_ms,
         grace_ms: settings.grace_ms,
         ram_limit_mb: settings.ram_limit_mb,
+        log_limit_mb: settings.log_limit_mb,
         over_ram: settings.over_ram.unwrap_or_default(),
         pin: settings.pin.clone().unwrap_or_default(),
         nice: settings.nice,

@@ -108,6 +108,9 @@ pub struct Job {
     /// What happens above `ram_limit_mb`.
     #[serde(default)]
     pub over_ram: OverRam,
+    /// Disk space that a log of it may take, in MB; 0: no limit.
+    #[serde(default)]
+    pub log_limit_mb: Option<u64>,
     /// CPUs it may run on, by number; empty: any.
     #[serde(default)]
     pub pin: Vec<u32>,
@@ -228,6 +231,7 @@ impl Job {
             grace_ms: None,
             ram_limit_mb: None,
             over_ram: OverRam::default(),
+            log_limit_mb: None,
             pin: Vec::new(),
             nice: None,
             env: Vec::new(),

@@ -85,7 +85,7 @@ pub(crate) fn usual_reserve_mb() -> u64 {
 fn meminfo_mb(field: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kib = text.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"))?;
-    Some(kib.trim().parse::<u64>().ok()? / 1024)
+    Some(kib.trim().parse::<u64>().ok()?.saturating_mul(1_024) / 1_000_000)
 }
 
 #[cfg(test)]

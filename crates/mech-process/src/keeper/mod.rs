@@ -16,6 +16,7 @@
 
 mod fell;
 mod freeze;
+mod log;
 mod serve;
 mod spawn;
 mod tree;

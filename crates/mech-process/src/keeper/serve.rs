@@ -9,6 +9,7 @@
 //! A client's death closes its socket before anybody can learn of it, and the loop looks at the client before it accepts another.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 
 use super::{spawn, tree::Tree};
-use crate::launch::{End, How, Launch};
+use crate::launch::{End, How, Launch, Stdin};
 use crate::record::Record;
 use crate::wire::{Link, Reply, Request};
 use std::time::Duration;
@@ -90,6 +91,10 @@ impl Server {
         loop {
             let Some(client) = &mut self.client else { return };
             match client.come.next() {
+                Ok(Some(Request::Start { run, fresh, launch })) => {
+                    let stdin = (launch.stdin == Stdin::Client).then(|| client.come.take_fd());
+                    self.start(run, fresh, *launch, stdin.flatten());
+                }
                 Ok(Some(request)) => self.obey(request),
                 Ok(None) => break,
                 Err(_) => {
@@ -107,29 +112,28 @@ impl Server {
         let now = Instant::now();
         let mut tell = Vec::new();
         match (request, &mut self.tree) {
-            (Request::Start { run, fresh, launch }, None) => self.start(run, fresh, *launch, now),
-            (Request::Start { launch, .. }, Some(_)) => {
-                // A pool never does that; the one that runs goes on.
-                let why = format!("keeper {} already runs a command", self.id);
-                tell.push(Reply::Warning(format!("{why}; {:?} was not started", launch.token)));
-            }
             (Request::Pause { run }, Some(tree)) if tree.run == run => tree.pause(now, &mut tell),
             (Request::Resume { run }, Some(tree)) if tree.run == run => tree.resume(now, &mut tell),
             (Request::Cancel { run, grace }, Some(tree)) if tree.run == run => tree.cancel(grace, now),
             (Request::Bye, _) => self.bye = true,
-            // Meant for a command that has ended meanwhile.
-            (Request::Pause { .. } | Request::Resume { .. } | Request::Cancel { .. }, _) => {}
+            // Meant for a command that has ended meanwhile; or a start, which goes another way.
+            (_, _) => {}
         }
         self.tell(tell);
     }
 
-    fn start(&mut self, run: u64, fresh: bool, launch: Launch, now: Instant) {
+    fn start(&mut self, run: u64, fresh: bool, launch: Launch, stdin: Option<OwnedFd>) {
+        if self.tree.is_some() {
+            // A pool never does that; the one that runs goes on.
+            let why = format!("keeper {} already runs a command", self.id);
+            return self.tell(vec![Reply::Warning(format!("{why}; {:?} was not started", launch.token))]);
+        }
         if fresh {
             let _ = self.record.clear();
         }
         self.record.starts(&launch.token);
-        match spawn::spawn(&launch, &self.id) {
-            Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, now)),
+        match spawn::spawn(&launch, &self.id, stdin) {
+            Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, Instant::now())),
             Err(why) => self.end(&End {
                 token: launch.token,
                 how: How::CouldNotStart(why),

@@ -14,7 +14,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -22,17 +24,15 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::MARK;
 use crate::launch::Launch;
 
-/// Starts it and gives its pid.
-pub(super) fn spawn(launch: &Launch, id: &str) -> Result<i32, String> {
+/// Starts it, to read from `stdin` if there is one, and gives its pid.
+pub(super) fn spawn(launch: &Launch, id: &str, stdin: Option<OwnedFd>) -> Result<i32, String> {
     let Some(program) = launch.argv.first() else {
         return Err("there is no program to start: the command is empty".to_owned());
     };
-    let log = OpenOptions::new().append(true).create(true).open(&launch.log);
-    let log = log.map_err(|error| format!("cannot write the log {}: {error}", launch.log.display()))?;
-    let streams = log.try_clone().map(|again| (log, again));
-    let (out, err) = streams.map_err(|error| format!("cannot write the log {}: {error}", launch.log.display()))?;
+    let (out, err) = (open_log(&launch.log)?, open_log(launch.err_log.as_ref().unwrap_or(&launch.log))?);
     let mut command = Command::new(program);
-    command.args(&launch.argv[1..]).process_group(0).stdin(Stdio::null()).stdout::<File>(out).stderr::<File>(err);
+    let stdin = stdin.map_or_else(Stdio::null, Stdio::from);
+    command.args(&launch.argv[1..]).process_group(0).stdin(stdin).stdout(out).stderr(err);
     if launch.clear_env {
         command.env_clear().env(MARK, id);
     }
@@ -55,6 +55,11 @@ pub(super) fn spawn(launch: &Launch, id: &str) -> Result<i32, String> {
     };
     // Dropping a `Child` neither waits nor kills; it is reaped with all others.
     child.map(|child| child.id().cast_signed())
+}
+
+fn open_log(path: &Path) -> Result<File, String> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| format!("cannot write the log {}: {error}", path.display()))
 }
 
 /// Sets what the command shall inherit, for this thread.

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{fell, freeze::Freezer};
+use super::{fell, freeze::Freezer, log::Log};
 use crate::launch::{End, How, Launch, Limits, OverRam};
 use crate::procfs;
 use crate::raw::reap;
@@ -73,11 +73,14 @@ pub(super) struct Tree {
     warned: bool,
     peak_kb: u64,
     cpu: Duration,
+    /// Those that have a limit.
+    logs: Vec<Log>,
 }
 
 impl Tree {
     pub(super) fn new(keeper: &str, run: u64, launch: Launch, leader: i32, now: Instant) -> Tree {
-        let Launch { token, limits, grace, .. } = launch;
+        let Launch { token, limits, grace, log, err_log, log_bytes_max, .. } = launch;
+        let logs = [Some(log), err_log].into_iter().flatten();
         let look = if limits.ram_mb.is_some() { LOOK_OFTEN } else { LOOK };
         Tree {
             run,
@@ -101,6 +104,7 @@ impl Tree {
             warned: false,
             peak_kb: 0,
             cpu: Duration::ZERO,
+            logs: log_bytes_max.map_or_else(Vec::new, |bytes| logs.filter_map(|path| Log::new(&path, bytes)).collect()),
         }
     }
 
@@ -270,26 +274,40 @@ impl Tree {
         if now < self.look_at {
             return;
         }
+        self.trim_logs(tell);
         let pids = procfs::walk(self.me);
         let used_kb = procfs::resident_kb(&pids);
         self.peak_kb = self.peak_kb.max(used_kb);
-        let used_mb = used_kb.div_ceil(1024);
+        let used_mb = used_kb.div_ceil(1000);
         if used_mb.abs_diff(self.told_mb) > self.told_mb / 16 {
             self.told_mb = used_mb;
             tell.push(Reply::Usage { rss_mb: used_mb });
         }
-        if let Some(limit_mb) = self.limits.ram_mb.filter(|&limit| used_kb > limit.saturating_mul(1024))
+        if let Some(limit_mb) = self.limits.ram_mb.filter(|&limit| used_kb > limit.saturating_mul(1000))
             && !self.warned
         {
             let used_kb = procfs::exact_kb(&pids);
-            if used_kb > limit_mb.saturating_mul(1024) {
-                self.over_memory(used_kb.div_ceil(1024), limit_mb, now, tell);
+            if used_kb > limit_mb.saturating_mul(1000) {
+                self.over_memory(used_kb.div_ceil(1000), limit_mb, now, tell);
             }
         }
         // Looking must not become the work: on a machine with very many processes it is done less often.
         let every = if self.limits.ram_mb.is_some() { LOOK_OFTEN } else { LOOK };
         let done = Instant::now();
         self.look_at = done + every.max((done - now) * 20);
+    }
+
+    /// A log that cannot be kept within its limit is left alone, and a person is told.
+    fn trim_logs(&mut self, tell: &mut Vec<Reply>) {
+        self.logs.retain_mut(|log| match log.trim() {
+            Ok(()) => true,
+            Err(error) => {
+                tell.push(Reply::Warning(format!(
+                    "its log is over its limit and grows: the file system cannot give back a part of a file ({error})"
+                )));
+                false
+            }
+        });
     }
 
     fn over_memory(&mut self, used_mb: u64, limit_mb: u64, now: Instant, tell: &mut Vec<Reply>) {
@@ -306,7 +324,8 @@ impl Tree {
 
     fn over(&mut self, now: Instant, tell: &mut Vec<Reply>) -> End {
         self.freezer.clean(&self.keeper);
-        let peak_mb = self.peak_kb.div_ceil(1024);
+        self.trim_logs(tell);
+        let peak_mb = self.peak_kb.div_ceil(1000);
         if let Some(limit) = self.limits.ram_mb.filter(|&limit| peak_mb > limit)
             && !self.warned
             && !matches!(self.verdict, Some(How::OverMemory { .. }))

@@ -275,7 +275,7 @@ impl Handle {
         self.ask(&Request::Cancel { run: self.run.number, grace });
     }
 
-    /// What the tree held when it was last looked at, in MiB; 0 for one that has just started.
+    /// What the tree held when it was last looked at, in MB; 0 for one that has just started.
     pub fn usage_mb(&self) -> u64 {
         self.run.usage_mb.load(Ordering::Relaxed)
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::net::sockopt::socket_peercred;
 
 use super::Listener;
-use crate::launch::{End, How, Launch, Report};
+use crate::launch::{End, How, Launch, Report, Stdin};
 use crate::wire::{Alive, Incoming, Link, Outgoing, Reply, Request};
 
 /// One command on a keeper.
@@ -97,7 +97,12 @@ impl Slot {
     pub(super) fn begin(&self, mut launch: Launch, listen: Listener) -> io::Result<Arc<Run>> {
         // The keeper stands where the client stood when it was started, so a relative path would mean something else there.
         launch.log = std::path::absolute(&launch.log)?;
+        launch.err_log = launch.err_log.map(std::path::absolute).transpose()?;
         launch.cwd = launch.cwd.map(std::path::absolute).transpose()?;
+        let stdin = match launch.stdin {
+            Stdin::Null => None,
+            Stdin::Client => Some(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?),
+        };
         let mut now = lock(&self.now);
         if now.gone {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, format!("keeper {} is gone", self.id)));
@@ -105,7 +110,11 @@ impl Slot {
         assert!(now.current.is_none(), "keeper {} was idle", self.id);
         let run = Arc::new(Run { number: now.runs + 1, usage_mb: AtomicU64::new(0) });
         let token = launch.token.clone();
-        lock(&self.out).put(&Request::Start { run: run.number, fresh: now.held == 0, launch: Box::new(launch) })?;
+        let start = Request::Start { run: run.number, fresh: now.held == 0, launch: Box::new(launch) };
+        match stdin {
+            None => lock(&self.out).put(&start),
+            Some(fd) => lock(&self.out).put_with(&start, fd),
+        }?;
         now.runs += 1;
         now.current = Some(Current { token, run: Arc::clone(&run), listen: Some(listen) });
         Ok(run)

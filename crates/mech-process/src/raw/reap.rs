@@ -17,6 +17,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use crate::procfs::kb_of_kib;
+
 /// What the kernel says of a child that is gone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reaped {
@@ -25,7 +27,7 @@ pub(crate) struct Reaped {
     pub(crate) code: Option<i32>,
     pub(crate) signal: i32,
     pub(crate) cpu: Duration,
-    /// Largest resident size of it, or of any child that it reaped.
+    /// Largest resident size of it, or of any child that it reaped, in kB.
     pub(crate) peak_kb: u64,
 }
 
@@ -48,7 +50,7 @@ pub(crate) fn reap() -> io::Result<Option<Reaped>> {
         code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
         signal: if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) } else { 0 },
         cpu: span(usage.ru_utime) + span(usage.ru_stime),
-        peak_kb: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+        peak_kb: kb_of_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0)),
     }))
 }
 

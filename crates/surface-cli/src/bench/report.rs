@@ -99,7 +99,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
             cpu: read("/proc/cpuinfo").and_then(|text| field(text, "model name")),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            ram_mb: kib.and_then(|kib| kib.strip_suffix(" kB")?.parse::<u64>().ok()).map(|kib| kib / 1024),
+            ram_mb: kib.and_then(|kib| kib.strip_suffix(" kB")?.parse::<u64>().ok()).map(|kib| kib * 1_024 / 1_000_000),
         }
     }
 }

@@ -1,14 +1,18 @@
 //! `bursar logs [-f] JOB`: what a job printed.
 //!
+//! One command (`bursar run -- COMMAND`) has a log for each of its streams, and each is printed to its own.
+//!
 //! Following looks ten times a second whether the file grew, and twice a second whether the job has ended: an ended job's file is read
 //! once more after that was seen, so its last words are never missed.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use rustix::fs::seek;
+use rustix::io::Errno;
 use sched_jobs::State;
 use surface_journal::{JobRow, RunRow};
 
@@ -17,7 +21,7 @@ use super::out::print;
 use crate::control::Request;
 use crate::exit::{Exit, Failure};
 use crate::view::log_path;
-use crate::view::text::clean;
+use crate::view::text::{clean, megabytes};
 
 const LOOK: Duration = Duration::from_millis(100);
 const ASK: Duration = Duration::from_millis(500);
@@ -71,7 +75,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match File::open(&path) {
         Ok(mut file) => {
             skip(&mut file, options.lines)?;
-            copy(&mut file)?;
+            copy(&mut file, std::io::stdout().lock())?;
+            if let Ok(mut file) = File::open(path.with_extension("err")) {
+                skip(&mut file, options.lines)?;
+                copy(&mut file, std::io::stderr().lock())?;
+            }
             Ok(Exit::Well)
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
@@ -127,21 +135,18 @@ impl Watched<'_> {
 fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failure> {
     let row = watched.row()?;
     let (mut attempt, mut state) = (row.attempt.max(1), row.state);
-    let mut file: Option<File> = None;
+    let mut file: Option<Streams> = None;
     let mut first = true;
     let mut asked = Instant::now();
     loop {
         let is_last = is_over(state); // seen before the read below, so that read is the last that is needed
         if file.is_none() {
-            file = File::open(watched.log(&row, attempt)).ok();
-            if let Some(file) = &mut file
-                && std::mem::take(&mut first)
-            {
-                skip(file, lines)?;
-            }
+            let lines = if first { lines } else { None };
+            file = Streams::open(&watched.log(&row, attempt), lines)?;
+            first &= file.is_none();
         }
         if let Some(file) = &mut file {
-            copy(file)?;
+            file.copy()?;
         }
         if is_last {
             return Ok(if state == State::Succeeded { Exit::Well } else { Exit::Failed });
@@ -158,7 +163,7 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
                 let row = watched.row()?;
                 if !is_over(row.state) {
                     if let Some(file) = &mut file {
-                        copy(file)?;
+                        file.copy()?;
                     }
                     eprintln!(
                         "bursar: run {} does not go on; `bursar run --resume {}` continues it",
@@ -172,11 +177,34 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
         state = now;
         if attempts > attempt {
             if let Some(file) = &mut file {
-                copy(file)?;
+                file.copy()?;
                 eprintln!("bursar: attempt {attempts} of {}", clean(&watched.name));
             }
             (attempt, file) = (attempts, None);
         }
+    }
+}
+
+/// What an attempt prints: both streams, or standard error apart.
+struct Streams {
+    out: File,
+    err: Option<File>,
+}
+
+impl Streams {
+    /// At their last lines. `None` if there is no log.
+    fn open(path: &Path, lines: Option<usize>) -> Result<Option<Streams>, Failure> {
+        let Ok(mut out) = File::open(path) else { return Ok(None) };
+        let mut err = File::open(path.with_extension("err")).ok();
+        skip(&mut out, lines)?;
+        err.iter_mut().try_for_each(|err| skip(err, lines))?;
+        Ok(Some(Streams { out, err }))
+    }
+
+    /// Prints what is new.
+    fn copy(&mut self) -> Result<(), Failure> {
+        copy(&mut self.out, std::io::stdout().lock())?;
+        self.err.iter_mut().try_for_each(|err| copy(err, std::io::stderr().lock()))
     }
 }
 
@@ -211,10 +239,9 @@ fn skip(file: &mut File, lines: Option<usize>) -> Result<(), Failure> {
     file.seek(SeekFrom::Start(if lines == 0 { end } else { 0 })).map(drop).map_err(broken)
 }
 
-/// Prints the rest of a file as it is.
-fn copy(file: &mut File) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match std::io::copy(file, &mut out).and_then(|_| std::io::Write::flush(&mut out)) {
+/// Prints the rest of a file as it is. Where a long log was cut, says so.
+fn copy(file: &mut File, mut out: impl Write) -> Result<(), Failure> {
+    match copy_data(file, &mut out).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         // Whoever read it has had enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(Exit::Well as i32),
@@ -222,11 +249,51 @@ fn copy(file: &mut File) -> Result<(), Failure> {
     }
 }
 
+fn copy_data(file: &mut File, out: &mut impl Write) -> std::io::Result<()> {
+    loop {
+        let at = file.stream_position()?;
+        let data = match seek(&*file, rustix::fs::SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(()), // the end; the place is as before
+            // A file system that knows no holes.
+            Err(_) => return std::io::copy(file, out).map(drop),
+        };
+        if data > at {
+            let mb = (data - at).div_ceil(1_000_000);
+            writeln!(out, "\n[… {} left out here: the log was longer than its limit …]", megabytes(mb))?;
+        }
+        let hole = seek(&*file, rustix::fs::SeekFrom::Hole(data))?;
+        file.seek(SeekFrom::Start(data))?;
+        std::io::copy(&mut Read::by_ref(file).take(hole - data), out)?;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
 
-    use super::skip;
+    use super::{copy_data, skip};
+
+    #[test]
+    fn a_hole_in_a_log_is_told_and_not_printed() {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let mut file = tempfile::tempfile().unwrap();
+        let line = "x".repeat(4095) + "\n";
+        file.write_all(line.repeat(1_000).as_bytes()).unwrap();
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&file, flags, 8 * 4096, 900 * 4096).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut out = Vec::new();
+        copy_data(&mut file, &mut out).unwrap();
+        let notice = "\n[… 4 MB left out here: the log was longer than its limit …]\n";
+        assert_eq!(String::from_utf8(out).unwrap(), line.repeat(8) + notice + &line.repeat(92));
+        // What comes later is printed alone.
+        file.write_all(b"more").unwrap();
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::Current(-4)).unwrap();
+        let mut out = Vec::new();
+        copy_data(&mut file, &mut out).unwrap();
+        assert_eq!(out, b"more");
+    }
 
     fn last(text: &str, lines: usize) -> String {
         let mut file = tempfile::tempfile().unwrap();

@@ -6,15 +6,13 @@
 use mech_process::machine;
 use sched_jobs::{Gpu, GpuDriver};
 
-use super::limits::decimal;
-
 /// The variable by which we are told our cards, as our own jobs are.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The cards that the driver tells; of these, those that we were told to use.
 pub(crate) fn found(environment: impl Fn(&str) -> Option<String>) -> Vec<Gpu> {
     let cards: Vec<(u32, Gpu)> =
-        machine::gpus().into_iter().map(|card| (card.index, Gpu::new(card.id, decimal(card.total_mb)))).collect();
+        machine::gpus().into_iter().map(|card| (card.index, Gpu::new(card.id, card.total_mb))).collect();
     visible(cards, environment(VISIBLE).as_deref())
 }
 

@@ -22,14 +22,15 @@ pub(crate) struct Following {
     thread: JoinHandle<()>,
 }
 
-/// Passes on what is written to `log`, which is made if it is not there, from its beginning.
-pub(crate) fn follow(log: &Path) -> io::Result<Following> {
+/// Passes on to `to` what is written to `log`, which is made if it is not there, from its beginning.
+pub(crate) fn follow(log: &Path, to: impl Write + Send + 'static) -> io::Result<Following> {
     let file = File::options().create(true).append(true).read(true).open(log)?;
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, log, WatchFlags::MODIFY)?;
     let (is_done, done) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let thread =
-        std::thread::Builder::new().name("bursar-follow".to_owned()).spawn(move || pass_on(file, &watch, &is_done))?;
+    let thread = std::thread::Builder::new()
+        .name("bursar-follow".to_owned())
+        .spawn(move || pass_on(file, to, &watch, &is_done))?;
     Ok(Following { done, thread })
 }
 
@@ -41,8 +42,7 @@ impl Following {
     }
 }
 
-fn pass_on(mut file: File, watch: &OwnedFd, is_done: &OwnedFd) {
-    let mut out = io::stdout().lock();
+fn pass_on(mut file: File, mut out: impl Write, watch: &OwnedFd, is_done: &OwnedFd) {
     let mut buffer = vec![0; 64 << 10];
     let mut over = false;
     loop {

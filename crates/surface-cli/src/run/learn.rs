@@ -88,5 +88,5 @@ pub(crate) fn reasons_to_run(plan: &Plan, known: &Known) -> Vec<Option<String>> 
 
 /// Memory of an estimate in MB (10^6 bytes), at least 1: 0 would be "takes none".
 pub(crate) fn ram_mb(estimate: &Estimate) -> u64 {
-    (estimate.peak_rss_kb.saturating_mul(1_024)).div_ceil(1_000_000).max(1)
+    estimate.peak_rss_kb.div_ceil(1_000).max(1)
 }

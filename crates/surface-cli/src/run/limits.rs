@@ -23,18 +23,13 @@ pub(crate) struct Machine {
     pub(crate) gpus: Vec<Gpu>,
 }
 
-/// Mechanisms count in MiB, people and job files in MB.
-pub(crate) fn decimal(mib: u64) -> u64 {
-    mib.saturating_mul(1_048_576) / 1_000_000
-}
-
 impl Machine {
     /// This one. Its graphics cards are asked only if somebody wants them: loading the driver's library takes a while.
     pub(crate) fn here(wants_card: bool) -> Self {
         let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         Self {
             cpus: machine::cpus(),
-            ram_mb: machine::memory_total_mb().map(decimal),
+            ram_mb: machine::memory_total_mb(),
             gpus: if wants_card { cards::found(variable) } else { Vec::new() },
         }
     }

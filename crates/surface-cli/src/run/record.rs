@@ -21,7 +21,6 @@ use sched_jobs::process::{Made, News, Processes, Stamp, exit_code, words};
 use sched_jobs::{Cause, Event, JobFacts, Outcome as JobOutcome, State, Ticket, What};
 use surface_journal::{Detail, Event as Entry, JournalError, Look, Moved, Outcome, Outputs, Writer};
 
-use super::limits::decimal;
 use super::steward::Notice;
 
 /// Writes what happens to the jobs of one run.
@@ -164,7 +163,7 @@ impl Recorder {
                     return;
                 }
                 News::Vram { peak_mb } => {
-                    book.tracks[job].peak_vram_mb = Some(decimal(peak_mb));
+                    book.tracks[job].peak_vram_mb = Some(peak_mb);
                     return;
                 }
                 News::Warning(text) => {

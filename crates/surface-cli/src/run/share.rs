@@ -11,7 +11,7 @@ use sched_jobs::process::Processes;
 use sched_jobs::{Builder, Config, Demand, Jobs};
 use surface_neighbours::{Bell, Listening, Settings};
 
-use super::limits::{AT_ONCE, decimal};
+use super::limits::AT_ONCE;
 
 /// Such a part of the memory is always used by the system and what runs beside: a job that wants more than the rest does not wait for it.
 const USUALLY_USED: u64 = 16;
@@ -32,7 +32,7 @@ pub(crate) fn join(
     let processes = Arc::downgrade(processes);
     let resident_mb = move || {
         let used = processes.upgrade().map(|processes| processes.usage_mb()).unwrap_or_default();
-        used.into_iter().map(|(job, mib)| decimal(mib).min(promised[job.index()])).sum()
+        used.into_iter().map(|(job, mb)| mb.min(promised[job.index()])).sum()
     };
     // A keeper that cannot be asked may have a job that runs.
     let is_alive = |home: &Path| Keepers::look(home).map_or(true, |seen| seen.alive > 0);
@@ -41,12 +41,12 @@ pub(crate) fn join(
         settings = settings.available_mb(|| None); // jobs wait only for memory that is looked at
     } else {
         // In a container, what its control group leaves.
-        let most = machine::memory_total_mb().map(|mb| decimal(mb) - decimal(mb) / USUALLY_USED);
-        settings = settings.available_mb(|| machine::memory_available_mb().map(decimal)).most_mb(most);
+        let most = machine::memory_total_mb().map(|mb| mb - mb / USUALLY_USED);
+        settings = settings.available_mb(machine::memory_available_mb).most_mb(most);
     }
     if !config.limits.gpus.is_empty() {
         settings = settings.vram_mb(|| {
-            let figures = |card: machine::Gpu| (card.id, decimal(card.total_mb), decimal(card.used_mb));
+            let figures = |card: machine::Gpu| (card.id, card.total_mb, card.used_mb);
             machine::gpus().into_iter().map(figures).collect()
         });
     }

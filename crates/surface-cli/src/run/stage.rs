@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -126,7 +127,10 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     };
     let steward = steward::start(charge, inbox).map_err(cannot("start a thread"))?;
     let following = if stage.is_single && !stage.left[0].is_over() {
-        Some(follow::follow(&log_path(&folder.join("logs"), 0, 1)).map_err(cannot("read the log"))?)
+        let log = log_path(&folder.join("logs"), 0, 1);
+        let err = log.with_extension("err");
+        let started = follow::follow(&log, io::stdout()).and_then(|out| Ok([out, follow::follow(&err, io::stderr())?]));
+        Some(started.map_err(cannot("read the log"))?)
     } else {
         None
     };
@@ -139,6 +143,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         &was_on,
         &processes,
         stage.keep_incomplete,
+        stage.is_single,
     ));
     let summary = match &submitted {
         Ok(_) => Some(wait(&jobs, stage.is_single)),
@@ -147,7 +152,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
 
     drop(listening);
     drop(watch);
-    following.into_iter().for_each(follow::Following::finish);
+    following.into_iter().flatten().for_each(follow::Following::finish);
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
     signals.close();

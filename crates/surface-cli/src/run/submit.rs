@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sched_jobs::process::{Command, OnCrash, OverRam, ProcessLimits, Processes};
+use sched_jobs::process::{Command, OnCrash, OverRam, ProcessLimits, Processes, Stdin};
 use sched_jobs::{Cause, Demand, Job, Outcome, Retry};
 use surface_jobfile::{self as jobfile, Plan};
 use surface_journal::Estimate;
@@ -30,6 +30,9 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
     }
 }
 
+/// Disk space that a log may take unless its job says otherwise, in MB.
+const LOG_LIMIT_MB: u64 = 1_000;
+
 /// What is run for a job.
 pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut command = Command::new(job.action.argv());
@@ -37,8 +40,7 @@ pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) ->
     command.cwd = Some(job.folder(&plan.base));
     command.limits = ProcessLimits {
         wall: job.timeout_ms.map(Duration::from_millis),
-        // Files count in MB, mechanisms in MiB.
-        ram_mb: job.ram_limit_mb.map(|mb| (mb.saturating_mul(1_000_000) / 1_048_576).max(1)),
+        ram_mb: job.ram_limit_mb,
         over_ram: match job.over_ram {
             jobfile::OverRam::Kill => OverRam::Kill,
             jobfile::OverRam::Warn => OverRam::Warn,
@@ -49,6 +51,8 @@ pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) ->
     if let Some(ms) = job.grace_ms {
         command.grace = Duration::from_millis(ms);
     }
+    let log_mb = job.log_limit_mb.unwrap_or(LOG_LIMIT_MB);
+    command.log_bytes_max = (log_mb > 0).then(|| log_mb.saturating_mul(1_000_000));
     command.outputs = job.output_paths(&plan.base);
     command.keep_incomplete = keep_incomplete || job.incomplete == jobfile::Incomplete::Keep;
     command.on_crash = match job.on_crash {
@@ -56,6 +60,13 @@ pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) ->
         jobfile::OnCrash::Restart => OnCrash::Restart,
         jobfile::OnCrash::Fail => OnCrash::Fail,
     };
+    command
+}
+
+/// One command instead of a file: it reads what we read, its two streams stay apart, and none of what it prints is left out.
+pub(crate) fn single(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
+    let mut command = command(job, plan, keep_incomplete);
+    (command.stdin, command.splits_streams, command.log_bytes_max) = (Stdin::Client, true, None);
     command
 }
 
@@ -68,6 +79,7 @@ pub(crate) fn jobs<'a>(
     was_on: &'a HashMap<String, Vec<String>>,
     processes: &'a Arc<Processes>,
     keep_incomplete: bool,
+    is_single: bool,
 ) -> impl Iterator<Item = Job> + 'a {
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
@@ -81,6 +93,7 @@ pub(crate) fn jobs<'a>(
         let mut retry = Retry { times: planned.retries, backoff, longest: usual.longest.max(backoff) };
         // What is already there goes before anything new: it holds what it holds, whether it is counted or not.
         const FIRST: i32 = i32::MAX;
+        let command = if is_single { single } else { command };
         let work = || Arc::new(command(planned, plan, keep_incomplete));
         match &left[at] {
             Left::Done => return job.already_done(),

@@ -86,6 +86,13 @@ pub(crate) struct Change {
     pub(crate) attempt: u32,
 }
 
+impl Change {
+    /// Whether an attempt ran in the life of the job that ended with it.
+    pub(crate) fn has_run(&self) -> bool {
+        self.ran.is_some()
+    }
+}
+
 /// A run as its events tell it.
 #[derive(Debug, Clone)]
 pub(crate) struct Board {

@@ -108,6 +108,11 @@ impl Forecast {
         self.learned.and(known).map(Duration::from_millis)
     }
 
+    /// How long what needs a job probably takes after it.
+    pub(crate) fn after(&self, job: u32) -> Duration {
+        Duration::from_millis(self.chain_ms[job as usize].saturating_sub(self.guess_ms[job as usize]))
+    }
+
     /// The time until the run is over. `None` if nobody knows how long anything takes.
     pub(crate) fn left(&mut self, board: &Board, now: Duration) -> Option<Duration> {
         let is_due = self.learned.is_none() || now >= self.learned_at + Duration::from_secs(1);

@@ -41,12 +41,18 @@ pub(crate) struct Around<'a> {
 
 /// The lines of the live area.
 pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>) -> Vec<String> {
-    let left = forecast.left(board, around.now);
+    let bound = forecast.left(board, around.now);
     let room = around.height.saturating_sub(1);
     let shown = choose(board, room);
     let width = shown.iter().map(|group| console::measure_text_width(&board.groups()[*group].label)).max();
     let width = width.unwrap_or(0).min(LABEL).min(around.width / 3).max(4);
     let runs = Running::of(board, forecast, around.now);
+    // The run ends no sooner than each of its groups, and what needs that: the two figures never contradict each other.
+    let by_group = board.groups().iter().enumerate().filter_map(|(index, group)| {
+        let part = runs.part(index);
+        Some(eta(group, part, runs.1[index])? + part.after)
+    });
+    let left = bound.map(|bound| by_group.fold(bound, Duration::max));
     let mut lines: Vec<String> = Vec::with_capacity(shown.len() + 2);
     for &group in &shown {
         lines.push(line(board, group, &runs, around, width));
@@ -121,6 +127,8 @@ struct Part {
     longest: Duration,
     guessed: bool,
     ran: Duration,
+    /// The longest chain of what comes after one of them.
+    after: Duration,
 }
 
 struct Running(HashMap<usize, Part>, Vec<Option<Duration>>);
@@ -140,17 +148,22 @@ impl Running {
                 part.guessed = true;
                 part.left += left;
                 part.longest = part.longest.max(left);
+                part.after = part.after.max(forecast.after(job));
             }
         }
         let usual = board.groups().iter().map(Group::mean).collect();
         Running(parts, usual)
+    }
+
+    fn part(&self, group: usize) -> Part {
+        self.0.get(&group).copied().unwrap_or_default()
     }
 }
 
 fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width: usize) -> String {
     let group = &board.groups()[index];
     let paint = around.paint;
-    let part = runs.0.get(&index).copied().unwrap_or_default();
+    let part = runs.part(index);
     let [queued, ready, running, paused, succeeded, failed, canceled] = group.counts;
     let label = console::pad_str(&group.label, width, console::Alignment::Left, Some("…")).into_owned();
     let done = (f64::from(succeeded) + part.done) / f64::from(group.total.max(1));

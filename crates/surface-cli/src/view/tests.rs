@@ -111,6 +111,24 @@ fn a_frame_says_for_each_group_how_far_it_is_and_what_it_waits_for() {
 }
 
 #[test]
+fn a_run_never_ends_sooner_than_a_group_of_it() {
+    // Three of 6 GB do not fit into 16 GB, though two leave 4 GB of it: the sum of demands alone would promise 15 s.
+    let jobs = "[job.image]\nforeach = { n = '1..6' }\nrun = 'true'\nvram = '6 GB'\n";
+    let mut scene = Scene::new(&plan(jobs), Vec::new());
+    for job in 0..2 {
+        scene.run(job, 0.0, 10.0);
+    }
+    for job in 2..6 {
+        scene.take(10.0, job, What::Ready);
+    }
+    scene.take(10.0, 2, What::Started { attempt: 1 });
+    scene.take(10.0, 3, What::Started { attempt: 1 });
+    let lines = scene.frame(10.0, 120, 24, &[]);
+    assert!(lines[0].ends_with("eta ~20 s"), "{lines:#?}");
+    assert!(lines[1].contains("· eta ~20 s ·"), "{lines:#?}");
+}
+
+#[test]
 fn a_frame_says_what_failed_and_how_to_go_on() {
     let mut scene = halfway();
     scene.take(18.0, 6, What::Failed);

@@ -30,6 +30,9 @@ const LOG_LINES: usize = 10;
 /// Failures whose logs are shown at once; of further ones only the line. Who lets a thousand jobs fail has seen enough.
 const LOGS_SHOWN: u32 = 20;
 
+/// Jobs that are named when many were cancelled before they started.
+const UNSTARTED_NAMED: usize = 3;
+
 /// The thread that watches a run.
 pub(super) struct Watcher {
     jobs: Jobs,
@@ -47,6 +50,8 @@ pub(super) struct Watcher {
     lacks_at: Duration,
     told_waiting: Vec<bool>,
     logs_shown: u32,
+    /// Jobs that were cancelled before they started, by the reason, and not yet told of.
+    unstarted: Vec<(Duration, String, Vec<usize>)>,
     has_vram: bool,
     is_gone: bool,
 }
@@ -65,6 +70,7 @@ impl Watcher {
             lacks: HashMap::new(),
             lacks_at: Duration::ZERO,
             logs_shown: 0,
+            unstarted: Vec::new(),
             has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0 || job.gpus.unwrap_or(0) > 0),
             is_gone: false,
             jobs,
@@ -95,6 +101,7 @@ impl Watcher {
                 self.take(&event);
                 next = events.try_recv();
             }
+            self.tell_unstarted();
             self.tell_waiting();
             if closing {
                 break;
@@ -121,6 +128,9 @@ impl Watcher {
     }
 
     fn take(&mut self, event: &Event) {
+        if event.what != What::Canceled {
+            self.tell_unstarted();
+        }
         let (at, job) = (event.at(), event.job.index());
         let change = self.board.take(at, job, event.what);
         if let Some(change) = change {
@@ -148,6 +158,13 @@ impl Watcher {
         }
         match self.scene.mode {
             Mode::Json => self.print(&told.json()),
+            Mode::Plain if event.what == What::Canceled && change.is_some_and(|change| !change.has_run()) => {
+                let why = told.error.unwrap_or_default();
+                match self.unstarted.iter_mut().find(|(_, known, _)| *known == why) {
+                    Some((.., jobs)) => jobs.push(job),
+                    None => self.unstarted.push((at, why, vec![job])),
+                }
+            }
             Mode::Plain => {
                 if let Some(line) = told.plain() {
                     self.print(&line);
@@ -157,6 +174,25 @@ impl Watcher {
                 }
             }
             Mode::Live | Mode::Quiet => self.tell_failure(&told),
+        }
+    }
+
+    /// One line for all that were cancelled for one reason and had not started.
+    fn tell_unstarted(&mut self) {
+        for (at, why, mut jobs) in std::mem::take(&mut self.unstarted) {
+            jobs.sort_unstable(); // as in the file
+            let mut told = Told::new(at, State::Canceled.name());
+            let names: Vec<&str> = jobs.iter().take(UNSTARTED_NAMED).map(|job| self.board.name(*job)).collect();
+            let more = jobs.len().saturating_sub(UNSTARTED_NAMED);
+            told.job = Some(match (jobs.len(), more) {
+                (1, _) => names.concat(),
+                (count, 0) => format!("{} that had not started ({})", count_jobs(count), names.join(", ")),
+                (count, _) => {
+                    format!("{} that had not started ({} and {more} more)", count_jobs(count), names.join(", "))
+                }
+            });
+            told.error = Some(why);
+            told.plain().iter().for_each(|line| self.print(line));
         }
     }
 

@@ -143,11 +143,11 @@ fn what_a_job_really_uses_of_a_card_is_in_the_journal_and_in_the_report() {
     go.answer();
     assert!(child.wait().unwrap().success());
     let job = &site.jobs()[0];
-    assert_eq!((job.state, job.detail.peak_vram_mb), (State::Succeeded, Some(1_572)), "{job:?}");
+    assert_eq!((job.state, job.detail.peak_vram_mb), (State::Succeeded, Some(1_573)), "{job:?}");
     assert!(text(&site.bursar("why train").stdout).contains("and 1.5 GB of VRAM"));
     assert!(site.bursar("report -o report.html").status.success());
     let page = std::fs::read_to_string(site.path("report.html")).unwrap();
-    assert!(page.contains("1572"), "the figure is in the page");
+    assert!(page.contains("1573"), "the figure is in the page");
 }
 
 #[test]

@@ -71,6 +71,23 @@ fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
 }
 
 #[test]
+fn many_jobs_that_never_started_are_one_line_when_they_are_cancelled() {
+    let site = Site::new(
+        "[job.first]\nrun = 'echo up > bell; exec sleep 600'\n\
+         [job.many]\nforeach = { n = '1..50' }\nneeds = ['first']\nrun = 'true'\n",
+    );
+    let bell = site.bell("bell");
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    run.signal(rustix::process::Signal::INT);
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(130), "{said}");
+    let canceled: Vec<&str> = said.lines().filter(|line| line.contains("  canceled  ")).collect();
+    assert!(canceled.len() <= 2, "{said}");
+    assert!(said.contains("50 jobs that had not started (many[1], many[2], many[3] and 47 more)"), "{said}");
+}
+
+#[test]
 fn a_run_tells_programs_every_event_as_json() {
     let site = Site::new(ONE_FAILS);
     let output = site.bursar("run jobs.toml --json");

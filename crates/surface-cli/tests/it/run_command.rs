@@ -8,9 +8,52 @@ fn its_output_comes_through_and_its_code_is_ours() {
     let site = Site::new("");
     let output = site.command(["run", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]).output().unwrap();
     assert_code(&output, 7);
-    assert_eq!(text(&output.stdout), "out\nerr\n");
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("out\n", "err\n"));
+    // Its log keeps them apart, too.
+    let output = site.bursar("logs sh");
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("out\n", "err\n"));
+    let output = site.bursar("logs -f sh");
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("out\n", "err\n"));
     let row = site.newest();
     assert_eq!((row.name.as_str(), row.file), ("sh", None));
+}
+
+#[test]
+fn it_reads_what_we_read_and_no_more() {
+    let site = Site::new("");
+    std::fs::write(site.path("lines"), "one\ntwo\nthree\n").unwrap();
+    let mut file = std::fs::File::open(site.path("lines")).unwrap();
+    let mut command = site.command(["run", "--", "sh", "-c", "read x; echo got $x"]);
+    let output = command.stdin(file.try_clone().unwrap()).output().unwrap();
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "got one\n");
+    // A shell that calls it in a loop finds the next line where the command left off.
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut file, &mut rest).unwrap();
+    assert_eq!(rest, "two\nthree\n");
+}
+
+#[test]
+fn a_pipe_into_it_is_read_to_its_end() {
+    let site = Site::new("");
+    let mut child = site.command(["run", "--", "wc", "-c"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, &vec![b'x'; 1_000_000]).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout).trim(), "1000000");
+}
+
+#[test]
+fn jobs_of_a_file_read_nothing() {
+    let site = Site::new("[job.a]\nrun = 'cat > read'\n");
+    let mut child = site.command(["run", "jobs.toml"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, b"for somebody else").unwrap();
+    let output = child.wait_with_output().unwrap(); // our end stays open meanwhile
+    assert_code(&output, 0);
+    assert_eq!(std::fs::read_to_string(site.path("read")).unwrap(), "");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_job_over_its_time_or_its_memory_is_ended_and_says_so() {
     assert_code(&site.bursar("run jobs.toml"), 1);
     assert_eq!(site.job("slow").detail.error.as_deref(), Some("ran longer than its timeout of 200 ms"));
     let said = site.job("fat").detail.error.unwrap();
-    assert!(said.starts_with("used ") && said.ends_with(" MB, its limit is 49 MB: killed"), "{said}");
+    assert!(said.starts_with("used ") && said.ends_with(" MB, its limit is 50 MB: killed"), "{said}");
 }
 
 #[test]

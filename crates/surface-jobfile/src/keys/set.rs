@@ -123,6 +123,10 @@ pub(super) fn grace<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, val
     settings.grace_ms = values.millis(&key.field, node);
 }
 
+pub(super) fn log_limit<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.log_limit_mb = values.size(&key.field, node);
+}
+
 pub(super) fn ram_limit<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
     settings.ram_limit_mb = values.size(&key.field, node);
 }

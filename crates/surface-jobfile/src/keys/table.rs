@@ -239,6 +239,13 @@ pub(crate) const SHARED: &[Key] = &[
         Set::Shared(set::over_ram),
     ),
     key(
+        Field::new("log_limit", "a size", "\"100 MB\""),
+        Size,
+        "1 GB",
+        "disk space that the log of an attempt may take: of a longer one the beginning and the end stay. 0 is no limit",
+        Set::Shared(set::log_limit),
+    ),
+    key(
         Field::new("pin", "a list of CPU numbers", "[0, 1]"),
         Wholes(0, 4095),
         "any CPU",

@@ -9,10 +9,10 @@
   const time = (us) => us === 0 ? '0' : us < 1e3 ? us + ' µs' : us < 1e4 ? (us / 1e3).toFixed(1) + ' ms' : us < 1e6 ? Math.round(us / 1e3) + ' ms'
     : us < 6e7 ? (us / 1e6).toFixed(1) + ' s' : us < 3.6e9 ? Math.floor(us / 6e7) + ' min ' + String(Math.floor(us / 1e6) % 60).padStart(2, '0') + ' s'
     : Math.floor(us / 3.6e9) + ' h ' + String(Math.floor(us / 6e7) % 60).padStart(2, '0') + ' min';
-  const memory = (kib) => {
+  const memory = (kb) => {
     let unit = 0;
-    while (kib >= 1024 && unit < 4) { kib /= 1024; unit++; }
-    return (kib < 10 && unit ? kib.toFixed(1) : Math.round(kib)) + ' ' + ['KiB', 'MiB', 'GiB', 'TiB', 'PiB'][unit];
+    while (kb >= 1000 && unit < 4) { kb /= 1000; unit++; }
+    return (kb < 10 && unit ? kb.toFixed(1) : Math.round(kb)) + ' ' + ['kB', 'MB', 'GB', 'TB', 'PB'][unit];
   };
   const make = (tag, text, className) => {
     const element = document.createElement(tag);
@@ -151,7 +151,7 @@
     }
   };
 
-  const charts = [['CPU slots', 1, (n) => String(n)], ['Memory', 2, (n) => memory(n * 1024)], ['Video memory', 3, (n) => memory(n * 1024)]]
+  const charts = [['CPU slots', 1, (n) => String(n)], ['Memory', 2, (n) => memory(n * 1000)], ['Video memory', 3, (n) => memory(n * 1000)]]
     .map(([name, column, format], n) => ({ name, column, format, limit: data.limits[n] }))
     .filter((chart) => chart.column === 1 || data.levels.some((level) => level[chart.column] > 0));
   for (const chart of charts) {
@@ -248,7 +248,7 @@
     say(row[STATE] + (row[HOW] ? ' · ' + row[HOW] : '') + (row[ATTEMPT] > 1 ? ' · attempt ' + row[ATTEMPT] : '') + (critical.has(span[0]) ? ' · on the critical path' : ''));
     say(['waits', 'runs', 'is paused'][span[1]] + ' from ' + time(span[2]) + ' to ' + time(span[3]) + ' (' + time(span[3] - span[2]) + ')');
     say('in all waited ' + time(row[WAITED]) + ', ran ' + time(row[RAN]) + (row[CPU] !== null ? ', CPU ' + time(row[CPU] * 1e3) : ''));
-    say(row[SLOTS] + ' CPU · ' + memory(row[RAM] * 1024) + (row[VRAM] ? ' · ' + memory(row[VRAM] * 1024) + ' video' : '') + (row[RSS] !== null ? ' · peak ' + memory(row[RSS]) : '') + (row[VIDEO] !== null ? ', video ' + memory(row[VIDEO] * 1024) : ''));
+    say(row[SLOTS] + ' CPU · ' + memory(row[RAM] * 1000) + (row[VRAM] ? ' · ' + memory(row[VRAM] * 1000) + ' video' : '') + (row[RSS] !== null ? ' · peak ' + memory(row[RSS]) : '') + (row[VIDEO] !== null ? ', video ' + memory(row[VIDEO] * 1000) : ''));
     if (row[COMMAND]) tip.append(make('code', row[COMMAND]));
     const box = tip.getBoundingClientRect();
     tip.style.left = Math.min(event.clientX + 14, innerWidth - box.width - 8) + 'px';
@@ -271,8 +271,8 @@
   const rank = { failed: 0, running: 1, paused: 2, ready: 3, queued: 4, canceled: 5, succeeded: 6 };
   const heads = [
     ['Job', NAME], ['State', STATE], ['Waited', WAITED, time], ['Ran', RAN, time], ['CPU time', CPU, (ms) => time(ms * 1e3)],
-    ['Peak', RSS, memory], ...(data.jobs.some((row) => row[VIDEO] !== null) ? [['Video peak', VIDEO, (mb) => memory(mb * 1024)]] : []),
-    ['Slots', SLOTS, String], ['Memory', RAM, (mb) => memory(mb * 1024)], ['Attempts', ATTEMPT, String],
+    ['Peak', RSS, memory], ...(data.jobs.some((row) => row[VIDEO] !== null) ? [['Video peak', VIDEO, (mb) => memory(mb * 1000)]] : []),
+    ['Slots', SLOTS, String], ['Memory', RAM, (mb) => memory(mb * 1000)], ['Attempts', ATTEMPT, String],
   ];
   let order = data.jobs.map((_, n) => n), sort = null, many = 100;
   const key = (n, column) => column === STATE ? rank[data.jobs[n][STATE]] : data.jobs[n][column];

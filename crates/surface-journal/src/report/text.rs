@@ -52,13 +52,13 @@ pub(super) fn time(us: u64) -> String {
     }
 }
 
-/// As in `512 KiB`, `1.5 GiB`.
-pub(super) fn memory(kib: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut amount = kib as f64;
+/// As in `512 kB`, `1.5 GB`: the units of job files.
+pub(super) fn memory(kb: u64) -> String {
+    let units = ["kB", "MB", "GB", "TB", "PB"];
+    let mut amount = kb as f64;
     let mut unit = 0;
-    while amount >= 1024.0 && unit + 1 < units.len() {
-        amount /= 1024.0;
+    while amount >= 1000.0 && unit + 1 < units.len() {
+        amount /= 1000.0;
         unit += 1;
     }
     let places = usize::from(amount < 10.0 && unit > 0);
@@ -106,10 +106,7 @@ mod tests {
             [0, 7, 1_500, 15_000, 1_500_000, 61_000_000, 3_660_000_000, 90_000_000_000].map(time),
             ["0", "7 µs", "1.5 ms", "15 ms", "1.5 s", "1 min 01 s", "1 h 01 min", "1 d 01 h"]
         );
-        assert_eq!(
-            [0, 1_023, 1_536, 20_480, 3 << 20].map(memory),
-            ["0 KiB", "1023 KiB", "1.5 MiB", "20 MiB", "3.0 GiB"]
-        );
+        assert_eq!([0, 999, 1_500, 20_000, 4_000_000].map(memory), ["0 kB", "999 kB", "1.5 MB", "20 MB", "4.0 GB"]);
         assert_eq!(short("äöü", 2), "äö…");
         assert_eq!(short("äöü", 3), "äöü");
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mech_process::Limits;
+use mech_process::{Limits, Stdin};
 
 /// A program to run, where, and within which bounds.
 ///
@@ -25,6 +25,12 @@ pub struct Command {
     pub clear_env: bool,
     /// Where it runs; else where this process was when it began.
     pub cwd: Option<PathBuf>,
+    /// What it reads as standard input.
+    pub stdin: Stdin,
+    /// Standard error has a log of its own, beside that of standard output and with the ending `err`.
+    pub splits_streams: bool,
+    /// Disk space that each log of an attempt may take: its beginning and its end stay.
+    pub log_bytes_max: Option<u64>,
     /// What it may use.
     pub limits: Limits,
     /// How long it has between a polite TERM and the end.
@@ -57,6 +63,9 @@ impl Command {
             env: Vec::new(),
             clear_env: false,
             cwd: None,
+            stdin: Stdin::default(),
+            splits_streams: false,
+            log_bytes_max: None,
             limits: Limits::default(),
             grace: Duration::from_secs(5),
             on_crash: OnCrash::default(),

@@ -34,7 +34,7 @@ pub use self::command::{Command, OnCrash};
 pub use self::outputs::{Made, Stamp};
 pub use self::vram::VramWatch;
 pub use self::words::{exit_code, words};
-pub use mech_process::{End, Limits as ProcessLimits, OverRam};
+pub use mech_process::{End, Limits as ProcessLimits, OverRam, Stdin};
 
 use self::outputs::{Verdict, Watched};
 use crate::JobId;
@@ -54,7 +54,7 @@ pub enum News<'a> {
     Warning(&'a str),
     /// The most that it was seen to use of graphics cards, if anything. Told before its end.
     Vram {
-        /// In MiB.
+        /// In MB.
         peak_mb: u64,
     },
     /// It ended.
@@ -197,7 +197,7 @@ impl Processes {
         let _ = self.refused.set(why.into()); // the first reason stays
     }
 
-    /// What each command that runs holds now, in MiB, as far as its keeper has looked.
+    /// What each command that runs holds now, in MB, as far as its keeper has looked.
     pub fn usage_mb(&self) -> Vec<(JobId, u64)> {
         let desks = lock(&self.desks);
         let used = desks.iter().filter_map(|(job, desk)| Some((JobId(*job), desk.handle.as_ref()?.usage_mb())));
@@ -311,13 +311,17 @@ impl Processes {
         if !self.sit_down(ticket, command.grace) {
             return report.ended(Outcome::Stopped);
         }
+        let log = (self.log)(ticket);
         let launch = Launch {
             token: self.token(ticket),
             argv: command.argv.clone(),
             env: with_cards(&command.env, &gpus),
             clear_env: command.clear_env,
             cwd: command.cwd.clone(),
-            log: (self.log)(ticket),
+            err_log: command.splits_streams.then(|| log.with_extension("err")),
+            log,
+            log_bytes_max: command.log_bytes_max,
+            stdin: command.stdin,
             limits: command.limits.clone(),
             grace: command.grace,
         };

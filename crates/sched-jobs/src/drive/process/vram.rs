@@ -50,7 +50,7 @@ impl Processes {
         Ok(VramWatch { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// What each command uses of graphics cards now, in MiB, as far as the driver tells.
+    /// What each command uses of graphics cards now, in MB, as far as the driver tells.
     pub fn look_at_vram(&self) -> Vec<(JobId, u64)> {
         let handles: Vec<(u32, u32, Handle)> = lock(&self.desks)
             .iter()
@@ -72,7 +72,7 @@ impl Processes {
         used.into_iter().map(|(job, _, mb)| (JobId(job), mb)).collect()
     }
 
-    /// The most that was seen of an attempt, in MiB.
+    /// The most that was seen of an attempt, in MB.
     pub(super) fn peak_vram_mb(&self, ticket: Ticket) -> u64 {
         let desks = lock(&self.desks);
         desks.get(&ticket.job.0).filter(|desk| desk.attempt == ticket.attempt).map_or(0, |desk| desk.peak_vram_mb)

@@ -35,7 +35,7 @@ pub fn words(how: &How) -> String {
         },
         How::TimedOut { after } => format!("ran longer than its timeout of {}", span(*after)),
         How::OverMemory { used_mb, limit_mb } => {
-            let (used, limit) = (megabytes(decimal(*used_mb)), megabytes(decimal(*limit_mb)));
+            let (used, limit) = (megabytes(*used_mb), megabytes(*limit_mb));
             format!("used {used}, its limit is {limit}: killed")
         }
         How::Canceled => "canceled".to_owned(),
@@ -61,11 +61,6 @@ pub fn exit_code(how: &How) -> i32 {
         How::CouldNotStart(_) => 127,
         How::KeeperLost => 125,
     }
-}
-
-/// Mechanisms count in MiB, people and job files in MB.
-fn decimal(mib: u64) -> u64 {
-    mib.saturating_mul(1_048_576) / 1_000_000
 }
 
 /// A duration as job files write it.
