@@ -52,6 +52,11 @@ pub enum JournalError {
         /// The database.
         file: PathBuf,
     },
+    /// An older version of this program wrote the journal, and it cannot be brought forward where nothing may be written.
+    Older {
+        /// The database.
+        file: PathBuf,
+    },
     /// The file is damaged, or no database.
     Corrupt {
         /// The database.
@@ -107,6 +112,20 @@ impl JournalError {
         move |source| JournalError::Io { doing, path: path.to_owned(), source: Arc::new(source) }
     }
 
+    /// Whether it is only that nothing may be written there.
+    pub(crate) fn is_about_writing(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+            }
+            Self::Sqlite { source, .. } => {
+                let codes = [ErrorCode::ReadOnly, ErrorCode::CannotOpen, ErrorCode::PermissionDenied];
+                source.sqlite_error_code().is_some_and(|code| codes.contains(&code))
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn sqlite(file: &Path, source: rusqlite::Error) -> JournalError {
         let file = file.to_owned();
         match source.sqlite_error_code() {
@@ -135,6 +154,11 @@ impl fmt::Display for JournalError {
                  use the newer bursar, or set BURSAR_STATE_DIR to another directory",
                 file.display()
             ),
+            Self::Older { file } => write!(
+                f,
+                "the journal {} is of an older version and may not be written; copy its folder and set BURSAR_STATE_DIR to the copy",
+                file.display()
+            ),
             Self::NotOurs { path, owner, user } => write!(
                 f,
                 "{} belongs to user {owner}, not to user {user}; set BURSAR_STATE_DIR to a directory of your own",
@@ -159,6 +183,14 @@ impl fmt::Display for JournalError {
                 "another process keeps the journal {} to itself; try again, or look with `fuser {0}`",
                 file.display()
             ),
+            Self::Sqlite { file, source } if self.is_about_writing() => {
+                let folder = file.parent().unwrap_or(file).display();
+                write!(
+                    f,
+                    "the journal {} cannot be written: {source}; make {folder} writable, or set BURSAR_STATE_DIR to a directory that is",
+                    file.display()
+                )
+            }
             Self::Sqlite { file, source } => write!(f, "the journal {}: {source}", file.display()),
             Self::NoRun { wanted } => {
                 write!(f, "no run is called `{wanted}`; give an id or its beginning, or `latest`")

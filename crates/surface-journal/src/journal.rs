@@ -29,6 +29,8 @@ use crate::{
 pub struct Journal {
     dir: PathBuf,
     db: Mutex<Connection>,
+    /// Where the database was copied to, if it could not be read where it is.
+    _copy: Option<tempfile::TempDir>,
 }
 
 /// A run that goes on under a new process.
@@ -51,7 +53,22 @@ impl Journal {
     pub fn open(dir: &Path) -> Result<Journal, JournalError> {
         place::prepare(dir)?;
         let db = schema::open(&place::database(dir))?;
-        Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db) })
+        Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db), _copy: None })
+    }
+
+    /// Opens the journal in `dir` to look at it: one that cannot be written is read as it is.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); or if it cannot even be read. To write into a journal that is only read is an error, too.
+    pub fn open_to_read(dir: &Path) -> Result<Journal, JournalError> {
+        match Journal::open(dir) {
+            Err(error) if error.is_about_writing() && place::database(dir).exists() => {
+                place::check_owners(dir)?;
+                let (db, copy) = schema::open_to_read(&place::database(dir))?;
+                Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db), _copy: copy })
+            }
+            other => other,
+        }
     }
 
     /// `$BURSAR_STATE_DIR`, else `$XDG_STATE_HOME/bursar`, else `~/.local/state/bursar`.

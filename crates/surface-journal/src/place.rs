@@ -56,10 +56,14 @@ pub(crate) fn prepare(dir: &Path) -> Result<(), JournalError> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(JournalError::io("create", &file)(error)),
     }
-    for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
-        check_owner(&dir.join(name))?;
-    }
-    Ok(())
+    check_owners(dir)
+}
+
+/// Refuses a directory with anything of another user in it that we would read.
+pub(crate) fn check_owners(dir: &Path) -> Result<(), JournalError> {
+    ["", "runs", "journal.db", "journal.db-wal", "journal.db-shm"]
+        .iter()
+        .try_for_each(|name| check_owner(&dir.join(name)))
 }
 
 /// What others own, others may write: a plan of theirs would be run as ours. A path that does not exist passes.

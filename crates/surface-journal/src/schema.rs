@@ -6,10 +6,13 @@
 //!
 //! A step is never edited once released; a change of shape is a further step.
 
-use std::path::Path;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use tempfile::TempDir;
 
 use crate::JournalError;
 
@@ -141,6 +144,53 @@ fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     connection.set_prepared_statement_cache_capacity(32);
     migrate(&mut connection, file, steps)?;
     Ok(connection)
+}
+
+/// Opens a database that cannot be written, as it is now.
+///
+/// SQLite itself writes beside a database that it reads, to know of others who write. Where it cannot, what lies there is read as a file that
+/// does not change; and if there is a log beside it that was not yet taken over, both are copied.
+pub(crate) fn open_to_read(file: &Path) -> Result<(Connection, Option<TempDir>), JournalError> {
+    let failed = |error| JournalError::sqlite(file, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let wal = PathBuf::from(format!("{}-wal", file.display()));
+    let has_log = fs::metadata(&wal).is_ok_and(|about| about.len() > 0);
+    let plain = Connection::open_with_flags(file, flags).and_then(|db| {
+        db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get::<_, i64>(0))?;
+        Ok(db)
+    });
+    let (connection, copy) = match plain {
+        Ok(connection) => (connection, None),
+        Err(_) if !has_log => {
+            let uri = format!("file:{}?immutable=1", escaped(file));
+            (Connection::open_with_flags(uri, flags).map_err(failed)?, None)
+        }
+        Err(_) => {
+            let copy = tempfile::tempdir().map_err(JournalError::io("make", &std::env::temp_dir()))?;
+            let to = copy.path().join("journal.db");
+            fs::copy(file, &to).map_err(JournalError::io("read", file))?;
+            fs::copy(&wal, copy.path().join("journal.db-wal")).map_err(JournalError::io("read", &wal))?;
+            (Connection::open(&to).map_err(failed)?, Some(copy))
+        }
+    };
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    match check_owner(&connection, file, STEPS.len())? {
+        version if version == STEPS.len() => Ok((connection, copy)),
+        _ => Err(JournalError::Older { file: file.to_owned() }),
+    }
+}
+
+/// A path as SQLite reads it in a URI.
+fn escaped(path: &Path) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => text.push(char::from(byte)),
+            _ => write!(text, "%{byte:02X}").expect("a text takes everything"),
+        }
+    }
+    text
 }
 
 /// Our version of the file; 0 for an empty one.

@@ -156,8 +156,8 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
 pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
     let house = House::open()?;
     let run = house.run(&options.run)?;
-    let jobs = house.journal.jobs(&run.id)?;
-    let events = house.journal.events(&run.id)?;
+    let jobs = house.journal_of(&run.id).jobs(&run.id)?;
+    let events = house.journal_of(&run.id).events(&run.id)?;
     let plan = house.plan(&run.id).unwrap_or_default();
     let edges: Vec<(u32, u32)> = plan
         .jobs

@@ -7,20 +7,21 @@
 
 use sched_jobs::State;
 use surface_jobfile::Plan;
-use surface_journal::{Filter, JobRow, Journal, RunId, RunRow};
+use surface_journal::{Filter, JobRow, Journal, JournalError, RunId, RunRow};
 
 use super::orphans;
 use crate::control::{AskError, Client, Request};
 use crate::exit::{Exit, Failure};
+use crate::run::unrecorded;
 
 /// Runs that are searched for a job nobody runs now.
 const RUNS_SEARCHED: usize = 50;
 /// Runs that an error lists.
 const LISTED: usize = 8;
 
-/// The journal, and the runs that go on.
+/// The journal of this user, and those of runs that leave no record.
 pub(crate) struct House {
-    pub(crate) journal: Journal,
+    journals: Vec<Journal>,
 }
 
 /// Whether somebody only looks, or changes something.
@@ -52,12 +53,39 @@ pub(crate) fn is_run(word: &str) -> bool {
 }
 
 impl House {
-    /// Opens the journal of this user.
+    /// Opens the journals.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// If that of this user cannot be read.
     pub(crate) fn open() -> Result<House, Failure> {
-        Ok(House { journal: Journal::open(&Journal::default_dir()?)? })
+        let mut journals = unrecorded::all();
+        match Journal::default_dir().and_then(|dir| Journal::open_to_read(&dir)) {
+            Ok(journal) => journals.insert(0, journal),
+            // Where no record can be kept, there may be runs all the same.
+            Err(error) if journals.is_empty() => return Err(error.into()),
+            Err(error) => eprintln!("bursar: {error}"),
+        }
+        Ok(House { journals })
+    }
+
+    /// The journal that has this run; the first if none has.
+    pub(crate) fn journal_of(&self, run: &RunId) -> &Journal {
+        let has = |journal: &&Journal| journal.run(run).is_ok();
+        self.journals.iter().rev().find(has).unwrap_or(&self.journals[0])
+    }
+
+    /// The runs of all journals that pass, newest first.
+    ///
+    /// # Errors
+    /// If a journal cannot be read.
+    pub(crate) fn runs(&self, filter: Filter) -> Result<Vec<RunRow>, Failure> {
+        let mut runs = self.journals[0].runs(filter)?;
+        for journal in &self.journals[1..] {
+            runs.extend(journal.runs(filter)?);
+        }
+        runs.sort_by_key(|run| std::cmp::Reverse(run.began_ms)); // stable: newest first in each already
+        runs.truncate(filter.limit.unwrap_or(usize::MAX));
+        Ok(runs)
     }
 
     /// The runs that go on, newest first.
@@ -65,7 +93,19 @@ impl House {
     /// # Errors
     /// If the journal cannot be read.
     pub(crate) fn live(&self) -> Result<Vec<RunRow>, Failure> {
-        Ok(self.journal.runs(Filter { live: true, ..Filter::default() })?)
+        self.runs(Filter { live: true, ..Filter::default() })
+    }
+
+    /// Interrupted runs with jobs that still run, newest first in each journal.
+    ///
+    /// # Errors
+    /// If a journal cannot be read.
+    pub(crate) fn orphans(&self) -> Result<Vec<(RunRow, Vec<JobRow>)>, Failure> {
+        let mut found = Vec::new();
+        for journal in &self.journals {
+            found.extend(orphans::all(journal)?);
+        }
+        Ok(found)
     }
 
     /// A connection to a run. `None` if it does not go on.
@@ -73,7 +113,7 @@ impl House {
     /// # Errors
     /// If the system refuses.
     pub(crate) fn client(&self, run: &RunId) -> Result<Option<Client>, Failure> {
-        Client::connect(&self.journal.folder(run)).map_err(|error| Failure::broken(error.to_string()))
+        Client::connect(&self.journal_of(run).folder(run)).map_err(|error| Failure::broken(error.to_string()))
     }
 
     /// The run that a word names.
@@ -81,7 +121,16 @@ impl House {
     /// # Errors
     /// If there is none, or more than one.
     pub(crate) fn run(&self, word: &str) -> Result<RunRow, Failure> {
-        Ok(self.journal.run(&self.journal.find(word)?)?)
+        let (mut found, mut missing) = (Vec::new(), None);
+        for journal in &self.journals {
+            match journal.find(word).and_then(|id| journal.run(&id)) {
+                Ok(run) => found.push(run),
+                Err(error @ JournalError::NoRun { .. }) => missing = missing.or(Some(error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let newest = found.into_iter().max_by_key(|run| run.began_ms);
+        newest.ok_or_else(|| missing.map_or_else(|| Failure::not_found("there are no runs"), Failure::from))
     }
 
     /// What `[RUN] [JOB]` means.
@@ -123,7 +172,8 @@ impl House {
         match self.jobs_of(&run, job)? {
             Some((client, jobs)) => Ok(Found { run, client, jobs }),
             None => {
-                let names: Vec<String> = self.journal.jobs(&run.id)?.into_iter().map(|row| row.name).collect();
+                let names: Vec<String> =
+                    self.journal_of(&run.id).jobs(&run.id)?.into_iter().map(|row| row.name).collect();
                 let near = nearest(job, &names).map(|near| format!("; did you mean `{near}`?"));
                 let way_out = near.unwrap_or_else(|| format!("; `bursar show {}` lists its jobs", run.id));
                 Err(Failure::not_found(format!("run {} has no job `{job}`{way_out}", run.id)))
@@ -141,7 +191,7 @@ impl House {
                 Err(error) => return Err(error.into()),
             }
         }
-        let rows = self.journal.jobs(&run.id)?;
+        let rows = self.journal_of(&run.id).jobs(&run.id)?;
         let is_wanted = |row: &&JobRow| row.name == job || row.group == job;
         let jobs: Vec<String> = rows.iter().filter(is_wanted).map(|row| row.name.clone()).collect();
         Ok((!jobs.is_empty()).then_some((client, jobs)))
@@ -158,7 +208,7 @@ impl House {
             }
         }
         if found.is_empty() {
-            for (run, orphans) in orphans::all(&self.journal)? {
+            for (run, orphans) in self.orphans()? {
                 let is_wanted = |row: &&JobRow| row.name == job || row.group == job;
                 let jobs: Vec<String> = orphans.iter().filter(is_wanted).map(|row| row.name.clone()).collect();
                 if !jobs.is_empty() {
@@ -175,7 +225,7 @@ impl House {
             return Ok(found);
         }
         if intent == Intent::Look {
-            for run in self.journal.runs(Filter { limit: Some(RUNS_SEARCHED), ..Filter::default() })? {
+            for run in self.runs(Filter { limit: Some(RUNS_SEARCHED), ..Filter::default() })? {
                 if let Some((client, jobs)) = self.jobs_of(&run, job)? {
                     return Ok(Found { run, client, jobs });
                 }
@@ -191,7 +241,7 @@ impl House {
     /// # Errors
     /// If the run kept none that we can read.
     pub(crate) fn plan(&self, run: &RunId) -> Result<Plan, Failure> {
-        let text = self.journal.plan_json(run)?;
+        let text = self.journal_of(run).plan_json(run)?;
         plan_in(&text).ok_or_else(|| {
             Failure::broken(format!("the plan that run {run} kept cannot be read; use the bursar that started it"))
         })

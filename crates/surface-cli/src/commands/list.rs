@@ -91,8 +91,8 @@ struct Shown<'a> {
 pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
     let house = House::open()?;
     let gone = Filter { status: Some(Status::Interrupted), limit: Some(TIDIED), ..Filter::default() };
-    for run in house.journal.runs(gone)? {
-        let _ = remove_stale(&house.journal.folder(&run.id)); // a courtesy: whoever resumes it does the same
+    for run in house.runs(gone)? {
+        let _ = remove_stale(&house.journal_of(&run.id).folder(&run.id)); // a courtesy: whoever resumes it does the same
     }
     let mut lines: Vec<(RunRow, Option<RunLine>)> = Vec::new();
     for run in house.live()? {
@@ -102,7 +102,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         let line = house.client(&run.id)?.and_then(|mut client| client.ask(request).ok()).and_then(|answer| answer.run);
         lines.push((run, line));
     }
-    let orphaned = orphans::all(&house.journal)?;
+    let orphaned = house.orphans()?;
     if options.json {
         let live = lines.iter().map(|(run, line)| Live { run, live: line.as_ref(), still_running: Vec::new() });
         let orphaned = orphaned.iter().map(|(run, jobs)| Live {
@@ -176,7 +176,7 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
         Stands::Failed => Status::Failed,
         Stands::Canceled => Status::Canceled,
     });
-    let runs = house.journal.runs(Filter { status, limit: Some(options.limit), ..Filter::default() })?;
+    let runs = house.runs(Filter { status, limit: Some(options.limit), ..Filter::default() })?;
     if options.json {
         json(&runs)?;
         return Ok(Exit::Well);
@@ -207,7 +207,7 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
 pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     let house = House::open()?;
     let run = house.run(&options.run)?;
-    let jobs = house.journal.jobs(&run.id)?;
+    let jobs = house.journal_of(&run.id).jobs(&run.id)?;
     let is_bad = |job: &&JobRow| matches!(job.state, sched_jobs::State::Failed | sched_jobs::State::Canceled);
     let shown: Vec<&JobRow> = jobs.iter().filter(|job| !options.failed || is_bad(job)).collect();
     if options.json {
@@ -233,7 +233,7 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     if let Some(file) = &run.file {
         text.push_str(&format!(", from {}", clean(&file.display().to_string())));
     }
-    text.push_str(&format!("\nlogs in {}\n\n", house.journal.folder(&run.id).join("logs").display()));
+    text.push_str(&format!("\nlogs in {}\n\n", house.journal_of(&run.id).folder(&run.id).join("logs").display()));
     let mut rows = vec![["JOB", "STATE", "TRIES", "TOOK", "WAITED", "PEAK", "CPU", ""].map(str::to_owned).to_vec()];
     rows.extend(shown.iter().map(|job| row_cells(job)));
     text.push_str(&table(&rows));

@@ -21,7 +21,7 @@ use super::out::print;
 use crate::control::Request;
 use crate::exit::{Exit, Failure};
 use crate::view::log_path;
-use crate::view::text::{clean, megabytes};
+use crate::view::text::{clean, megabytes, typed};
 
 const LOOK: Duration = Duration::from_millis(100);
 const ASK: Duration = Duration::from_millis(500);
@@ -84,9 +84,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
             eprintln!(
-                "bursar: {} has not started yet; `bursar why '{}'` says why, `-f` waits for it",
+                "bursar: {} has not started yet; `bursar why {}` says why, `-f` waits for it",
                 clean(job),
-                clean(job)
+                typed(&clean(job))
             );
             Ok(Exit::Well)
         }
@@ -108,7 +108,7 @@ struct Watched<'a> {
 impl Watched<'_> {
     /// As the journal knows it, or the run itself while it goes on: the journal may be a moment behind.
     fn row(&self) -> Result<JobRow, Failure> {
-        let rows = self.house.journal.jobs(&self.run.id)?;
+        let rows = self.house.journal_of(&self.run.id).jobs(&self.run.id)?;
         let row = rows.into_iter().find(|row| row.name == self.name);
         let mut row =
             row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
@@ -128,7 +128,7 @@ impl Watched<'_> {
     }
 
     fn log(&self, row: &JobRow, attempt: u32) -> PathBuf {
-        log_path(&self.house.journal.folder(&self.run.id).join("logs"), row.job as usize, attempt)
+        log_path(&self.house.journal_of(&self.run.id).folder(&self.run.id).join("logs"), row.job as usize, attempt)
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) mod prune;
 pub(crate) mod steer;
 pub(crate) mod why;
 
+pub(crate) use self::house::House;
+
 use clap::Args;
 use clap_complete::Shell;
 

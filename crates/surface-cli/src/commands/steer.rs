@@ -60,8 +60,8 @@ pub(crate) fn resume(whom: &Whom) -> Result<Exit, Failure> {
 pub(crate) fn cancel(options: &Cancel) -> Result<Exit, Failure> {
     let house = House::open()?;
     let Found { run, client, jobs } = options.whom.find(&house)?;
-    if client.is_none() && !orphans::of(&house.journal, &run)?.is_empty() {
-        let count = orphans::end(&house.journal, &run, &jobs, options.now)?;
+    if client.is_none() && !orphans::of(house.journal_of(&run.id), &run)?.is_empty() {
+        let count = orphans::end(house.journal_of(&run.id), &run, &jobs, options.now)?;
         let jobs = if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
         print(&format!("ended {jobs} of run {}, which was interrupted\n", run.id))?;
         return Ok(Exit::Well);

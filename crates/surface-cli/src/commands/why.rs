@@ -12,7 +12,7 @@ use super::orphans;
 use super::out::{json, print};
 use crate::control::{AskError, Request};
 use crate::exit::{Exit, Failure};
-use crate::view::text::{clean, megabytes, time};
+use crate::view::text::{clean, megabytes, time, typed};
 
 /// Of a group, so many are explained.
 const EXPLAINED: usize = 20;
@@ -47,8 +47,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let message = format!("`{}` is a run; name one of its jobs: `bursar show {}` lists them", options.job, run.id);
         return Err(Failure::new(Exit::Usage, message));
     }
-    let rows = if client.is_some() { Vec::new() } else { house.journal.jobs(&run.id)? };
-    let orphans = if client.is_some() { Vec::new() } else { orphans::of(&house.journal, &run)? };
+    let rows = if client.is_some() { Vec::new() } else { house.journal_of(&run.id).jobs(&run.id)? };
+    let orphans = if client.is_some() { Vec::new() } else { orphans::of(house.journal_of(&run.id), &run)? };
     for job in jobs.iter().take(EXPLAINED) {
         let live = match &mut client {
             Some(client) => match client.ask(Request::Why { job: job.clone() }) {
@@ -88,7 +88,8 @@ fn outlived(run: &RunRow, row: &JobRow) -> String {
     let process = row.detail.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
     format!(
         "{name} does not wait: it still runs{process}, though its run was interrupted. `bursar run --resume {id}` goes on with it, \
-         `bursar cancel {id} {name}` ends it"
+         `bursar cancel {id} {}` ends it",
+        typed(name)
     )
 }
 

@@ -108,7 +108,15 @@ pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
             let message = format!("{} is served by another user", socket(folder).display());
             Err(io::Error::new(ErrorKind::PermissionDenied, message))
         }
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
+        // Also one that may only be looked at, in a folder that is read-only.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => at(Err(error), "connect to", &socket(folder)),
     }
 }

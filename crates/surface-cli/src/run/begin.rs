@@ -1,9 +1,7 @@
 //! A new run.
 
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
@@ -17,7 +15,7 @@ use super::options::Options;
 use super::plan::{self, Planned};
 use super::record::Track;
 use super::stage::{Place, Stage};
-use super::{dry, learn, stage, submit};
+use super::{dry, learn, stage, submit, unrecorded};
 use crate::commands::orphans;
 use crate::exit::{Exit, Failure};
 
@@ -51,21 +49,25 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         return Ok(0);
     }
     let left = reasons.iter().map(|reason| if reason.is_some() { Left::NEW } else { Left::Done }).collect();
-    let place = match journal {
+    let keep = journal.is_some();
+    for journal in journal.iter().chain(&unrecorded::all()) {
+        mention_interrupted(journal, file, options.beside)?;
+    }
+    let journal = match journal {
         Some(journal) => {
-            mention_interrupted(&journal, file, options.beside)?;
             mention_growth(&journal)?;
-            let lock = journal.begin(NewRun {
-                name: plan.name.clone(),
-                file: planned.file.clone(),
-                plan_json: plan::write(&planned, options.fail_fast, options.keep_incomplete)?,
-                jobs: plan.jobs.iter().zip(&demands).map(|(job, demand)| new_job(job, demand, &planned)).collect(),
-                ..NewRun::new(plan.name.clone())
-            })?;
-            Place::Journal { journal, lock }
+            journal
         }
-        None => Place::Temporary(temporary_folder()?),
+        None => unrecorded::begin()?,
     };
+    let lock = journal.begin(NewRun {
+        name: plan.name.clone(),
+        file: planned.file.clone(),
+        plan_json: plan::write(&planned, options.fail_fast, options.keep_incomplete)?,
+        jobs: plan.jobs.iter().zip(&demands).map(|(job, demand)| new_job(job, demand, &planned)).collect(),
+        ..NewRun::new(plan.name.clone())
+    })?;
+    let place = Place { journal, lock, keep };
     stage::conduct(Stage {
         tracks: vec![Track::new(0, false); count],
         plan: Arc::new(planned.plan),
@@ -166,18 +168,4 @@ fn mention_interrupted(journal: &Journal, file: Option<&Path>, beside: bool) -> 
         );
     }
     Ok(())
-}
-
-/// A folder for a run that nobody records.
-fn temporary_folder() -> Result<PathBuf, Failure> {
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let folder = std::env::temp_dir().join(format!("bursar-{}-{nanos:x}", std::process::id()));
-    let make = |path: &Path| std::fs::DirBuilder::new().mode(0o700).create(path);
-    make(&folder).and_then(|()| make(&folder.join("logs"))).map_err(|error| {
-        Failure::broken(format!(
-            "cannot make {}: {error}; set TMPDIR to a directory that can be written",
-            folder.display()
-        ))
-    })?;
-    Ok(folder)
 }

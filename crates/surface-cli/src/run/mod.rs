@@ -6,7 +6,7 @@
 //! - `learn.rs`: what earlier runs teach; `left.rs`: what an earlier life of this run left.
 //! - `begin.rs`: a new run; `resume.rs`: one that goes on; `stage.rs`: what both do.
 //! - `front.rs`: what is shown, and the socket that others steer it by; `share.rs`: one budget with other runs.
-//! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
+//! - `record.rs`: into the journal; `unrecorded.rs`: a journal for one run; `steward.rs`: signals and other interruptions.
 
 mod begin;
 mod cards;
@@ -24,6 +24,7 @@ mod share;
 mod stage;
 mod steward;
 mod submit;
+pub(crate) mod unrecorded;
 
 pub(crate) use self::options::Options;
 pub(crate) use self::plan::kept as planned;

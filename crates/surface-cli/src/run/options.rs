@@ -91,7 +91,7 @@ pub(crate) struct Options {
     #[arg(long, overrides_with = "fail_fast")]
     pub(crate) keep_going: bool,
 
-    /// Write nothing into the journal: no history, no --resume
+    /// Leave no record: the run is forgotten when it has succeeded, and nothing is learnt from it
     #[arg(long, conflicts_with = "resume")]
     pub(crate) no_journal: bool,
 

@@ -89,15 +89,15 @@ impl Track {
 }
 
 impl Recorder {
-    /// Writes with `writer`, if there is a journal, for jobs that stand as `tracks` say.
+    /// Writes with `writer`, for jobs that stand as `tracks` say.
     pub(crate) fn new(
-        writer: Option<Writer>,
+        writer: Writer,
         tracks: Vec<Track>,
         plan: &surface_jobfile::Plan,
         notices: Sender<Notice>,
     ) -> Recorder {
         let book = Book {
-            writer,
+            writer: Some(writer),
             tracks,
             ends: HashMap::new(),
             unsettled: VecDeque::new(),
@@ -196,9 +196,7 @@ impl Recorder {
                 }
             }
             self.check(&mut book);
-            let News::Ended { end, .. } = news else { return };
-            // Without a journal there is nowhere an end could be safer.
-            if book.writer.is_some() { book.settled() } else { vec![end.token.clone()] }
+            book.settled()
         };
         if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
             settled.iter().for_each(|token| processes.settle(token));

@@ -15,25 +15,31 @@ use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
 use sched_jobs::{Demand, State};
 use surface_jobfile::{Job, Plan};
-use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Outputs, RunId, Status};
+use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Outputs, RunRow, Status};
 
 use crate::view::Mode;
+use crate::view::text::{clean, typed};
 
 use super::left::{self, Known, Left, Standing};
 use super::options::Options;
 use super::record::{self, Track};
 use super::stage::{self, Place, Stage};
-use super::{begin, learn, plan, submit};
+use super::{begin, learn, plan, submit, unrecorded};
+use crate::commands::House;
 use crate::exit::Failure;
 
 /// Goes on with a run and stays until it is over.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
-    let journal = Journal::open(&Journal::default_dir()?)?;
-    let id = match wanted {
-        Some(text) => journal.find(text)?,
-        None => newest(&journal, options.retry_failed)?,
+    let house = House::open()?;
+    let row = match wanted {
+        Some(text) => house.run(text)?,
+        None => newest(&house, options.retry_failed)?,
     };
-    let row = journal.run(&id)?;
+    let id = row.id.clone();
+    let dir = house.journal_of(&id).dir().to_owned();
+    let keep = !unrecorded::is_one(&dir);
+    drop(house);
+    let journal = Journal::open(&dir)?; // to write
     match row.status {
         Status::Succeeded => {
             eprintln!("bursar: run {id} has succeeded: nothing is left to do");
@@ -75,9 +81,11 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let done = found.left.iter().filter(|left| **left == Left::Done).count();
     let running = found.left.iter().filter(|left| matches!(left, Left::Found { ended: false, .. })).count();
     if let Some(file) = row.file.as_deref().filter(|file| is_changed(file, &plan)) {
-        let file = file.display();
+        let file = file.display().to_string();
         eprintln!(
-            "bursar: {file} was changed since run {id} began, which goes on as it was planned; `bursar run {file}` takes the new plan"
+            "bursar: {} was changed since run {id} began, which goes on as it was planned; `bursar run {}` takes the new plan",
+            clean(&file),
+            typed(&clean(&file))
         );
     }
     if !options.quiet {
@@ -96,7 +104,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         demands,
         left: found.left,
         tracks: found.tracks,
-        place: Place::Journal { journal, lock: reopened.lock },
+        place: Place { journal, lock: reopened.lock, keep },
         recovered: found.recovered,
         taken: found.taken,
         mode: Mode::choose(options.json, options.quiet),
@@ -120,14 +128,14 @@ fn is_changed(file: &std::path::Path, plan: &Plan) -> bool {
 }
 
 /// The run that is meant if none is named.
-fn newest(journal: &Journal, retry_failed: bool) -> Result<RunId, Failure> {
-    let runs = journal.runs(Filter { limit: Some(1_000), ..Filter::default() })?;
+fn newest(house: &House, retry_failed: bool) -> Result<RunRow, Failure> {
+    let runs = house.runs(Filter { limit: Some(1_000), ..Filter::default() })?;
     let fits = |status| match status {
         Status::Interrupted => true,
         Status::Failed | Status::Canceled => retry_failed,
         _ => false,
     };
-    runs.into_iter().find(|run| fits(run.status)).map(|run| run.id).ok_or_else(|| {
+    runs.into_iter().find(|run| fits(run.status)).ok_or_else(|| {
         let what = if retry_failed { "was interrupted or failed" } else { "was interrupted" };
         Failure::not_found(format!("no run {what}; `bursar runs` lists all"))
     })

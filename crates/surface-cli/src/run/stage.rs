@@ -26,37 +26,18 @@ use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{cards, follow, share, submit};
+use super::{cards, follow, share, submit, unrecorded};
 use crate::exit::{Exit, Failure};
 use crate::view::{Ended, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
-pub(crate) enum Place {
-    /// In the journal.
-    Journal {
-        /// All runs.
-        journal: Journal,
-        /// The right to write this one.
-        lock: RunLock,
-    },
-    /// In a folder that goes if all is well.
-    Temporary(PathBuf),
-}
-
-impl Place {
-    fn folder(&self) -> &Path {
-        match self {
-            Place::Journal { lock, .. } => lock.folder(),
-            Place::Temporary(folder) => folder,
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Place::Journal { lock, .. } => lock.id().to_string(),
-            Place::Temporary(_) => "unrecorded".to_owned(),
-        }
-    }
+pub(crate) struct Place {
+    /// Where it is recorded.
+    pub(crate) journal: Journal,
+    /// The right to write it.
+    pub(crate) lock: RunLock,
+    /// Whether the journal stays after a success; else it is this run's alone.
+    pub(crate) keep: bool,
 }
 
 /// How often it is looked at what jobs use of graphics cards: often enough for jobs that are worth a card, and nothing beside one look's cost.
@@ -86,16 +67,11 @@ pub(crate) struct Stage {
 pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let (recovered, taken) = (std::mem::take(&mut stage.recovered), std::mem::take(&mut stage.taken));
     let Stage { plan, config, place, .. } = &stage;
-    let folder = place.folder().to_owned();
+    let folder = place.lock.folder().to_owned();
     let (notices, inbox) = mpsc::channel();
-    let writer = match place {
-        Place::Journal { journal, lock } => Some(journal.writer_with(lock, writing())?),
-        Place::Temporary(_) => None,
-    };
-    if let Some(writer) = &writer {
-        for entry in taken {
-            writer.record(entry);
-        }
+    let writer = place.journal.writer_with(&place.lock, writing())?;
+    for entry in taken {
+        writer.record(entry);
     }
     let recorder = Arc::new(Recorder::new(writer, stage.tracks.clone(), plan, notices.clone()));
     let processes = processes(&folder, &recorder)?;
@@ -112,9 +88,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
 
     // One command has the terminal for itself.
     let mut front = Front::open(&jobs, (!stage.is_single).then(|| scene(&stage, &folder)));
-    if let Place::Journal { lock, .. } = place {
-        front.serve(lock.folder(), lock.id().as_str(), &jobs, &processes, &recorder);
-    }
+    front.serve(&folder, place.lock.id().as_str(), &jobs, &processes, &recorder);
     let verdict = Arc::new(Verdict::default());
     let signals = steward::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
     let charge = Charge {
@@ -135,16 +109,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         None
     };
 
-    let submitted = jobs.submit_all(submit::jobs(
-        plan,
-        &stage.left,
-        &stage.demands,
-        &stage.estimates,
-        &was_on,
-        &processes,
-        stage.keep_incomplete,
-        stage.is_single,
-    ));
+    let submitted = jobs.submit_all(submit::jobs(&stage, &was_on, &processes));
     let summary = match &submitted {
         Ok(_) => Some(wait(&jobs, stage.is_single)),
         Err(_) => None,
@@ -173,14 +138,11 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         eprintln!("bursar: {warning}");
     }
     close(jobs, processes, &folder, &ends, broken.as_ref());
-    if let (Place::Temporary(folder), true) = (place, is_all_well) {
-        let _ = fs::remove_dir_all(folder); // it is in the way of nobody
-    }
     if let Err(error) = submitted {
         return Err(Failure::new(Exit::BadFile, error.to_string()));
     }
     if let Some(error) = broken {
-        let run = place.name();
+        let run = place.lock.id();
         let message =
             format!("not all that happened is recorded: {error}; mend that, then `bursar run --resume {run}` goes on");
         return Err(Failure::broken(message));
@@ -188,6 +150,9 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();
     if let Some(words) = words.flatten() {
         eprintln!("bursar: {} {words}", plan.name);
+    }
+    if !place.keep && is_all_well {
+        unrecorded::forget(stage.place.journal);
     }
     Ok(code(signal, is_all_well, command))
 }
@@ -204,7 +169,7 @@ fn scene(stage: &Stage, folder: &Path) -> Scene {
     let expected = stage.estimates.iter().map(|known| known.map(|known| Duration::from_millis(known.wall_ms)));
     Scene {
         plan: Arc::clone(&stage.plan),
-        run: stage.place.name(),
+        run: stage.place.lock.id().to_string(),
         limits: stage.config.limits.clone(),
         expected: expected.collect(),
         logs: Some(folder.join("logs")),

@@ -12,6 +12,7 @@ use surface_journal::Estimate;
 use super::learn;
 use super::left::Left;
 use super::limits::AT_ONCE;
+use super::stage::Stage;
 
 /// What a job takes, and whether its memory is an estimate.
 pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_jobs: bool) -> Demand {
@@ -70,17 +71,13 @@ pub(crate) fn single(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> 
     command
 }
 
-/// All jobs of a plan, each as it was left.
+/// All jobs of a run, each as it was left.
 pub(crate) fn jobs<'a>(
-    plan: &'a Plan,
-    left: &'a [Left],
-    demands: &'a [Demand],
-    estimates: &'a [Option<Estimate>],
+    stage: &'a Stage,
     was_on: &'a HashMap<String, Vec<String>>,
     processes: &'a Arc<Processes>,
-    keep_incomplete: bool,
-    is_single: bool,
 ) -> impl Iterator<Item = Job> + 'a {
+    let Stage { plan, left, demands, estimates, keep_incomplete, is_single, .. } = stage;
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
         let mut job = Job::new(planned.name.as_str()).needs_all(needs).priority(planned.priority);
@@ -93,8 +90,8 @@ pub(crate) fn jobs<'a>(
         let mut retry = Retry { times: planned.retries, backoff, longest: usual.longest.max(backoff) };
         // What is already there goes before anything new: it holds what it holds, whether it is counted or not.
         const FIRST: i32 = i32::MAX;
-        let command = if is_single { single } else { command };
-        let work = || Arc::new(command(planned, plan, keep_incomplete));
+        let command = if *is_single { single } else { command };
+        let work = || Arc::new(command(planned, plan, *keep_incomplete));
         match &left[at] {
             Left::Done => return job.already_done(),
             Left::Open { attempts, forgiven } => {

@@ -9,6 +9,15 @@ pub(crate) fn clean(text: &str) -> String {
     surface_text::clean(text).into_owned()
 }
 
+/// A word as it must be typed in a shell: `compose`, `'image[8]'`.
+pub(crate) fn typed(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:@+=%".contains(c);
+    match word.chars().all(is_plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// `340 ms`, `2.1 s`, `41 s`, `3 min 20 s`, `2 h 5 min`.
 pub(crate) fn time(time: Duration) -> String {
     let (seconds, millis) = (time.as_secs(), time.as_millis());
@@ -55,6 +64,12 @@ mod tests {
     use std::time::Duration;
 
     use super::{about, clean, time, used};
+
+    #[test]
+    fn what_is_to_be_typed_is_one_word_in_any_shell() {
+        let typed = ["compose", "image[8]", "a b", "it's", ""].map(super::typed);
+        assert_eq!(typed, ["compose", "'image[8]'", "'a b'", r"'it'\''s'", "''"]);
+    }
 
     #[test]
     fn times_are_as_long_as_they_are_interesting() {

@@ -70,6 +70,96 @@ fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
     );
 }
 
+/// Another user than root, or ourselves.
+fn plain_user() -> u32 {
+    const NOBODY: u32 = 65_534;
+    let me = rustix::process::geteuid();
+    if me.is_root() { NOBODY } else { me.as_raw() }
+}
+
+/// Gives a folder with all that is in it to `user`, who may only read it.
+fn make_read_only(folder: &std::path::Path, user: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            make_read_only(&path, user);
+        } else {
+            std::os::unix::fs::chown(&path, Some(user), None).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+        }
+    }
+    std::os::unix::fs::chown(folder, Some(user), None).unwrap();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o500)).unwrap();
+}
+
+#[test]
+fn a_state_folder_that_may_not_be_written_can_still_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let site = Site::new("[job.good]\nrun = 'echo hello'\n[job.bad]\nrun = 'echo up > bell; exec sleep 600'\n");
+    let bell = site.bell("bell");
+    let run = site.start("run jobs.toml --cpu 1");
+    bell.wait();
+    let mut held = Some(site.journal()); // while it is open, the log of the database stays
+    while site.job("good").state != surface_journal::State::Succeeded {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    run.kill();
+    let id = site.newest().id;
+    let beside = |ending: &str| site.state_dir().join(format!("journal.db-{ending}"));
+    // As it is in use; with a log that is not yet taken over; with none.
+    for case in 0..3 {
+        make_writable(&site.state_dir());
+        match case {
+            0 => assert!(beside("wal").metadata().unwrap().len() > 0),
+            1 => std::fs::remove_file(beside("shm")).unwrap(),
+            _ => {
+                drop(held.take());
+                drop(site.journal()); // takes the log over, and is the last to close
+                assert!(!beside("wal").exists() && !beside("shm").exists());
+            }
+        }
+        let user = plain_user();
+        make_read_only(&site.state_dir(), user);
+        std::fs::set_permissions(site.path("..").as_path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(site.temporary(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        for (words, part) in [
+            ("runs", "interrupted"),
+            ("show latest", "succeeded"),
+            ("logs good", "hello"),
+            ("why good", "it succeeded"),
+            ("ps", ""),
+        ] {
+            let output = site.command(words.split(' ')).uid(user).output().unwrap();
+            assert_code(&output, 0);
+            assert!(text(&output.stdout).contains(part), "{words}: {}", text(&output.stdout));
+        }
+        let output = site.command(["run", "--resume", id.as_str()]).uid(user).output().unwrap();
+        assert_code(&output, 1);
+        let said = text(&output.stderr);
+        assert!(said.contains("cannot") && said.contains(&site.state_dir().display().to_string()), "{said}");
+    }
+    make_writable(&site.state_dir());
+    assert_code(&site.bursar("cancel bad"), 0);
+}
+
+fn make_writable(folder: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let me = rustix::process::geteuid().as_raw();
+    std::os::unix::fs::chown(folder, Some(me), None).unwrap();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            make_writable(&path);
+        } else {
+            std::os::unix::fs::chown(&path, Some(me), None).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn many_jobs_that_never_started_are_one_line_when_they_are_cancelled() {
     let site = Site::new(

@@ -154,12 +154,10 @@ fn what_is_wanted_of_a_file_does_not_swallow_its_name() {
 #[test]
 fn without_a_journal_nothing_is_left() {
     let site = Site::new("[job.a]\nrun = 'echo a >> ran'\n");
-    let mut command = site.command(["run", "jobs.toml", "--no-journal"]);
-    fs::create_dir(site.path("tmp")).unwrap();
-    assert_code(&command.env("TMPDIR", site.path("tmp")).output().unwrap(), 0);
+    assert_code(&site.bursar("run jobs.toml --no-journal"), 0);
     assert_eq!(site.lines("ran"), ["a"]);
     assert!(!site.state_dir().exists());
-    assert_eq!(fs::read_dir(site.path("tmp")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(site.temporary()).unwrap().count(), 0);
 }
 
 #[test]

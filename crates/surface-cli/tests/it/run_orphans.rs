@@ -37,6 +37,46 @@ fn ps_why_and_logs_know_a_job_whose_run_was_killed() {
 }
 
 #[test]
+fn a_run_that_leaves_no_record_is_known_while_it_or_a_job_of_it_runs() {
+    let site = Site::new(&FILE.replace("read line", "echo hello; read line"));
+    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml --no-journal");
+    begun.wait();
+    let ps = said(&site, "ps");
+    assert!(ps.contains("running for") && ps.contains("long"), "{ps}");
+    run.kill();
+    let ps = said(&site, "ps");
+    assert!(ps.contains("still run: long"), "{ps}");
+    assert!(said(&site, "why long").contains("it still runs"));
+    assert!(said(&site, "logs long").contains("hello"));
+    // Its licence is still held, and its file is not started again.
+    for words in ["run jobs.toml", "run jobs.toml --no-journal"] {
+        let output = site.bursar(words);
+        assert_code(&output, 1);
+        assert!(text(&output.stderr).contains("would run twice"), "{}", text(&output.stderr));
+    }
+    gate.answer();
+    assert_code(&site.bursar("run --resume"), 0);
+    assert_eq!(site.lines("ran"), ["x", "done"]);
+    assert!(!said(&site, "ps").contains("long"));
+    let left: Vec<_> = std::fs::read_dir(site.temporary()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_job_of_a_run_that_left_no_record_can_be_cancelled() {
+    let site = Site::new(FILE);
+    let (begun, _gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml --no-journal");
+    begun.wait();
+    run.kill();
+    let told = said(&site, "cancel long");
+    assert!(told.contains("ended 1 job of run r-"), "{told}");
+    assert!(!said(&site, "ps").contains("long"));
+    assert_eq!(site.lines("ran"), ["x"]);
+}
+
+#[test]
 fn a_file_whose_jobs_still_run_is_not_started_again_beside_them() {
     let site = Site::new(FILE);
     let gate = orphaned(&site);

@@ -20,6 +20,7 @@ impl Site {
     pub(crate) fn new(jobs: &str) -> Site {
         let site = Site { dir: tempfile::tempdir().expect("there is a temporary directory") };
         fs::create_dir(site.dir.path().join("work")).unwrap();
+        fs::create_dir(site.temporary()).unwrap();
         site.write(jobs);
         site
     }
@@ -33,6 +34,11 @@ impl Site {
         self.dir.path().join("work").join(name)
     }
 
+    /// The folder for temporary files.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.dir.path().join("tmp")
+    }
+
     pub(crate) fn state_dir(&self) -> PathBuf {
         self.dir.path().join("state")
     }
@@ -41,7 +47,7 @@ impl Site {
         let mut command = super::bursar(&[]);
         command.args(args).current_dir(self.path("")).env("BURSAR_STATE_DIR", self.state_dir());
         // Its own ledger and sockets, too: other tests run at the same time.
-        command.env("XDG_RUNTIME_DIR", self.dir.path());
+        command.env("XDG_RUNTIME_DIR", self.dir.path()).env("TMPDIR", self.temporary());
         for name in ["CPU_SLOTS", "RAM_MB_SOFT", "VRAM_MB_SOFT", "WORKERS"] {
             command.env_remove(format!("BURSAR_SCHED_{name}"));
         }
