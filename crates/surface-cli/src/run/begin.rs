@@ -1,5 +1,6 @@
 //! A new run.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -81,6 +82,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         left,
         place,
         recovered: Vec::new(),
+        ran_before: HashMap::new(),
         taken: Vec::new(),
         mode: Mode::choose(options.json, options.quiet),
     })

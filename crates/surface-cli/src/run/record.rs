@@ -67,6 +67,8 @@ pub(crate) struct Track {
     pub(crate) attempt: u32,
     /// The journal knows its end from an earlier life of the run; nothing is new until somebody has it tried again.
     pub(crate) is_told: bool,
+    /// The journal knows that it runs, from an earlier life of the run: that it does so again is no news.
+    pub(crate) is_adopted: bool,
     before_pause: State,
     ready_at_us: u64,
     pid: Option<u32>,
@@ -80,6 +82,7 @@ impl Track {
             state: State::Queued,
             attempt,
             is_told,
+            is_adopted: false,
             before_pause: State::Queued,
             ready_at_us: 0,
             pid: None,
@@ -222,12 +225,18 @@ impl Recorder {
             What::Ready => {
                 track.state = State::Ready;
                 track.ready_at_us = at_us;
+                if track.is_adopted {
+                    return;
+                }
                 let next = track.attempt + 1;
                 book.write(job, Moved::new(job as u32, next, State::Ready));
             }
             What::Started { attempt } => {
                 let waited_ms = at_us.saturating_sub(track.ready_at_us) / 1_000;
                 (track.state, track.attempt) = (State::Running, attempt);
+                if std::mem::take(&mut track.is_adopted) {
+                    return;
+                }
                 let token = self.processes.get().and_then(Weak::upgrade);
                 let token = token.map(|processes| processes.token(Ticket { job: event.job, attempt }));
                 let detail = Detail { token, waited_ms: Some(waited_ms), ..Detail::default() };

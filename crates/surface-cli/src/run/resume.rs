@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
@@ -105,6 +106,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         left: found.left,
         tracks: found.tracks,
         place: Place { journal, lock: reopened.lock, keep },
+        ran_before: ran_before(&found.recovered),
         recovered: found.recovered,
         taken: found.taken,
         mode: Mode::choose(options.json, options.quiet),
@@ -181,7 +183,11 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
             Left::Open { attempts, .. } => *attempts,
             Left::Found { attempt, .. } => attempt - 1,
         };
-        tracks.push(Track::new(attempts, is_told));
+        // Its start is in the journal, with its true time.
+        let is_running = matches!(&left, Left::Found { attempt, ended: false, .. } if *attempt == row.attempt);
+        let mut track = Track::new(attempts, is_told);
+        track.is_adopted = is_running && row.state == State::Running;
+        tracks.push(track);
         lefts.push(left);
     }
     Sorted { left: lefts, tracks, recovered, taken }
@@ -207,6 +213,15 @@ fn newest_known(recovered: &[Recovered]) -> HashMap<usize, Known> {
         }
     }
     known
+}
+
+/// How long each job that still runs has run.
+fn ran_before(recovered: &[Recovered]) -> HashMap<usize, Duration> {
+    let running = recovered.iter().filter_map(|one| match one {
+        Recovered::Running(survivor) => Some((Processes::attempt_of(survivor.token())?.0, survivor.wall())),
+        Recovered::Ended(_) => None,
+    });
+    running.collect()
 }
 
 fn detail(end: &mech_process::End) -> Detail {

@@ -58,6 +58,8 @@ pub(crate) struct Stage {
     pub(crate) place: Place,
     /// What keepers of an earlier life have.
     pub(crate) recovered: Vec<Recovered>,
+    /// How long jobs that still run have run, by their number.
+    pub(crate) ran_before: HashMap<usize, Duration>,
     /// Successes that only keepers knew of, as the journal is to be told.
     pub(crate) taken: Vec<Entry>,
     pub(crate) mode: Mode,
@@ -172,6 +174,7 @@ fn scene(stage: &Stage, folder: &Path) -> Scene {
         run: stage.place.lock.id().to_string(),
         limits: stage.config.limits.clone(),
         expected: expected.collect(),
+        ran_before: stage.ran_before.clone(),
         logs: Some(folder.join("logs")),
         mode: stage.mode,
     }

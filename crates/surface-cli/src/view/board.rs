@@ -33,6 +33,8 @@ struct Seat {
     place: u32,
     /// Since when it is ready, or runs.
     since: Duration,
+    /// How long its attempt had run before this process heard of it.
+    earlier: Duration,
 }
 
 /// The jobs of one entry of the file.
@@ -123,7 +125,15 @@ impl Board {
             groups[group as usize].counts[State::Queued as usize] += 1;
             members[group as usize].1 = index;
             let since = Duration::ZERO;
-            seats.push(Seat { state: State::Queued, before: State::Queued, group, attempt: 0, place: 0, since });
+            seats.push(Seat {
+                state: State::Queued,
+                before: State::Queued,
+                group,
+                attempt: 0,
+                place: 0,
+                since,
+                earlier: Duration::ZERO,
+            });
         }
         for (job, seat) in plan.jobs.iter().zip(&seats) {
             let mine = &mut groups[seat.group as usize].needs;
@@ -178,7 +188,8 @@ impl Board {
         let attempt = seat.attempt;
         self.put(job as u32, to);
         let ran_before = from == State::Running || (from == State::Paused && self.seats[job].before == State::Running);
-        let ran = (ran_before && !keeps).then(|| at.saturating_sub(since));
+        let seat = &mut self.seats[job];
+        let ran = (ran_before && !keeps).then(|| at.saturating_sub(since) + std::mem::take(&mut seat.earlier));
         if ran.is_some() {
             self.progress.remove(&(job as u32));
         }
@@ -201,6 +212,13 @@ impl Board {
         if let Some(seat) = self.seats.get_mut(job) {
             seat.attempt = attempt;
             self.put(job as u32, state);
+        }
+    }
+
+    /// A job whose next attempt goes on: it had run for so long before.
+    pub(crate) fn ran_before(&mut self, job: usize, time: Duration) {
+        if let Some(seat) = self.seats.get_mut(job) {
+            seat.earlier = time;
         }
     }
 
@@ -258,7 +276,9 @@ impl Board {
 
     /// How long a job has been ready, or has run.
     pub(crate) fn since(&self, job: u32, now: Duration) -> Duration {
-        now.saturating_sub(self.seats[job as usize].since)
+        let seat = &self.seats[job as usize];
+        let earlier = if seat.state == State::Running { seat.earlier } else { Duration::ZERO };
+        now.saturating_sub(seat.since) + earlier
     }
 
     pub(crate) fn progress(&self, job: u32) -> Option<f32> {

@@ -29,6 +29,7 @@ mod tests;
 pub(crate) mod text;
 mod watch;
 
+use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -77,6 +78,8 @@ pub(crate) struct Scene {
     pub(crate) limits: Limits,
     /// How long each job probably takes, as far as earlier runs tell; may be shorter than the plan.
     pub(crate) expected: Vec<Option<Duration>>,
+    /// How long jobs whose attempts go on had run before.
+    pub(crate) ran_before: HashMap<usize, Duration>,
     /// The folder of the logs; see [`log_path`].
     pub(crate) logs: Option<PathBuf>,
     /// How.

@@ -58,7 +58,8 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(jobs: Jobs, scene: Scene, shared: Arc<Shared>) -> Watcher {
-        let board = Board::new(&scene.plan);
+        let mut board = Board::new(&scene.plan);
+        scene.ran_before.iter().for_each(|(job, time)| board.ran_before(*job, *time));
         Watcher {
             forecast: Forecast::new(scene.plan.clone(), scene.expected.clone(), &scene.limits),
             told_waiting: vec![false; board.groups().len()],

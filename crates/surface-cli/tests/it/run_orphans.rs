@@ -134,3 +134,25 @@ fn a_job_whose_run_was_killed_keeps_its_share() {
     // Resumed, it counts once.
     assert_code(&site.bursar("run --resume"), 0);
 }
+
+#[test]
+fn a_job_that_is_found_again_has_run_since_it_started_and_not_since_it_was_found() {
+    // It has run for a while when it is found: that is the point.
+    let site = Site::new(&FILE.replace("echo begun", "sleep 0.4; echo begun"));
+    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml");
+    begun.wait();
+    let before = site.job("long").started_us.expect("the journal has its start by now");
+    run.kill();
+    let run = site.start("run --resume --json");
+    run.until_it_says("\"started\"");
+    gate.answer();
+    let (code, told) = run.wait();
+    assert_eq!(code, Some(0), "{told}");
+    let job = site.job("long");
+    assert_eq!(job.started_us, Some(before), "{job:?}");
+    let succeeded = told.lines().find(|line| line.contains("\"succeeded\"")).unwrap();
+    let ran_ms: u64 = succeeded.split("\"ran_ms\":").nth(1).unwrap().split([',', '}']).next().unwrap().parse().unwrap();
+    let wall_ms = job.detail.wall_ms.unwrap();
+    assert!(ran_ms.abs_diff(wall_ms) < 1_000 && ran_ms + 50 >= wall_ms, "{ran_ms} of {wall_ms} ms");
+}
