@@ -151,6 +151,9 @@ fn a_job_that_is_found_again_has_run_since_it_started_and_not_since_it_was_found
     assert_eq!(code, Some(0), "{told}");
     let job = site.job("long");
     assert_eq!(job.started_us, Some(before), "{job:?}");
+    let events = site.journal().events(&site.newest().id).unwrap();
+    let starts = events.iter().filter(|event| event.state == surface_journal::State::Running).count();
+    assert_eq!(starts, 1, "it ran all the time: {events:?}");
     let succeeded = told.lines().find(|line| line.contains("\"succeeded\"")).unwrap();
     let ran_ms: u64 = succeeded.split("\"ran_ms\":").nth(1).unwrap().split([',', '}']).next().unwrap().parse().unwrap();
     let wall_ms = job.detail.wall_ms.unwrap();
