@@ -320,3 +320,66 @@ fn a_flow_that_is_killed_takes_its_programs_with_it() {
         std::thread::yield_now();
     }
 }
+
+/// What the flow below has written: how often each path was counted, over all windows.
+fn counted(site: &Site) -> std::collections::BTreeMap<String, u64> {
+    let mut counts = std::collections::BTreeMap::new();
+    for line in site.lines("counts.jsonl") {
+        let window: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        *counts.entry(window["key"].as_str().unwrap().to_owned()).or_default() += window["value"].as_u64().unwrap();
+    }
+    counts
+}
+
+#[test]
+fn a_log_that_rotates_is_counted_by_key_and_time_and_the_end_tells_the_truth() {
+    let site = site(
+        "edges = ['log -> per -> out']\n[node.log]\nkind = 'lines'\npath = 'access.log'\nformat = 'json'\nfollow = true\n\
+         [node.per]\nkind = 'window'\nspan = '100ms'\naggregate = 'count'\nkey = 'path'\n\
+         [node.out]\nkind = 'write'\npath = 'counts.jsonl'\n",
+    );
+    let log = |name: &str| fs::File::options().append(true).create(true).open(site.path(name)).unwrap();
+    let mut file = log("access.log");
+    let run = site.start("flow run flow.toml");
+    let mut expected = std::collections::BTreeMap::new();
+    let mut write = |file: &mut fs::File, from: u64| {
+        for n in from..from + 100 {
+            let path = ["/", "/cart", "/pay"][(n % 3) as usize];
+            std::io::Write::write_all(file, format!("{{\"path\":\"{path}\",\"ms\":{n}}}\n").as_bytes()).unwrap();
+            *expected.entry(path.to_owned()).or_insert(0_u64) += 1;
+        }
+    };
+    let until_counted = |total: u64| {
+        let since = std::time::Instant::now();
+        while counted(&site).values().sum::<u64>() < total {
+            assert!(
+                since.elapsed() < Duration::from_secs(60),
+                "only {:?} of {total} lines were counted",
+                counted(&site)
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    write(&mut file, 0);
+    until_counted(100);
+    // Rotated by rename: the rest of the old file counts, and then the new one.
+    fs::rename(site.path("access.log"), site.path("access.log.1")).unwrap();
+    write(&mut file, 100);
+    let mut file = log("access.log");
+    write(&mut file, 200);
+    until_counted(300);
+    // Rotated by copying and truncating.
+    fs::copy(site.path("access.log"), site.path("access.log.2")).unwrap();
+    file.set_len(0).unwrap();
+    write(&mut file, 300);
+    until_counted(400);
+    assert_eq!(counted(&site), expected);
+    run.signal(Signal::INT);
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(130), "{said}");
+    // A log that is not there is no success.
+    fs::remove_file(site.path("access.log")).unwrap();
+    let output = site.bursar("flow run flow.toml --for 200ms");
+    assert_code(&output, 1);
+    assert!(text(&output.stderr).contains("access.log"), "{}", text(&output.stderr));
+}

@@ -148,3 +148,57 @@ fn what_was_made_many_runs_ago_is_still_up_to_date() {
     assert_code(&site.bursar("run jobs.toml"), 0);
     assert_eq!(site.lines("ran").len(), 1);
 }
+
+#[test]
+fn a_pipeline_of_ten_broken_in_the_middle_three_ways_is_run_until_it_is_right() {
+    // Each step adds its line to what the step before made. The fifth does what `bad` says, if it is there.
+    let mut jobs = "[job.s1]\noutputs = ['o1']\nrun = 'echo 1 > o1'\n".to_owned();
+    for step in 2..=10 {
+        let before = step - 1;
+        let breaks = if step == 5 { "if [ -e bad ]; then . ./bad; fi;" } else { "" };
+        jobs.push_str(&format!(
+            "[job.s{step}]\nneeds = 'inputs'\ninputs = ['o{before}']\noutputs = ['o{step}']\n\
+             run = 'cat o{before} > o{step}; {breaks} echo {step} >> o{step}'\n",
+        ));
+    }
+    let site = Site::new(&jobs);
+    let right: Vec<String> = (1..=10).map(|step: u32| step.to_string()).collect();
+    let is_right = |site: &Site| site.lines("o10") == right;
+    let done = |site: &Site| site.jobs().iter().filter(|job| job.state == State::Succeeded).count();
+
+    // It fails with half of its output written.
+    fs::write(site.path("bad"), "exit 3").unwrap();
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    assert!(text(&output.stdout).contains("failed    s5: exited with 3"), "{}", text(&output.stdout));
+    assert_eq!((done(&site), is_right(&site)), (4, false));
+
+    // It says that all is well, and made nothing.
+    fs::write(site.path("bad"), "rm o5; exit 0").unwrap();
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    let said = text(&output.stdout);
+    assert!(said.contains("failed    s5") && said.contains("o5"), "{said}");
+    assert_eq!((done(&site), is_right(&site)), (4, false), "the first four were up to date, nothing behind is done");
+
+    // The run is killed in the middle of it, and the job a moment later.
+    fs::write(site.path("bad"), "echo $$ > pid; echo up > bell; exec sleep 600").unwrap();
+    let bell = site.bell("bell");
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    run.kill();
+    let pid = rustix::process::Pid::from_raw(site.lines("pid")[0].parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    site.until_no_job_runs();
+    let output = site.bursar("run --resume");
+    assert_code(&output, 1);
+    assert_eq!((done(&site), is_right(&site)), (4, false), "{}", text(&output.stdout));
+
+    // Then it is right; and after that, up to date.
+    fs::remove_file(site.path("bad")).unwrap();
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert!(is_right(&site), "{:?}", site.lines("o10"));
+    assert_eq!(site.jobs().iter().filter(|job| job.attempt > 0).count(), 6, "s5 to s10 ran, the others were whole");
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert!(site.jobs().iter().all(|job| job.attempt == 0), "all is up to date");
+}
