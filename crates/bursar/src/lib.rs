@@ -463,8 +463,8 @@
 #[doc(inline)]
 pub use sched_tasks::{
     Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, OwnedTaskBuilder, Priority, Task, TaskBuilder, TaskId,
-    TaskLabel, TaskState, checkpoint, current_task, current_worker, is_cancelled, join, nursery, nursery_with, run,
-    shield, sleep, yield_now,
+    TaskLabel, TaskState, ThreadTaskBuilder, checkpoint, current_task, current_worker, is_cancelled, join, nursery,
+    nursery_with, run, shield, sleep, yield_now,
 };
 
 // ---- what tasks may spend ----

@@ -29,7 +29,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    match strand::with(Strand::shared) {
+    match strand::with(Strand::runtime) {
         Some(shared) => runtime::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root),
         None => runtime::global()?.run(root),
     }

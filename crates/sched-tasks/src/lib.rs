@@ -73,7 +73,7 @@ pub use scope::{Canceller, Nursery, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
-pub use task_builder::{OwnedTaskBuilder, TaskBuilder};
+pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};

@@ -386,19 +386,20 @@ impl NurseryCore {
         u32::try_from(self.inner.lock().members.insert(member)).expect("fewer than 2^32 tasks wait at a time")
     }
 
-    /// Where a fiber of it stands that has not ended.
+    /// Where a fiber, or a thread, of it stands that has not ended.
     pub(crate) fn state_of(&self, task: TaskId) -> TaskState {
-        let is_parked = self
-            .inner
-            .lock()
-            .members
-            .iter()
-            .any(|(_, member)| matches!(member, Member::Seat(seat, Some(id)) if *id == task && seat.is_parked()));
+        let seat = self.inner.lock().members.iter().find_map(|(_, member)| match member {
+            Member::Seat(seat, Some(id)) if *id == task => Some(*seat),
+            _ => None,
+        });
+        // A thread that has begun runs unless it is parked; a fiber may wait for its worker.
+        let is_thread = |seat: &Seat| !self.shared.workers.iter().any(|worker| std::ptr::eq(worker.home, seat.home()));
         let runs = || self.shared.workers.iter().any(|worker| worker.watch.shows(task));
-        match is_parked {
-            true => TaskState::Blocked,
-            false if runs() => TaskState::Running,
-            false => TaskState::Ready,
+        match seat {
+            Some(seat) if seat.is_parked() => TaskState::Blocked,
+            Some(seat) if is_thread(seat) => TaskState::Running,
+            _ if runs() => TaskState::Running,
+            _ => TaskState::Ready,
         }
     }
 

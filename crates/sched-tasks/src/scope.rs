@@ -15,7 +15,7 @@ use vocab::{Priority, TaskId};
 
 use crate::{
     budget::{Pool, Treasury},
-    drive::{runtime, shared::Shared},
+    drive::{runtime, shared::Shared, thread_task},
     error::{Reason, TaskError, TaskLabel},
     free::shield,
     nursery::{Body, NurseryCore},
@@ -97,7 +97,7 @@ where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
     // On a thread that acts for a task, the tasks run where that one does.
-    match strand::with(|strand| strand.shared().or_else(|| strand.scope.get().map(|scope| scope.shared()))) {
+    match strand::with(Strand::runtime) {
         Some(shared) => open(shared, options, body),
         None => open(runtime::global()?.shared(), options, body),
     }
@@ -245,6 +245,27 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         }
         let (runnable, handle) = raw::spawn(self, body, identity);
         self.core.shared().publish_as(priority, runnable);
+        Task::new(handle)
+    }
+
+    /// The same on a thread.
+    pub(crate) fn start_on_thread<F, T>(
+        &'scope self,
+        site: &'static Location<'static>,
+        details: Option<Arc<Details>>,
+        body: F,
+    ) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let (id, refusal) = self.admit();
+        let identity = Identity { id, site, details };
+        if let Some(refusal) = refusal {
+            return self.refuse(identity, refusal, body);
+        }
+        let (runnable, handle) = raw::spawn(self, body, identity);
+        thread_task::start(&self.core, runnable);
         Task::new(handle)
     }
 

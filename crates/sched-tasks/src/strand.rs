@@ -266,8 +266,13 @@ impl Strand {
     #[inline]
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
         self.occupy(running, scope);
-        if let (Some(account), Some(worker)) = (scope.account(), &self.worker) {
-            worker.open_meter(scope, account, &self.meter);
+        match (scope.account(), &self.worker) {
+            (Some(account), Some(worker)) => worker.open_meter(scope, account, &self.meter),
+            (Some(account), None) => self.meter.begin(&account.draw(account.child())),
+            (None, _) => {}
+        }
+        if self.worker.is_none() {
+            self.enlist(); // a thread stops in many ways, and is looked for here: see `NurseryCore::state_of`
         }
     }
 
@@ -317,9 +322,11 @@ impl Strand {
 
     #[inline]
     fn close_meter(&self) {
-        let (Some(worker), Some(scope)) = (&self.worker, self.base.get()) else { return };
-        if let Some(account) = scope.account() {
-            worker.close_meter(scope, account, &self.meter);
+        let Some(scope) = self.base.get() else { return };
+        match (scope.account(), &self.worker) {
+            (Some(account), Some(worker)) => worker.close_meter(scope, account, &self.meter),
+            (Some(account), None) => account.settle(&self.meter.end()),
+            (None, _) => {}
         }
     }
 
@@ -462,6 +469,11 @@ impl Strand {
             (Some(worker), _) => Some(worker.shared),
             (None, driver) => driver.as_ref().map(|driver| driver.shared),
         }
+    }
+
+    /// Where tasks run that are started here: its own runtime, or that of the task it runs or acts for.
+    pub(crate) fn runtime(&self) -> Option<&'static Shared> {
+        self.shared().or_else(|| self.scope.get().map(|scope| scope.shared()))
     }
 
     /// A number below `among`. The only source of chance for what runs here, so that a seed decides all of it.

@@ -96,6 +96,39 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
         OwnedTaskBuilder(self)
     }
 
+    /// Gives the task a thread to itself: a full-size system stack, and it may block the thread, in a system call or a C library. For the rest it is a task like any other: it
+    /// borrows, its nursery waits for it, it is cancelled at its checkpoints (and at any operation of this library that waits), and spends the budget of its nursery.
+    ///
+    /// Threads are used again. There are at most [`blocking_threads`](crate::Builder::blocking_threads) at a time; further tasks wait for one. In a
+    /// [seeded](crate::Builder::seeded) run it is a fiber.
+    ///
+    /// ```
+    /// use bursar::nursery;
+    ///
+    /// let path = String::from("Cargo.toml");
+    /// let bytes = nursery(|n| {
+    ///     let file = n.task().name("read").on_thread().spawn(|| std::fs::read(&path)); // borrows, and blocks nobody
+    ///     Ok(file.join()??.len())
+    /// })?;
+    /// assert!(bytes > 0);
+    /// # Ok::<(), bursar::TaskError>(())
+    /// ```
+    ///
+    /// It cannot outlive what it borrows, either:
+    ///
+    /// ```compile_fail,E0373
+    /// use bursar::nursery;
+    ///
+    /// nursery(|n| {
+    ///     let local = String::from("gone when the body returns");
+    ///     n.task().on_thread().spawn(|| local.len());
+    ///     Ok(())
+    /// }).unwrap();
+    /// ```
+    pub fn on_thread(self) -> ThreadTaskBuilder<'scope, 'env> {
+        ThreadTaskBuilder(self)
+    }
+
     /// What was said, if anything.
     fn details(&mut self) -> Option<Arc<Details>> {
         let Details { name, stack_bytes, survives_overflow } = &self.details;
@@ -146,6 +179,38 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
         F::Output: Send + 'scope,
     {
         self.nursery.start_async(Location::caller(), self.details(), self.priority, async move { Ok(future.await) })
+    }
+}
+
+/// A [`TaskBuilder`] for tasks that have a thread to themselves; made by [`TaskBuilder::on_thread`].
+#[derive(Debug)]
+#[must_use = "nothing starts before `spawn`"]
+pub struct ThreadTaskBuilder<'scope, 'env>(TaskBuilder<'scope, 'env>);
+
+impl<'scope> ThreadTaskBuilder<'scope, '_> {
+    /// As [`TaskBuilder::name`].
+    pub fn name(self, name: impl Into<Box<str>>) -> Self {
+        Self(self.0.name(name))
+    }
+
+    /// As [`Nursery::spawn`].
+    #[track_caller]
+    pub fn spawn<F, T>(mut self, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.0.nursery.start_on_thread(Location::caller(), self.0.details(), move || Ok(body()))
+    }
+
+    /// As [`Nursery::try_spawn`].
+    #[track_caller]
+    pub fn try_spawn<F, T>(mut self, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.0.nursery.start_on_thread(Location::caller(), self.0.details(), body)
     }
 }
 

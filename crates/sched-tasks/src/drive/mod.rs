@@ -15,6 +15,7 @@ mod sight;
 pub(crate) mod stacks;
 pub(crate) mod stats;
 mod stepwise;
+pub(crate) mod thread_task;
 pub(crate) mod trace;
 pub(crate) mod unblock;
 pub(crate) mod watchdog;

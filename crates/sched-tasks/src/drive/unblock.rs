@@ -30,6 +30,9 @@ use crate::{
 /// How long a thread waits for another job.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// As much stack as the system gives to the first thread of a process. Only what is touched is taken from memory.
+const STACK_BYTES: usize = 8 << 20;
+
 /// What a thread of the pool runs.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -89,8 +92,37 @@ impl Pool {
         number
     }
 
+    /// Has a thread run `job`, which must not run here.
+    ///
+    /// # Errors
+    /// If the system does not give us a single thread; then `job` is dropped.
+    pub(crate) fn try_submit(&'static self, job: Job) -> io::Result<()> {
+        let mut state = self.lock();
+        let number = state.next_number;
+        state.next_number += 1;
+        state.queue.push_back((number, job));
+        if state.idle >= state.queue.len() {
+            drop(state);
+            self.submitted.notify_one();
+        } else if state.threads < self.threads_max {
+            state.threads += 1;
+            drop(state);
+            if let Err(error) = self.start_thread() {
+                let mut state = self.lock();
+                state.threads -= 1;
+                if state.threads == 0 {
+                    drop(state);
+                    drop(self.take_back(number));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn start_thread(&'static self) -> io::Result<()> {
-        std::thread::Builder::new().name("bursar-unblock".into()).spawn(|| self.work()).map(drop)
+        let thread = std::thread::Builder::new().name("bursar-thread".into()).stack_size(STACK_BYTES);
+        thread.spawn(|| self.work()).map(drop)
     }
 
     /// A thread could not be had. If there are others, one of them will come to it.
@@ -238,7 +270,8 @@ where
 
 /// The runtime of the caller, or the common one.
 pub(crate) fn here() -> &'static Shared {
-    strand::with(Strand::shared).unwrap_or_else(|| runtime::global().unwrap_or_else(|error| panic!("{error}")).shared())
+    strand::with(Strand::runtime)
+        .unwrap_or_else(|| runtime::global().unwrap_or_else(|error| panic!("{error}")).shared())
 }
 
 struct Meeting<T> {

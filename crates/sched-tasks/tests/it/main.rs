@@ -41,6 +41,7 @@ mod supervisors;
 mod supervisors_budgets;
 mod supervisors_model;
 mod support;
+mod thread_tasks;
 mod turns;
 mod turns_corners;
 mod unblock;

@@ -1,0 +1,90 @@
+//! Tasks that have a thread to themselves: a system stack, and they may block it.
+//!
+//! # Invariant
+//! A thread task is run once: by a thread of the pool, or, if its nursery is cancelled before one is free, by a worker, which only drops it.
+//!
+//! # Why it holds
+//! Until it begins, the task lies in [`Queued`], from where it is taken once, under a lock: by the thread, or by the cancellation. The nursery knows of it as of a waiting future:
+//! it enlists first and looks at the state after, and a cancellation does it the other way round, so one of the two sees the other.
+//!
+//! # What it cannot do
+//! Threads are limited ([`Builder::blocking_threads`](crate::Builder::blocking_threads)): of more tasks that wait for each other than there are threads, none goes on. A cancellation or
+//! a deadline ends that like any other wait. And no checkpoint is inside a system call: a task that blocks there is cancelled when it comes back.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    task::{Wake, Waker},
+};
+
+use super::shared::Shared;
+use crate::{
+    error::Reason,
+    nursery::{Member, NurseryCore},
+    raw::task::RunnableRef,
+    strand,
+};
+
+/// A task that no thread has taken yet.
+struct Queued {
+    task: Mutex<Option<RunnableRef>>,
+    shared: &'static Shared,
+    nursery: Weak<NurseryCore>,
+    /// Its place among the members of the nursery.
+    place: AtomicU32,
+}
+
+impl Queued {
+    fn take(&self) -> Option<RunnableRef> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The same for whoever runs it: the nursery need not tell it any more.
+    fn take_to_run(&self) -> Option<RunnableRef> {
+        let task = self.take()?;
+        if let Some(nursery) = self.nursery.upgrade() {
+            nursery.delist(self.place.load(Relaxed));
+        }
+        Some(task)
+    }
+}
+
+/// The nursery was cancelled: a worker drops what the task captured, and tells its end.
+impl Wake for Queued {
+    fn wake(self: Arc<Self>) {
+        if let Some(task) = self.take() {
+            self.shared.inject(&self.shared.injected, task);
+        }
+    }
+}
+
+/// Has a thread run `task`, which was counted in `nursery`. Where a seed decides, it is a fiber like the others: another thread would be a second source of chance.
+pub(crate) fn start(nursery: &Arc<NurseryCore>, task: RunnableRef) {
+    let shared = nursery.shared();
+    if shared.seeded.is_some() {
+        return shared.publish(task);
+    }
+    let (task, place) = (Mutex::new(Some(task)), AtomicU32::new(0));
+    let queued = Arc::new(Queued { task, shared, nursery: Arc::downgrade(nursery), place });
+    let place = nursery.enlist(Member::Future(Waker::from(queued.clone())));
+    queued.place.store(place, Relaxed); // read by the thread, which gets it through the lock of the pool
+    if nursery.is_cancelled() {
+        // Perhaps before it could know of us.
+        return queued.wake();
+    }
+    let job = {
+        let queued = queued.clone();
+        move || {
+            if let Some(task) = queued.take_to_run() {
+                strand::with(|thread| task.run(thread));
+            }
+        }
+    };
+    if let Err(error) = shared.pool.try_submit(Box::new(job))
+        && let Some(task) = queued.take_to_run()
+    {
+        strand::with(|strand| task.refuse(Reason::Failed(Arc::new(error)), strand));
+    }
+}
