@@ -40,6 +40,7 @@
 pub use sched_jobs::{
     Aging, BadSetting, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor, GPUS_MAX,
     Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits, Move,
-    Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Reporter, Resource, Retry, Returns, RunFailed,
-    Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, Usage, Waits, Wanted, What, Why, process,
+    Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Panics, Reporter, Resource, Retry, Returns,
+    RunFailed, Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, Usage, Waits, Wanted, What, Why,
+    process,
 };

@@ -40,6 +40,9 @@ pub struct Order {
 /// the call.
 ///
 /// An attempt that was started ends with exactly one [`Reporter::ended`], whatever is asked of it meanwhile.
+///
+/// A method that panics fails the attempt it is about, with [`Cause::Panic`], and [`cancel`](Self::cancel) is called for it, in case it began nevertheless; a panicking `cancel` counts as
+/// the end, and a job that does not stand still after a panicking `pause` is cancelled when its time is up. No worker is lost.
 pub trait Executor: Send + Sync {
     /// Begins an attempt.
     fn start(&self, order: Order);

@@ -21,7 +21,9 @@ pub use config::{BadSetting, Config, Scheduler};
 pub use decide::{CardUse, JobFacts, Others, Retry, Usage, Wanted};
 pub use demand::{Demand, GPUS_MAX, Gpu, GpuDriver, Limits, Resource};
 pub use drive::process;
-pub use drive::{Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, RunFailed, Summary, Target};
+pub use drive::{
+    Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, Panics, RunFailed, Summary, Target,
+};
 pub use error::{Cause, ControlError, SubmitError};
 pub use event::{Event, What};
 pub use executor::{Executor, Order, Outcome, Reporter, Ticket};

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 
-use super::{Events, Neighbours, Observer, Shared};
+use super::{Events, Neighbours, Observer, Panics, Shared};
 use crate::config::{Config, Scheduler};
 use crate::decide::{Rules, Scope, Usage};
 use crate::error::{Cause, ControlError, SubmitError};
@@ -115,6 +115,8 @@ impl Builder {
     }
 
     /// Is told every event, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
+    ///
+    /// If it panics it is dropped, and told nothing more: what it holds may be half changed. The jobs go on; [`Jobs::panics`] counts it.
     pub fn observe(mut self, observer: impl FnMut(&crate::Event, crate::JobFacts<'_>) + Send + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
@@ -388,6 +390,11 @@ impl Jobs {
         self.shared().section(|inner, _| inner.core.usage())
     }
 
+    /// How often code of a user panicked outside a job: in observers, executors, neighbours and destructors. No job failed for it.
+    pub fn panics(&self) -> Panics {
+        self.shared().caught.panics()
+    }
+
     /// Looks again who may start: others have given something back.
     pub fn poke(&self) {
         self.shared().section(|_, _| ());
@@ -503,7 +510,9 @@ impl Drop for Owner {
         let works = core::mem::take(&mut inner.works);
         let outputs = core::mem::take(&mut inner.outputs);
         drop(inner);
-        drop((works, outputs)); // what users captured, not under the lock
+        // What users captured, not under the lock.
+        self.shared.caught.discard_all(works);
+        self.shared.caught.discard_all(outputs);
     }
 }
 

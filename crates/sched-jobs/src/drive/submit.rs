@@ -24,10 +24,18 @@ impl Shared {
     pub(super) fn submit(&self, mut jobs: impl Iterator<Item = Job>) -> Result<Range<u32>, SubmitError> {
         let mut stretch: Vec<Job> = Vec::with_capacity(jobs.size_hint().0.clamp(1, STRETCH));
         stretch.extend(jobs.by_ref().take(STRETCH));
+        let taken = self.take_in(&mut jobs, &mut stretch);
+        if taken.is_err() {
+            self.caught.discard_all(stretch); // with what they captured
+        }
+        taken
+    }
+
+    fn take_in(&self, jobs: &mut impl Iterator<Item = Job>, stretch: &mut Vec<Job>) -> Result<Range<u32>, SubmitError> {
         let mut inner = self.lock_to_add()?;
         if stretch.len() < STRETCH {
             let draft = inner.core.draft();
-            return self.finish(inner, draft, &mut stretch);
+            return self.finish(inner, draft, stretch);
         }
         inner.pen = Some(std::thread::current().id());
         let mut pen = Pen { shared: self, draft: Some(inner.core.draft()) };
@@ -35,14 +43,14 @@ impl Shared {
         while stretch.len() == STRETCH {
             let mut inner = self.lock();
             let draft = pen.draft.as_mut().expect("it is taken last");
-            let added = inner.add(draft, &mut stretch);
+            let added = inner.add(draft, stretch);
             drop(inner);
             added?; // the pen undoes it
             stretch.clear();
             stretch.extend(jobs.by_ref().take(STRETCH));
         }
         let draft = pen.draft.take().expect("it was not taken");
-        self.finish(self.lock(), draft, &mut stretch)
+        self.finish(self.lock(), draft, stretch)
     }
 
     /// The lock, when nobody is in the middle of a batch.
@@ -75,13 +83,13 @@ impl Shared {
         let Ok(range) = sealed else {
             let dropped = inner.undo(&draft);
             drop(inner);
-            drop(dropped);
+            self.caught.discard_all(dropped);
             return sealed;
         };
         inner.take_back(now, CHAIN_NS);
         for start in range.clone().step_by(STRETCH) {
             inner.core.admit(now, start..range.end.min(start.saturating_add(STRETCH as u32)));
-            inner.tell_news();
+            inner.tell_news(&self.caught);
         }
         let mut later = Vec::new();
         self.settle(&mut inner, now, &mut later);
@@ -126,6 +134,6 @@ impl Drop for Pen<'_> {
         let dropped = inner.undo(&draft);
         drop(inner);
         self.shared.news.notify_all();
-        drop(dropped);
+        self.shared.caught.discard_all(dropped);
     }
 }

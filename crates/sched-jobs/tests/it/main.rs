@@ -8,6 +8,7 @@ mod executor;
 mod gpus;
 mod graph;
 mod neighbours;
+mod panics;
 mod room;
 mod stress;
 mod submit;
