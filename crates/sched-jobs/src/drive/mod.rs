@@ -18,9 +18,11 @@ mod ctx;
 mod feed;
 mod handle;
 mod panics;
+mod part;
 mod pool;
 pub mod process;
 mod remote;
+mod status;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -31,15 +33,17 @@ use std::collections::VecDeque;
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use core::any::Any;
 use hashbrown::HashMap;
 
 pub use self::ctx::{Ctx, InputError};
 pub use self::feed::Events;
-pub use self::handle::{Builder, JobStatus, Jobs, RunFailed, Summary, Target};
+pub use self::handle::{Builder, Jobs, Target};
 pub use self::panics::Panics;
+pub use self::part::Part;
+pub use self::status::{JobStatus, RunFailed, Summary};
 
 use self::chain::Chain;
 use self::feed::Feed;
@@ -77,6 +81,8 @@ pub(crate) struct Shared {
     /// How often jobs have joined the line, for those who look without the lock.
     joined: AtomicU64,
     epoch: Instant,
+    /// The time of day at the epoch.
+    built: SystemTime,
     pub(crate) caught: Caught,
     me: Weak<Shared>,
 }
@@ -189,6 +195,7 @@ impl Shared {
             alarm: Condvar::new(),
             joined: AtomicU64::new(0),
             epoch: Instant::now(),
+            built: SystemTime::now(),
             caught: Caught::default(),
             me: me.clone(),
         })
@@ -285,9 +292,9 @@ impl Shared {
         let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
         let report = Reporter { shared: self.me.clone(), ticket };
         let name = inner.core.name(id).into_owned();
-        let gpus = inner.core.cards(id);
+        let (gpus, trace_id) = (inner.core.cards(id), inner.core.trace_of(id).given());
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
-        let order = Order { ticket, name, gpus, work: remote.work.clone(), report };
+        let order = Order { ticket, name, trace_id, gpus, work: remote.work.clone(), report };
         Message { executor: remote.executor.clone(), ticket, request: Request::Start(order, remote.token.take()) }
     }
 
@@ -339,7 +346,8 @@ impl Shared {
             inner.is_carrying = true;
             later.push(Later::Carry);
         }
-        if inner.waiting > 0 && (inner.is_curious || inner.core.open() == 0) {
+        let has_part_ended = inner.core.take_part_ended();
+        if inner.waiting > 0 && (has_part_ended || inner.is_curious || inner.core.open() == 0) {
             self.news.notify_all();
         }
         self.joined.store(inner.core.joined(), Ordering::Release);

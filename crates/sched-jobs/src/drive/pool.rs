@@ -326,6 +326,7 @@ impl Inner {
             }
             Err(Failure::Stopped) => Ended::Stopped,
             Err(Failure::Error(message)) => Ended::Badly(Cause::Error(message)),
+            Err(Failure::Permanent(message)) => Ended::Badly(Cause::Permanent(message)),
             Err(Failure::Panic(message)) => Ended::Badly(Cause::Panic(message)),
         };
         self.core.ended(now, id, how);

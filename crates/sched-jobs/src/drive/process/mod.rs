@@ -312,7 +312,7 @@ impl Processes {
     }
 
     fn launch(&self, order: Order) {
-        let Order { ticket, name, gpus, work, report } = order;
+        let Order { ticket, name, gpus, work, report, .. } = order;
         let Some(command) = work.downcast_ref::<Command>() else {
             return fail(&report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
         };

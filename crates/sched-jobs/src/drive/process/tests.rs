@@ -23,7 +23,8 @@ fn told_by(home: &Path, listen: Listen) -> Arc<Processes> {
 
 fn order(ticket: Ticket) -> Order {
     let report = Reporter { shared: Weak::new(), ticket };
-    Order { ticket, name: "a".to_owned(), gpus: Vec::new(), work: Arc::new(Command::new(["true"])), report }
+    let (name, work) = ("a".to_owned(), Arc::new(Command::new(["true"])));
+    Order { ticket, name, trace_id: None, gpus: Vec::new(), work, report }
 }
 
 #[test]
