@@ -170,8 +170,9 @@ fn check_parts(stage: &Stage, told: &str) {
             assert!(ready.is_some_and(|ready| ready <= stage.now), "{told}\njob {id} is {state}, ready {ready:?}");
         }
         assert_eq!(core.paused_from(id).is_some(), state == State::Paused, "{told}\njob {id}");
-        if state.is_terminal() {
-            assert_eq!(core.place(id), NONE, "{told}\njob {id} has ended and is nowhere");
+        assert_eq!(core.place(id), NONE, "{told}\njob {id} is somewhere, and no driver said where");
+        if !state.is_terminal() && !core.holding.contains(&id) {
+            assert_eq!(core.nodes[id as usize].held_at, NONE, "{told}\njob {id} holds nothing");
         }
     }
 }
