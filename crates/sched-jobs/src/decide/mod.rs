@@ -154,7 +154,8 @@ pub(crate) struct Core {
     larger: HashMap<(u32, u32), u32>,
     counts: [usize; 7],
     effects: Vec<Effect>,
-    events: Option<Vec<Event>>,
+    /// What happened, when, and to which job. Its trace is looked up when it is told: most jobs have none, and news are written for each.
+    events: Option<Vec<(Time, u32, What)>>,
     woken: Vec<u32>,
     joined: u64,
     admitted: u32,
@@ -219,25 +220,32 @@ impl Core {
         into.append(&mut self.effects);
     }
 
-    /// What happened since it was last taken.
-    pub(crate) fn news(&mut self) -> Option<&mut Vec<Event>> {
-        self.events.as_mut().filter(|events| !events.is_empty())
+    /// Whether something happened that has not been told.
+    pub(crate) fn has_news(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| !events.is_empty())
+    }
+
+    /// What happened and has not been told.
+    pub(crate) fn news(&self) -> impl Iterator<Item = Event> {
+        let event = |&(at, id, what)| Event { at, job: JobId(id), what, trace: self.trace_of(id) };
+        self.events.iter().flatten().map(event)
+    }
+
+    /// All of it has been told.
+    pub(crate) fn clear_news(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.clear();
+        }
     }
 
     pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobFacts<'_>)) {
-        for event in self.events.iter().flatten() {
-            tell(event, JobFacts(self));
-        }
+        self.news().for_each(|event| tell(&event, JobFacts(self)));
     }
 
     #[inline]
     fn tell(&mut self, at: Time, id: u32, what: What) {
-        if self.events.is_none() {
-            return;
-        }
-        let trace = self.trace_of(id);
         if let Some(events) = &mut self.events {
-            events.push(Event { at, job: JobId(id), what, trace });
+            events.push((at, id, what));
         }
     }
 

@@ -90,7 +90,10 @@ impl Core {
     /// The id that events of a job carry.
     #[inline]
     pub(crate) fn trace_of(&self, id: u32) -> TraceId {
-        self.part_of(id).map_or(TraceId::NONE, |part| self.part_trace(part))
+        if self.parts.all.is_empty() || !self.nodes[id as usize].is(PART) {
+            return TraceId::NONE;
+        }
+        self.part_trace(self.parts.of(id))
     }
 
     /// How many jobs of a part have not ended.
@@ -104,6 +107,7 @@ impl Core {
     }
 
     /// Whether a part came to its end since this was last asked.
+    #[inline]
     pub(crate) fn take_part_ended(&mut self) -> bool {
         core::mem::take(&mut self.parts.has_ended)
     }

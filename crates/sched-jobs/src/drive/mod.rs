@@ -412,7 +412,7 @@ impl Inner {
     /// Tells everybody what happened.
     fn tell_news(&mut self, caught: &Caught) {
         let Inner { core, feed, observer, retired, .. } = self;
-        if core.news().is_none() {
+        if !core.has_news() {
             return;
         }
         if let Some(tell) = observer
@@ -421,8 +421,12 @@ impl Inner {
             caught.count(Whose::Observer);
             retired.extend([Box::new(observer.take()) as Thrown, thrown]);
         }
-        feed.take(core.news().expect("there is some"));
-        if observer.is_none() && !feed.has_listeners() {
+        let is_heard = feed.has_listeners();
+        if is_heard {
+            feed.take(&core.news().collect::<Vec<_>>());
+        }
+        core.clear_news();
+        if observer.is_none() && !is_heard {
             core.watch(false);
         }
     }

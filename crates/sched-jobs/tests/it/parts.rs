@@ -30,7 +30,7 @@ fn a_part_ends_with_its_own_jobs_whatever_others_do() {
 }
 
 #[test]
-fn whoever_waits_for_a_part_is_woken_by_its_end_although_the_run_goes_on() {
+fn a_wait_for_a_part_returns_at_its_end_although_the_run_goes_on() {
     on_both(|jobs| {
         let (gate, door) = (Door::default(), Door::default());
         let part = jobs.part("film");

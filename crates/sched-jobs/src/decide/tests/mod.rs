@@ -164,9 +164,8 @@ impl Stage {
     }
 
     fn hear(&mut self) {
-        if let Some(news) = self.core.news() {
-            self.log.append(news);
-        }
+        self.log.extend(self.core.news());
+        self.core.clear_news();
         self.core.take_effects(&mut self.effects);
     }
 

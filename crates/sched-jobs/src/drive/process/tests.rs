@@ -120,7 +120,7 @@ fn what_is_found_again_ends_as_it_did_and_what_is_not_goes_by_its_policy() {
 }
 
 #[test]
-fn an_end_that_panics_whoever_listens_is_reported_all_the_same() {
+fn an_end_is_reported_although_the_listener_panics() {
     let home = tempfile::tempdir().unwrap();
     let processes = told_by(home.path(), Box::new(|_, _| panic!("the journal fails")));
     let end = |token: &str, how: How| {
