@@ -56,6 +56,7 @@ use crate::demand::Limits;
 use crate::error::Cause;
 use crate::event::{Event, What};
 use crate::state::{Move, State};
+use crate::trace::TraceId;
 
 /// What a driver must do about a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,7 +240,13 @@ impl Core {
     }
 
     pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobFacts<'_>)) {
-        self.news().for_each(|event| tell(&event, JobFacts(self)));
+        if self.has_parts() {
+            return self.news().for_each(|event| tell(&event, JobFacts(self)));
+        }
+        let Some(events) = &self.events else { return };
+        for &(at, id, what) in events {
+            tell(&Event { at, job: JobId(id), what, trace: TraceId::NONE }, JobFacts(self));
+        }
     }
 
     #[inline]

@@ -88,12 +88,12 @@ impl Core {
     }
 
     /// The id that events of a job carry.
-    #[inline]
     pub(crate) fn trace_of(&self, id: u32) -> TraceId {
-        if self.parts.all.is_empty() || !self.nodes[id as usize].is(PART) {
-            return TraceId::NONE;
-        }
-        self.part_trace(self.parts.of(id))
+        self.part_of(id).map_or(TraceId::NONE, |part| self.part_trace(part))
+    }
+
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parts.all.is_empty()
     }
 
     /// How many jobs of a part have not ended.

@@ -101,10 +101,11 @@ impl Core {
     /// Lets jobs that were taken take part. In stretches, so that news of them can be told in between.
     pub(crate) fn admit(&mut self, now: Time, jobs: Range<u32>) {
         for id in jobs {
-            let state = self.nodes[id as usize].state;
+            let node = &self.nodes[id as usize];
+            let (state, has_part) = (node.state, node.is(PART));
             self.admitted = id + 1;
             self.counts[state as usize] += 1;
-            if self.nodes[id as usize].is(PART) && !state.is_terminal() {
+            if has_part && !state.is_terminal() {
                 self.opens_in_part(id);
             }
             self.tell(now, id, What::Submitted);
@@ -195,6 +196,7 @@ impl Core {
     }
 
     /// Whether there is a job of that key; if not, the next to be added is.
+    #[cold]
     fn is_known(&mut self, draft: &mut Draft, name: &str, key: &str) -> Result<bool, SubmitError> {
         let bytes = key.len();
         if bytes == 0 || bytes > LONGEST_NAME {

@@ -189,6 +189,7 @@ impl Jobs {
         self.submit_to(None, job)
     }
 
+    #[inline]
     pub(super) fn submit_to(&self, part: Option<u32>, job: Job) -> Result<JobId, SubmitError> {
         self.shared().submit(part, core::iter::once(job)).map(|taken| taken.id())
     }
