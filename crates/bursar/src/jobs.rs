@@ -30,6 +30,31 @@
 //! Video memory is, too, unless the [cards](Builder::gpus) are known: then each job gets [cards](Ctx::gpus) with enough free, and none is promised beyond its memory.
 //! A job that does not fit while others pass it by is owed its turn after a while: room is kept for it, and none waits for ever.
 //!
+//! # Parts, keys and retries
+//!
+//! A program that serves requests has one scheduler, and a [`Part`] of it for each request: its jobs are waited for, paused and cancelled apart, and carry its [`TraceId`].
+//! A job with a [key](Job::key) can be submitted again by a caller that does not know whether it was heard: it runs once. An error that is
+//! [permanent](JobError::permanent) is not retried.
+//!
+//! ```
+//! use bursar::jobs::{Job, JobError, Jobs};
+//!
+//! let jobs = Jobs::builder().cpu_slots(4).build();
+//! let film = jobs.part("film-7");
+//! for _ in 0..2 { // the second time changes nothing
+//!     film.submit(Job::new("render").key("film-7/render").retries(3).run(|ctx| match ctx.attempt() {
+//!         1 => Err(JobError::permanent("no such scene")),
+//!         _ => Ok(()),
+//!     }))?;
+//! }
+//! let failed = film.wait().unwrap_err();
+//! assert_eq!(failed.summary.failed, 1);
+//! let status = &film.statuses()[0];
+//! assert_eq!((status.attempts, status.trace_id), (1, Some(film.trace_id())));
+//! assert!(status.ended >= status.started);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Closures and everything else
 //!
 //! Closures run on threads of the scheduler, one for each CPU slot, and may open a [`nursery`](crate::nursery) for the small things inside. Whatever is not a closure stands behind
@@ -38,8 +63,9 @@
 //! The command `bursar run` is made of these parts, a file format, and a journal.
 #[doc(inline)]
 pub use sched_jobs::{
-    Aging, BadSetting, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor, GPUS_MAX,
-    Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits, Move,
-    Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Reporter, Resource, Retry, Returns, RunFailed,
-    Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, Usage, Waits, Wanted, What, Why, process,
+    Aging, BadSetting, BadTraceId, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor,
+    GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits,
+    Move, Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Panics, Part, Reporter, Resource, Retry,
+    Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, TraceId, Usage, Waits,
+    Wanted, What, Why, process,
 };

@@ -18,6 +18,13 @@ pub enum SubmitError {
         /// How long it is, in bytes.
         bytes: usize,
     },
+    /// The key is empty, or longer than 4,096 bytes.
+    BadKey {
+        /// The job.
+        job: String,
+        /// How long the key is, in bytes.
+        bytes: usize,
+    },
     /// There is a job of that name already.
     Duplicate {
         /// The name.
@@ -123,6 +130,12 @@ impl fmt::Display for SubmitError {
             Self::BadName { name, bytes } => {
                 write!(f, "the name `{name}…` has {bytes} bytes, the limit is 4096; choose a shorter one")
             }
+            Self::BadKey { job, bytes: 0 } => {
+                write!(f, "the key of job `{job}` is empty; give it one, or none")
+            }
+            Self::BadKey { job, bytes } => {
+                write!(f, "the key of job `{job}` has {bytes} bytes, the limit is 4096; choose a shorter one")
+            }
             Self::Duplicate { name } => write!(f, "there is a job `{name}` already; choose another name"),
             Self::MissingDependency { job, dependency } => {
                 write!(f, "job `{job}` needs `{dependency}`, which nobody submitted; submit that one first")
@@ -195,6 +208,8 @@ impl core::error::Error for SubmitError {}
 pub enum Cause {
     /// It returned an error, or its command did not succeed.
     Error(String),
+    /// It returned an error that no further attempt would mend ([`JobError::permanent`](crate::JobError::permanent)), so it was not retried.
+    Permanent(String),
     /// It panicked.
     Panic(String),
     /// Somebody cancelled it.
@@ -233,6 +248,7 @@ impl fmt::Display for Cause {
         }
         match self {
             Self::Error(message) => f.write_str(message),
+            Self::Permanent(message) => write!(f, "{message} (a permanent error, so it is not tried again)"),
             Self::Panic(message) => write!(f, "panicked: {message}"),
             Self::Asked => f.write_str("cancelled on request"),
             Self::PauseTimeout { waited } => write!(
@@ -252,6 +268,11 @@ impl fmt::Display for Cause {
 pub enum ControlError {
     /// There is no such job.
     UnknownJob {
+        /// What was asked for.
+        name: String,
+    },
+    /// There is no such part.
+    UnknownPart {
         /// What was asked for.
         name: String,
     },
@@ -287,6 +308,7 @@ impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownJob { name } => write!(f, "there is no job `{name}`"),
+            Self::UnknownPart { name } => write!(f, "there is no part `{name}`; `Jobs::part` makes one"),
             Self::NotNow { job, state, request } => {
                 let way_out = match *request {
                     "pause" => "only jobs that are queued, ready or running can be paused",

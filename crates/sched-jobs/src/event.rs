@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::JobId;
 use crate::aging::Time;
+use crate::trace::TraceId;
 
 /// Something that happened to a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,12 +14,18 @@ pub struct Event {
     pub job: JobId,
     /// What happened.
     pub what: What,
+    pub(crate) trace: TraceId,
 }
 
 impl Event {
     /// When, since the scheduler started.
     pub fn at(&self) -> Duration {
         Duration::from_nanos(self.at)
+    }
+
+    /// The id of the [part](crate::Part) that the job belongs to.
+    pub fn trace_id(&self) -> Option<TraceId> {
+        self.trace.given()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::JobId;
 use crate::demand::Gpu;
 use crate::drive::Shared;
 use crate::error::Cause;
+use crate::trace::TraceId;
 
 /// One attempt at one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +29,8 @@ pub struct Order {
     pub ticket: Ticket,
     /// The job's name.
     pub name: String,
+    /// The id of the part that the job belongs to: to be passed on.
+    pub trace_id: Option<TraceId>,
     /// The graphics cards it was given. No other job gets more of them than they have.
     pub gpus: Vec<Gpu>,
     /// What is to be done, as it was submitted.
@@ -40,6 +43,9 @@ pub struct Order {
 /// the call.
 ///
 /// An attempt that was started ends with exactly one [`Reporter::ended`], whatever is asked of it meanwhile.
+///
+/// A method that panics fails the attempt it is about, with [`Cause::Panic`], and [`cancel`](Self::cancel) is called for it, in case it began nevertheless; a panicking `cancel` counts as
+/// the end, and a job that does not stand still after a panicking `pause` is cancelled when its time is up. No worker is lost.
 pub trait Executor: Send + Sync {
     /// Begins an attempt.
     fn start(&self, order: Order);
@@ -66,10 +72,22 @@ pub trait Executor: Send + Sync {
 pub enum Outcome {
     /// It did what it should.
     Succeeded,
-    /// It did not.
+    /// It did not. With [`Cause::Permanent`] it is not retried.
     Failed(Cause),
     /// It was ended on request.
     Stopped,
+}
+
+impl Outcome {
+    /// It failed so.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(Cause::Error(message.into()))
+    }
+
+    /// It failed so, and no further attempt would mend it: it is not retried, however many retries it has left.
+    pub fn permanent(message: impl Into<String>) -> Self {
+        Self::Failed(Cause::Permanent(message.into()))
+    }
 }
 
 /// Tells the scheduler what became of an attempt.

@@ -115,6 +115,7 @@ pub(crate) struct Rare {
     pub(crate) expected: Option<Duration>,
     pub(crate) done: bool,
     pub(crate) attempts: u32,
+    pub(crate) key: Option<String>,
 }
 
 /// What a job does.
@@ -142,6 +143,7 @@ pub(crate) type Done = Result<Option<Arc<dyn Any + Send + Sync>>, Failure>;
 pub(crate) enum Failure {
     Stopped,
     Error(String),
+    Permanent(String),
     Panic(String),
 }
 
@@ -241,6 +243,31 @@ impl Job {
     /// How often it is tried again, and how soon.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.rare().retry = retry;
+        self
+    }
+
+    /// What it is known by, so that it can be submitted again without running twice: if there is a job of that key, submitting another returns the id of the first, and the other is dropped.
+    ///
+    /// So a program that does not know whether its submit was heard (it was interrupted, or its own caller asked twice) submits again.
+    /// Only the key is compared: if the other has a different name, different needs or does something else, the first is still the one. It is also if it has ended, well
+    /// or badly; [`Jobs::retry`](crate::Jobs::retry) tries it again. It stays in the part it was submitted through. Keys are known as long as the scheduler lives.
+    ///
+    /// In a batch whose jobs need each other by number ([`JobId::from_index`]), only jobs that are taken have numbers; by name there is nothing to mind.
+    ///
+    /// ```
+    /// use sched_jobs::{Job, Jobs};
+    ///
+    /// let jobs = Jobs::builder().build();
+    /// let bill = || Job::new("bill").key("order-4711").run(|_| println!("sent once"));
+    /// let first = jobs.submit(bill())?;
+    /// jobs.wait()?;
+    /// assert_eq!(jobs.submit(bill())?, first);
+    /// assert_eq!(jobs.find_key("order-4711"), Some(first));
+    /// assert_eq!(jobs.wait()?.succeeded, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.rare().key = Some(key.into());
         self
     }
 
@@ -360,13 +387,32 @@ impl<T: Send + Sync + 'static, E: Into<JobError>> Returns for Result<T, E> {
 }
 
 /// An error that a closure may end with: anything that is an error, or [`Stopped`].
+///
+/// One that no further attempt would mend says so, and its job is not retried:
+///
+/// ```
+/// use sched_jobs::{Cause, Job, JobError, Jobs};
+///
+/// let jobs = Jobs::builder().build();
+/// jobs.submit(Job::new("upload").retries(5).run(|_| {
+///     let port: u16 = "eighty".parse().map_err(|error| JobError::from(error).no_retry())?;
+///     std::net::TcpStream::connect(("localhost", port))?; // may succeed the next time
+///     Ok::<_, JobError>(())
+/// }))?;
+/// let failed = jobs.wait().unwrap_err();
+/// assert_eq!(failed.first[0].1, Cause::Permanent("invalid digit found in string".to_owned()));
+/// assert_eq!(jobs.status("upload")?.attempts, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct JobError(Failure);
 
 impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Failure::Stopped => f.write_str("JobError(stopped)"),
-            Failure::Error(message) | Failure::Panic(message) => write!(f, "JobError({message})"),
+            Failure::Error(message) | Failure::Permanent(message) | Failure::Panic(message) => {
+                write!(f, "JobError({message})")
+            }
         }
     }
 }
@@ -375,6 +421,19 @@ impl JobError {
     /// An error that says so.
     pub fn msg(message: impl Into<String>) -> Self {
         Self(Failure::Error(message.into()))
+    }
+
+    /// An error that says so, and that no further attempt would mend: the job fails at once, however many retries it has left.
+    pub fn permanent(message: impl Into<String>) -> Self {
+        Self(Failure::Permanent(message.into()))
+    }
+
+    /// This error, and that no further attempt would mend it. [`Stopped`] stays what it is.
+    pub fn no_retry(self) -> Self {
+        match self.0 {
+            Failure::Error(message) => Self(Failure::Permanent(message)),
+            _ => self,
+        }
     }
 }
 

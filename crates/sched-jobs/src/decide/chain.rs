@@ -9,7 +9,7 @@
 //! card: such jobs are never tiny, and each must know its cards before it begins.
 
 use super::cards::CardSet;
-use super::graph::{CANCELING, CLAIMED, EXTRA, NONE, PAUSING, RESUMING};
+use super::graph::{CANCELING, CLAIMED, EXTRA, PART, PAUSING, RESUMING};
 use super::lanes::Entry;
 use super::{Core, Ended};
 use crate::aging::Time;
@@ -91,11 +91,12 @@ impl Core {
     #[inline]
     pub(crate) fn hand_over(&mut self, now: Time, before: u32, next: u32) {
         let node = &mut self.nodes[before as usize];
-        if node.flags & (PAUSING | CANCELING | RESUMING | EXTRA) == 0 {
+        let at = node.held_at;
+        if node.flags & (PAUSING | CANCELING | RESUMING | EXTRA | PART) == 0 {
             // As `conclude` would, without the questions that are answered already.
             node.stamp = node.stamp.wrapping_add(1);
-            node.place = NONE;
             self.step(before, Move::Succeeded);
+            self.nodes[before as usize].set_ended(now);
             self.tell(now, before, What::Succeeded);
             self.wake_dependents(now, before);
         } else {
@@ -103,7 +104,6 @@ impl Core {
         }
         self.nodes[next as usize].set(CLAIMED, false);
         self.begin(now, next);
-        let at = core::mem::replace(&mut self.nodes[before as usize].held_at, NONE);
         self.nodes[next as usize].held_at = at;
         self.holding[at as usize] = next;
     }

@@ -1,10 +1,10 @@
-//! Pause, resume, cancel, retry: for a job, for everything below it, or for all.
+//! Pause, resume, cancel, retry: for a job, for everything below it, for a part, or for all.
 
 use std::cmp::Reverse;
 
 use hashbrown::HashSet;
 
-use super::graph::{CANCELING, EXTRA, Edge, NONE, PAUSING, RESUMING};
+use super::graph::{CANCELING, EXTRA, Edge, NONE, PART, PAUSING, RESUMING};
 use super::{Alarm, Core, Effect};
 use crate::aging::Time;
 use crate::error::{Cause, ControlError};
@@ -16,14 +16,16 @@ use crate::state::{Move, State};
 pub(crate) enum Scope {
     Job(u32),
     Subtree(u32),
+    Part(u32),
     Run,
 }
 
 impl Core {
     /// The jobs a request is about, ancestors before their descendants where it matters.
-    fn members(&self, scope: Scope) -> Vec<u32> {
+    pub(crate) fn members(&self, scope: Scope) -> Vec<u32> {
         match scope {
             Scope::Job(id) => vec![id],
+            Scope::Part(part) => self.part_jobs(part).collect(),
             Scope::Run => (0..self.admitted).collect(),
             Scope::Subtree(root) => {
                 let mut seen: HashSet<u32> = [root].into_iter().collect();
@@ -42,11 +44,6 @@ impl Core {
                 members
             }
         }
-    }
-
-    /// A job and everything below it.
-    pub(crate) fn subtree(&self, id: u32) -> Vec<u32> {
-        self.members(Scope::Subtree(id))
     }
 
     pub(crate) fn not_now(&self, id: u32, request: &'static str) -> ControlError {
@@ -248,6 +245,11 @@ impl Core {
         for &other in &revived {
             let how = if self.state(other) == State::Failed { Move::Retried } else { Move::Revived };
             self.step(other, how);
+            let node = &mut self.nodes[other as usize];
+            node.forget_end();
+            if node.is(PART) {
+                self.opens_in_part(other);
+            }
             let attempt = self.attempt(other);
             if let Some(extra) = self.extras.get_mut(&other) {
                 extra.cause = None;

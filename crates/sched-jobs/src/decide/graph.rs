@@ -24,12 +24,17 @@ pub(super) const EXTRA: u8 = 8;
 pub(super) const CLAIMED: u8 = 16;
 /// It runs closures on a worker of this process.
 pub(super) const LOCAL: u8 = 32;
+/// It belongs to a part of the graph.
+pub(super) const PART: u8 = 64;
+
+/// A moment that has not come.
+pub(super) const NEVER: Time = Time::MAX;
 
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Since when it has been ready, the last time it was.
+    /// Since when it has been ready, the last time it was; or [`NEVER`].
     pub(super) ready_since: Time,
-    /// When the present attempt started.
+    /// When the last attempt started; or [`NEVER`].
     pub(super) started: Time,
     /// Its dependencies: a stretch of `edges`.
     pub(super) first_need: u32,
@@ -41,9 +46,9 @@ pub(super) struct Node {
     /// Changes whenever it leaves its lane or a timer of it is void.
     pub(super) stamp: u32,
     pub(super) attempt: u32,
-    /// Where it runs: an index of the driver.
+    /// Where it runs: an index of the driver. Once it has ended, one half of when.
     pub(super) place: u32,
-    /// Where it stands in `holding`, if it does.
+    /// Where it stands in `holding`, if it does. Once it has ended, the other half.
     pub(super) held_at: u32,
     pub(super) state: State,
     pub(super) paused_from: State,
@@ -57,6 +62,24 @@ impl Node {
 
     pub(super) fn set(&mut self, flag: u8, on: bool) {
         if on { self.flags |= flag } else { self.flags &= !flag }
+    }
+
+    /// It ended then: kept where it had its place, which it has no more.
+    #[inline]
+    pub(super) fn set_ended(&mut self, at: Time) {
+        debug_assert!(self.state.is_terminal(), "a job that has not ended has a place");
+        (self.place, self.held_at) = ((at >> 32) as u32, at as u32);
+    }
+
+    /// It begins another life.
+    pub(super) fn forget_end(&mut self) {
+        (self.place, self.held_at) = (NONE, NONE);
+    }
+
+    /// When it ended, if this life saw it.
+    pub(super) fn ended(&self) -> Option<Time> {
+        let at = u64::from(self.place) << 32 | u64::from(self.held_at);
+        Some(at).filter(|at| self.state.is_terminal() && *at != NEVER)
     }
 }
 

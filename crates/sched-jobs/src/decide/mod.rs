@@ -14,10 +14,12 @@ mod cards;
 mod chain;
 mod control;
 mod explain;
+mod facts;
 mod formula;
 mod graph;
 mod lanes;
 mod others;
+mod parts;
 mod phases;
 mod reserve;
 mod room;
@@ -27,7 +29,6 @@ mod tests;
 mod wanted;
 
 use core::time::Duration;
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -36,6 +37,7 @@ use hashbrown::HashMap;
 pub use self::cards::CardUse;
 pub(crate) use self::cards::check as check_cards;
 pub(crate) use self::control::Scope;
+pub use self::facts::JobFacts;
 pub use self::others::Others;
 pub use self::room::Usage;
 pub(crate) use self::submit::{Draft, NewJob};
@@ -43,8 +45,9 @@ pub use self::wanted::Wanted;
 
 use self::alarms::{Alarm, backoff};
 use self::cards::{CardSet, KeptCards};
-use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, LOCAL, NONE, Names, Node, PAUSING, RESUMING};
+use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, NONE, Names, Node, PART, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
+use self::parts::Parts;
 use self::reserve::Reservation;
 use self::room::{Kept, Need, Room};
 use crate::JobId;
@@ -53,22 +56,7 @@ use crate::demand::Limits;
 use crate::error::Cause;
 use crate::event::{Event, What};
 use crate::state::{Move, State};
-
-/// What an observer of events may look up about a job.
-#[derive(Debug, Clone, Copy)]
-pub struct JobFacts<'a>(&'a Core);
-
-impl<'a> JobFacts<'a> {
-    /// Its name.
-    pub fn name(self, job: JobId) -> Cow<'a, str> {
-        self.0.names.get(job.0)
-    }
-
-    /// Why it ended, if not well; or what its last attempt died of.
-    pub fn cause(self, job: JobId) -> Option<&'a Cause> {
-        self.0.cause(job.0)
-    }
-}
+use crate::trace::TraceId;
 
 /// What a driver must do about a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +73,7 @@ pub(crate) enum Effect {
 #[derive(Debug)]
 pub(crate) enum Ended {
     Well,
+    /// Not retried if the cause is [`Cause::Permanent`].
     Badly(Cause),
     /// It gave up because it was asked to.
     Stopped,
@@ -144,6 +133,9 @@ pub(crate) struct Core {
     needs: Vec<Need>,
     need_ids: HashMap<Need, u32>,
     extras: HashMap<u32, Extra>,
+    /// The jobs that have a key, by it.
+    keys: HashMap<Box<str>, u32>,
+    parts: Parts,
     lanes: Lanes,
     room: Room,
     reservation: Option<Reservation>,
@@ -163,7 +155,8 @@ pub(crate) struct Core {
     larger: HashMap<(u32, u32), u32>,
     counts: [usize; 7],
     effects: Vec<Effect>,
-    events: Option<Vec<Event>>,
+    /// What happened, when, and to which job. Its trace is looked up when it is told: most jobs have none, and news are written for each.
+    events: Option<Vec<(Time, u32, What)>>,
     woken: Vec<u32>,
     joined: u64,
     admitted: u32,
@@ -181,6 +174,8 @@ impl Core {
             needs: Vec::new(),
             need_ids: HashMap::new(),
             extras: HashMap::new(),
+            keys: HashMap::new(),
+            parts: Parts::default(),
             lanes: Lanes::new(rules.aging),
             room: Room::new(&rules.limits, rules.workers, rules.most_running),
             reservation: None,
@@ -204,91 +199,15 @@ impl Core {
         }
     }
 
-    // What is asked about jobs.
-
-    /// How many jobs take part.
-    pub(crate) fn len(&self) -> usize {
-        self.admitted as usize
-    }
-
-    pub(crate) fn name(&self, id: u32) -> Cow<'_, str> {
-        self.names.get(id)
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<u32> {
-        self.names.find(name).filter(|id| *id < self.admitted)
-    }
-
-    pub(crate) fn state(&self, id: u32) -> State {
-        self.nodes[id as usize].state
-    }
-
-    pub(crate) fn attempt(&self, id: u32) -> u32 {
-        self.nodes[id as usize].attempt
-    }
-
-    pub(crate) fn place(&self, id: u32) -> u32 {
-        self.nodes[id as usize].place
-    }
-
-    pub(crate) fn set_place(&mut self, id: u32, place: u32) {
-        self.nodes[id as usize].place = place;
-    }
-
-    pub(crate) fn cause(&self, id: u32) -> Option<&Cause> {
-        self.extras.get(&id)?.cause.as_ref()
-    }
-
-    pub(crate) fn is_local(&self, id: u32) -> bool {
-        self.nodes[id as usize].is(LOCAL)
-    }
-
-    pub(crate) fn is_canceling(&self, id: u32) -> bool {
-        self.nodes[id as usize].is(CANCELING)
-    }
-
-    pub(crate) fn is_pausing(&self, id: u32) -> bool {
-        self.nodes[id as usize].is(PAUSING)
-    }
-
-    /// Whether it stands still in the middle of an attempt.
-    pub(crate) fn is_paused_from_running(&self, id: u32) -> bool {
-        let node = &self.nodes[id as usize];
-        node.state == State::Paused && node.paused_from == State::Running
-    }
-
-    /// Rises whenever a job joins a lane.
-    pub(crate) fn joined(&self) -> u64 {
-        self.joined
-    }
-
-    pub(crate) fn needs_of(&self, id: u32) -> impl Iterator<Item = u32> {
-        let node = &self.nodes[id as usize];
-        let first = node.first_need as usize;
-        self.edges[first..first + node.needs as usize].iter().map(|edge| edge.need)
-    }
-
-    /// How many jobs are in each state, in the order of `State::ALL`.
-    pub(crate) fn counts(&self) -> [usize; 7] {
-        self.counts
-    }
-
-    /// How many jobs have not ended.
-    pub(crate) fn open(&self) -> usize {
-        self.counts[..4].iter().sum()
-    }
-
-    pub(crate) fn usage(&self) -> Usage {
-        let mut usage = self.room.usage();
-        (usage.wanted, usage.lacks_memory) = self.wanted();
-        usage
-    }
+    // What comes in and goes out.
 
     pub(crate) fn set_others(&mut self, others: &Others) {
         self.room.set_elsewhere(others);
     }
 
-    // What comes out.
+    pub(crate) fn set_place(&mut self, id: u32, place: u32) {
+        self.nodes[id as usize].place = place;
+    }
 
     pub(crate) fn watch(&mut self, on: bool) {
         if on && self.events.is_none() {
@@ -302,21 +221,38 @@ impl Core {
         into.append(&mut self.effects);
     }
 
-    /// What happened since it was last taken.
-    pub(crate) fn news(&mut self) -> Option<&mut Vec<Event>> {
-        self.events.as_mut().filter(|events| !events.is_empty())
+    /// Whether something happened that has not been told.
+    pub(crate) fn has_news(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| !events.is_empty())
+    }
+
+    /// What happened and has not been told.
+    pub(crate) fn news(&self) -> impl Iterator<Item = Event> {
+        let event = |&(at, id, what)| Event { at, job: JobId(id), what, trace: self.trace_of(id) };
+        self.events.iter().flatten().map(event)
+    }
+
+    /// All of it has been told.
+    pub(crate) fn clear_news(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.clear();
+        }
     }
 
     pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobFacts<'_>)) {
-        for event in self.events.iter().flatten() {
-            tell(event, JobFacts(self));
+        if self.has_parts() {
+            return self.news().for_each(|event| tell(&event, JobFacts(self)));
+        }
+        let Some(events) = &self.events else { return };
+        for &(at, id, what) in events {
+            tell(&Event { at, job: JobId(id), what, trace: TraceId::NONE }, JobFacts(self));
         }
     }
 
     #[inline]
     fn tell(&mut self, at: Time, id: u32, what: What) {
         if let Some(events) = &mut self.events {
-            events.push(Event { at, job: JobId(id), what });
+            events.push((at, id, what));
         }
     }
 
@@ -480,9 +416,10 @@ impl Core {
         let attempt = node.attempt;
         let extra = self.extras.entry(id).or_default();
         let made = attempt - extra.spent;
+        let is_permanent = matches!(cause, Cause::Permanent(_));
         extra.cause = Some(cause);
         self.nodes[id as usize].set(EXTRA, true);
-        if made <= extra.retry.times {
+        if made <= extra.retry.times && !is_permanent {
             let wait = backoff(extra.retry, made, self.rules.seed ^ u64::from(id) << 32 ^ u64::from(attempt));
             self.step(id, Move::Failed);
             self.step(id, Move::Retried);
@@ -511,6 +448,11 @@ impl Core {
             self.step(id, Move::Resumed(State::Running)); // it ended while it was being frozen
         }
         self.step(id, how);
+        let node = &mut self.nodes[id as usize];
+        node.set_ended(now);
+        if node.is(PART) {
+            self.ends_in_part(id);
+        }
         if cause.is_some() {
             self.extras.entry(id).or_default().cause = cause;
             self.nodes[id as usize].set(EXTRA, true);

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::cards::CardSet;
-use super::graph::{EXTRA, Edge, LOCAL, NONE, Node, find_cycle};
+use super::graph::{EXTRA, Edge, LOCAL, NEVER, NONE, Node, PART, find_cycle};
 use super::{Core, Extra};
 use crate::aging::Time;
 use crate::demand::{Demand, GPUS_MAX};
@@ -41,16 +41,36 @@ pub(crate) struct Draft {
     /// Needs that were not there when they were named: the edge, and whom it needs.
     forward: Vec<(u32, Needed)>,
     misfortunes: u64,
+    /// The part that its jobs belong to, or `NONE`.
+    part: u32,
+    /// The keys that came with it.
+    keys: Vec<Box<str>>,
+    /// Jobs whose key was known: how many came before each, and which job it is.
+    known: Vec<(u32, u32)>,
+}
+
+impl Draft {
+    /// Jobs that were not taken, because there are jobs of their keys: how many of the batch came before each, and which job it is.
+    pub(crate) fn known(&self) -> &[(u32, u32)] {
+        &self.known
+    }
+
+    pub(crate) fn into_known(self) -> Vec<(u32, u32)> {
+        self.known
+    }
 }
 
 impl Core {
     /// Begins a batch. Its jobs may need each other in any order.
-    pub(crate) fn draft(&self) -> Draft {
+    pub(crate) fn draft(&self, part: Option<u32>) -> Draft {
         Draft {
             first: self.nodes.len(),
             first_edge: self.edges.len(),
             forward: Vec::new(),
             misfortunes: self.misfortunes,
+            part: part.unwrap_or(NONE),
+            keys: Vec::new(),
+            known: Vec::new(),
         }
     }
 
@@ -68,7 +88,9 @@ impl Core {
                 return Err(self.dependency_failed(edge.dependent, edge.need));
             }
         }
-        Ok(draft.first as u32..self.nodes.len() as u32)
+        let jobs = draft.first as u32..self.nodes.len() as u32;
+        self.parts.add(draft.part, jobs.clone());
+        Ok(jobs)
     }
 
     /// How many jobs were added, whether they take part or not.
@@ -79,9 +101,13 @@ impl Core {
     /// Lets jobs that were taken take part. In stretches, so that news of them can be told in between.
     pub(crate) fn admit(&mut self, now: Time, jobs: Range<u32>) {
         for id in jobs {
-            let state = self.nodes[id as usize].state;
+            let node = &self.nodes[id as usize];
+            let (state, has_part) = (node.state, node.is(PART));
             self.admitted = id + 1;
             self.counts[state as usize] += 1;
+            if has_part && !state.is_terminal() {
+                self.opens_in_part(id);
+            }
             self.tell(now, id, What::Submitted);
             if state == State::Succeeded {
                 self.tell(now, id, What::Succeeded);
@@ -91,9 +117,14 @@ impl Core {
         }
     }
 
-    /// Adds a job to a batch. After an error the batch must be undone.
-    pub(crate) fn add(&mut self, draft: &mut Draft, job: &NewJob<'_>) -> Result<(), SubmitError> {
+    /// Adds a job to a batch; `false` if there is one of its key. After an error the batch must be undone.
+    pub(crate) fn add(&mut self, draft: &mut Draft, job: &NewJob<'_>) -> Result<bool, SubmitError> {
         let (name, bytes) = (job.name, job.name.len());
+        if let Some(key) = job.rare.and_then(|rare| rare.key.as_deref())
+            && self.is_known(draft, name, key)?
+        {
+            return Ok(false);
+        }
         if (bytes == 0 && !job.is_unnamed) || bytes > LONGEST_NAME {
             return Err(SubmitError::BadName { name: name.chars().take(40).collect(), bytes });
         }
@@ -131,6 +162,9 @@ impl Core {
             self.edges.push(Edge { need, dependent: id, next });
         }
         let mut flags = if job.local { LOCAL } else { 0 };
+        if draft.part != NONE {
+            flags |= PART;
+        }
         let (mut attempt, mut state) = (0, State::Queued);
         if let Some(rare) = job.rare {
             let was_on = self.cards_named(&rare.was_on);
@@ -143,8 +177,8 @@ impl Core {
             }
         }
         self.nodes.push(Node {
-            ready_since: 0,
-            started: 0,
+            ready_since: NEVER,
+            started: NEVER,
             first_need,
             needs: job.needs.len() as u32,
             first_dependent: NONE,
@@ -158,7 +192,25 @@ impl Core {
             paused_from: State::Queued,
             flags,
         });
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether there is a job of that key; if not, the next to be added is.
+    #[cold]
+    fn is_known(&mut self, draft: &mut Draft, name: &str, key: &str) -> Result<bool, SubmitError> {
+        let bytes = key.len();
+        if bytes == 0 || bytes > LONGEST_NAME {
+            return Err(SubmitError::BadKey { job: name.to_owned(), bytes });
+        }
+        let next = self.nodes.len();
+        if let Some(&id) = self.keys.get(key) {
+            let before = next - draft.first + draft.known.len();
+            draft.known.push((before as u32, id));
+            return Ok(true);
+        }
+        self.keys.insert(key.into(), next as u32);
+        draft.keys.push(key.into());
+        Ok(false)
     }
 
     /// The cards of these ids, as far as they are known.
@@ -278,6 +330,9 @@ impl Core {
             {
                 node.first_dependent = edge.next;
             }
+        }
+        for key in &draft.keys {
+            self.keys.remove(key);
         }
         for id in first..self.nodes.len() {
             self.extras.remove(&(id as u32));

@@ -9,6 +9,7 @@ use super::Shared;
 use super::pool::{CANCEL, PAUSE, Post};
 use crate::demand::Gpu;
 use crate::job::{JobId, Stopped};
+use crate::trace::TraceId;
 
 /// A running closure's view of its job.
 pub struct Ctx<'a> {
@@ -27,6 +28,17 @@ impl Ctx<'_> {
     /// Its job's name.
     pub fn name(&self) -> String {
         self.shared.lock().core.name(self.id).into_owned()
+    }
+
+    /// The name of the [part](crate::Part) that its job belongs to.
+    pub fn part(&self) -> Option<String> {
+        let inner = self.shared.lock();
+        inner.core.part_of(self.id).map(|part| inner.core.part_name(part).to_owned())
+    }
+
+    /// The id of the [part](crate::Part) that its job belongs to: to be passed on to whatever it calls.
+    pub fn trace_id(&self) -> Option<TraceId> {
+        self.shared.lock().core.trace_of(self.id).given()
     }
 
     /// The graphics cards it was given: none if it asked for none, or none is known.

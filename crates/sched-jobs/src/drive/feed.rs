@@ -46,7 +46,7 @@ impl Feed {
         !self.listeners.is_empty()
     }
 
-    pub(super) fn take(&mut self, news: &mut Vec<Event>) {
+    pub(super) fn take(&mut self, news: &[Event]) {
         self.listeners.retain(|listener| {
             let Some(queue) = listener.upgrade() else { return false };
             let mut unread = queue.unread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,6 @@ impl Feed {
             queue.arrived.notify_one();
             true
         });
-        news.clear();
     }
 
     pub(super) fn close(&mut self) {

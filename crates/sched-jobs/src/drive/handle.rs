@@ -3,8 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
+use std::time::SystemTime;
 
-use super::{Events, Neighbours, Observer, Shared};
+use super::{Events, JobStatus, Neighbours, Observer, Panics, RunFailed, Shared, Summary};
 use crate::config::{Config, Scheduler};
 use crate::decide::{Rules, Scope, Usage};
 use crate::error::{Cause, ControlError, SubmitError};
@@ -115,6 +116,8 @@ impl Builder {
     }
 
     /// Is told every event, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
+    ///
+    /// If it panics it is dropped, and told nothing more: what it holds may be half changed. The jobs go on; [`Jobs::panics`] counts it.
     pub fn observe(mut self, observer: impl FnMut(&crate::Event, crate::JobFacts<'_>) + Send + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
@@ -149,13 +152,15 @@ impl Builder {
     }
 }
 
-/// Whom a request is about: a job by name or number, everything below one, or the whole run.
+/// Whom a request is about: a job by name or number, everything below one, a part, or the whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// One job.
     Job(Needed),
     /// A job and everything that needs it, directly or not.
     Subtree(Needed),
+    /// The jobs that were submitted through the [part](crate::Part) of that name.
+    Part(String),
     /// All jobs.
     Run,
 }
@@ -166,63 +171,13 @@ impl<N: Into<Needed>> From<N> for Target {
     }
 }
 
-/// What is known about a job.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct JobStatus {
-    /// The job.
-    pub id: JobId,
-    /// Its name.
-    pub name: String,
-    /// Its state.
-    pub state: State,
-    /// Attempts made, the present one included.
-    pub attempts: u32,
-    /// How far it says it is, from 0 to 1, while it runs.
-    pub progress: Option<f32>,
-    /// Why it ended, if not well; or what its last attempt died of.
-    pub cause: Option<Cause>,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Summary {
-    /// Jobs that did what they should.
-    pub succeeded: usize,
-    /// Jobs that failed.
-    pub failed: usize,
-    /// Jobs that were cancelled.
-    pub canceled: usize,
-}
-
-/// Some jobs of a run did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RunFailed {
-    /// How many.
-    pub summary: Summary,
-    /// The first of those that failed by themselves, with their causes: at most ten.
-    pub first: Vec<(String, Cause)>,
-}
-
-impl fmt::Display for RunFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { succeeded, failed, canceled } = self.summary;
-        write!(f, "{failed} failed, {canceled} canceled, {succeeded} succeeded")?;
-        self.first.iter().try_for_each(|(name, cause)| write!(f, "; {name}: {cause}"))
-    }
-}
-
-impl core::error::Error for RunFailed {}
-
 impl Jobs {
     /// Settings for a scheduler, starting from the built-in ones. [`Config::from_env`] reads the environment.
     pub fn builder() -> Builder {
         Builder { config: Config::default(), observer: None, neighbours: None, seed: 0x00B5_5A12 }
     }
 
-    fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Shared {
         &self.owner.shared
     }
 
@@ -231,7 +186,12 @@ impl Jobs {
     /// # Errors
     /// If it cannot be taken. Then it left no trace.
     pub fn submit(&self, job: Job) -> Result<JobId, SubmitError> {
-        self.shared().submit(core::iter::once(job)).map(|range| JobId(range.start))
+        self.submit_to(None, job)
+    }
+
+    #[inline]
+    pub(super) fn submit_to(&self, part: Option<u32>, job: Job) -> Result<JobId, SubmitError> {
+        self.shared().submit(part, core::iter::once(job)).map(|taken| taken.id())
     }
 
     /// Takes a workflow: all jobs, or none. They may need each other in any order, by name. Nothing starts before the last is there.
@@ -239,7 +199,20 @@ impl Jobs {
     /// # Errors
     /// If one cannot be taken, or they need each other in a circle. Then none left a trace.
     pub fn submit_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<JobId>, SubmitError> {
-        self.shared().submit(jobs.into_iter()).map(|range| range.map(JobId).collect())
+        self.submit_all_to(None, jobs)
+    }
+
+    pub(super) fn submit_all_to(
+        &self,
+        part: Option<u32>,
+        jobs: impl IntoIterator<Item = Job>,
+    ) -> Result<Vec<JobId>, SubmitError> {
+        self.shared().submit(part, jobs.into_iter()).map(super::submit::Taken::ids)
+    }
+
+    /// The job that was submitted with that [key](Job::key).
+    pub fn find_key(&self, key: &str) -> Option<JobId> {
+        self.shared().lock().core.find_key(key).map(JobId)
     }
 
     fn find(inner: &super::Inner, job: &Needed) -> Result<u32, ControlError> {
@@ -254,6 +227,9 @@ impl Jobs {
         Ok(match target {
             Target::Job(job) => Scope::Job(Self::find(inner, job)?),
             Target::Subtree(job) => Scope::Subtree(Self::find(inner, job)?),
+            Target::Part(name) => {
+                Scope::Part(inner.core.find_part(name).ok_or_else(|| ControlError::UnknownPart { name: name.clone() })?)
+            }
             Target::Run => Scope::Run,
         })
     }
@@ -264,9 +240,16 @@ impl Jobs {
     /// If a single job has ended or is unknown; 3003 if a job was cancelled for not standing still.
     pub fn pause(&self, target: impl Into<Target>) -> Result<(), ControlError> {
         let target = target.into();
-        let asked = self.shared().section(|inner, now| {
-            let scope = Self::scope(inner, &target)?;
-            inner.core.pause(now, scope)
+        self.pause_scope(|inner| Self::scope(inner, &target))
+    }
+
+    pub(super) fn pause_scope(
+        &self,
+        find: impl FnOnce(&super::Inner) -> Result<Scope, ControlError>,
+    ) -> Result<(), ControlError> {
+        let (scope, asked) = self.shared().section(|inner, now| {
+            let scope = find(inner)?;
+            Ok((scope, inner.core.pause(now, scope)?))
         })?;
         if asked.is_empty() {
             return Ok(());
@@ -285,7 +268,7 @@ impl Jobs {
                 return Err(ControlError::PauseTimeout { job: inner.core.name(id).into_owned(), waited: *waited });
             }
             let is_over = inner.core.state(id).is_terminal() || inner.core.is_canceling(id);
-            if is_over && matches!(target, Target::Job(_)) {
+            if is_over && matches!(scope, Scope::Job(_)) {
                 return Err(inner.core.not_now(id, "pause"));
             }
         }
@@ -324,20 +307,21 @@ impl Jobs {
     pub fn cancel_and_wait(&self, target: impl Into<Target>) -> Result<(), ControlError> {
         let target = target.into();
         self.cancel(target.clone())?;
+        let scope = Self::scope(&self.shared().lock(), &target)?;
+        self.wait_for_members(scope);
+        Ok(())
+    }
+
+    /// Waits until whatever is meant now has ended.
+    pub(super) fn wait_for_members(&self, scope: Scope) {
         let shared = self.shared();
         let mut inner = shared.lock();
-        let members = match Self::scope(&inner, &target)? {
-            Scope::Job(id) => vec![id],
-            // Descendants of a job that has not succeeded do not run.
-            Scope::Subtree(id) => inner.core.subtree(id),
-            Scope::Run => (0..inner.core.len() as u32).collect(),
-        };
+        let members = inner.core.members(scope);
         inner.wait_curiously();
         while !members.iter().all(|id| inner.core.state(*id).is_terminal()) {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
         inner.stop_waiting();
-        Ok(())
     }
 
     /// Tries a job again that failed or was cancelled; with it whatever was cancelled because of it, and first what it needs.
@@ -388,6 +372,11 @@ impl Jobs {
         self.shared().section(|inner, _| inner.core.usage())
     }
 
+    /// How often code of a user panicked outside a job: in observers, executors, neighbours and destructors. No job failed for it.
+    pub fn panics(&self) -> Panics {
+        self.shared().caught.panics()
+    }
+
     /// Looks again who may start: others have given something back.
     pub fn poke(&self) {
         self.shared().section(|_, _| ());
@@ -396,6 +385,13 @@ impl Jobs {
     /// The time since the scheduler was built: that of events.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.shared().now())
+    }
+
+    /// The time of day of a moment on the scheduler's clock, such as those of events and statuses.
+    ///
+    /// The time of day was looked at once, when the scheduler was built: if the system's clock was set since, this does not follow.
+    pub fn time_of_day(&self, at: Duration) -> SystemTime {
+        self.shared().built.checked_add(at).unwrap_or(self.shared().built)
     }
 
     /// All events from now on.
@@ -410,25 +406,34 @@ impl Jobs {
     /// # Errors
     /// If some did not succeed.
     pub fn wait(&self) -> Result<Summary, RunFailed> {
+        self.wait_for(None)
+    }
+
+    /// Waits for a part, or for all.
+    pub(super) fn wait_for(&self, part: Option<u32>) -> Result<Summary, RunFailed> {
         let shared = self.shared();
         let mut inner = shared.lock();
         inner.waiting += 1;
-        while inner.core.open() > 0 {
+        while inner.open(part) > 0 {
             inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
         inner.stop_waiting();
-        inner.summary()
+        inner.summary(part)
     }
 
     /// Waits until every job has ended, but not longer than that. `None` if time ran out.
     pub fn wait_timeout(&self, time: Duration) -> Option<Result<Summary, RunFailed>> {
+        self.wait_for_timeout(None, time)
+    }
+
+    pub(super) fn wait_for_timeout(&self, part: Option<u32>, time: Duration) -> Option<Result<Summary, RunFailed>> {
         let shared = self.shared();
         let mut inner = shared.lock();
         inner.waiting += 1;
-        let open = |inner: &mut super::Inner| inner.core.open() > 0;
+        let open = |inner: &mut super::Inner| inner.open(part) > 0;
         inner = shared.news.wait_timeout_while(inner, time, open).unwrap_or_else(PoisonError::into_inner).0;
         inner.stop_waiting();
-        (inner.core.open() == 0).then(|| inner.summary())
+        (inner.open(part) == 0).then(|| inner.summary(part))
     }
 }
 
@@ -442,43 +447,6 @@ impl super::Inner {
     pub(super) fn stop_waiting(&mut self) {
         self.waiting -= 1;
         self.is_curious &= self.waiting > 0;
-    }
-
-    fn progress_of(&self, id: u32) -> Option<f32> {
-        if !self.core.is_local(id) {
-            return self.progress.get(&id).copied();
-        }
-        let runs = self.core.state(id) == State::Running || self.core.is_paused_from_running(id);
-        if runs { self.posts.get(self.core.place(id) as usize)?.progress() } else { None }
-    }
-
-    fn status(&self, id: u32) -> JobStatus {
-        JobStatus {
-            id: JobId(id),
-            name: self.core.name(id).into_owned(),
-            state: self.core.state(id),
-            attempts: self.core.attempt(id),
-            progress: self.progress_of(id),
-            cause: self.core.cause(id).cloned(),
-        }
-    }
-
-    fn summary(&self) -> Result<Summary, RunFailed> {
-        let counts = self.core.counts();
-        let count = |state: State| counts[state as usize];
-        let summary = Summary {
-            succeeded: count(State::Succeeded),
-            failed: count(State::Failed),
-            canceled: count(State::Canceled),
-        };
-        if summary.failed + summary.canceled == 0 {
-            return Ok(summary);
-        }
-        let bad = (0..self.core.len() as u32).filter_map(|id| match self.core.cause(id) {
-            Some(Cause::Ancestor { .. }) | None => None,
-            Some(cause) => Some((self.core.name(id).into_owned(), cause.clone())),
-        });
-        Err(RunFailed { summary, first: bad.take(10).collect() })
     }
 }
 
@@ -503,7 +471,9 @@ impl Drop for Owner {
         let works = core::mem::take(&mut inner.works);
         let outputs = core::mem::take(&mut inner.outputs);
         drop(inner);
-        drop((works, outputs)); // what users captured, not under the lock
+        // What users captured, not under the lock.
+        self.shared.caught.discard_all(works);
+        self.shared.caught.discard_all(outputs);
     }
 }
 

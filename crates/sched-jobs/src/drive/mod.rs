@@ -4,7 +4,8 @@
 //! for after it has let go.
 //!
 //! # Invariants
-//! - No code of a user, and no executor, runs under the lock, but for the observer of events.
+//! - No code of a user, and no executor, runs under the lock, but for the observer of events and the neighbours.
+//! - No panic of such code ends a worker, the clock or the run: see `drive/panics.rs`.
 //! - Whenever a job could start, a worker is awake that will ask for it, or it was asked for already.
 //!
 //! # Why they hold
@@ -16,44 +17,56 @@ mod clock;
 mod ctx;
 mod feed;
 mod handle;
+mod panics;
+mod part;
 mod pool;
 pub mod process;
 mod remote;
+mod status;
 mod submit;
 #[cfg(test)]
 mod tests;
 
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
+use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use core::any::Any;
 use hashbrown::HashMap;
 
 pub use self::ctx::{Ctx, InputError};
 pub use self::feed::Events;
-pub use self::handle::{Builder, JobStatus, Jobs, RunFailed, Summary, Target};
+pub use self::handle::{Builder, Jobs, Target};
+pub use self::panics::Panics;
+pub use self::part::Part;
+pub use self::status::{JobStatus, RunFailed, Summary};
 
 use self::chain::Chain;
 use self::feed::Feed;
+use self::panics::{Caught, Thrown, Whose};
 use self::pool::Post;
 use crate::JobId;
 use crate::aging::Time;
 use crate::decide::{Core, Effect, JobFacts, Others, Rules, Usage};
+use crate::error::Cause;
 use crate::event::Event;
-use crate::executor::{Executor, Order, Reporter, Ticket};
+use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 use crate::job::Work;
 
 /// Others on this machine who share what there is.
 pub trait Neighbours: Send {
     /// Calls `choose` exactly once with what others use, and makes known to them what it returns: what we use now. Whatever they start meanwhile must
     /// wait, or be counted.
+    ///
+    /// If it panics it is not called again: it is dropped, and the run goes on as if it were alone.
     fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage);
 }
 
-/// Is told every event, in order, under the scheduler's lock: quick, and without calling back.
+/// Is told every event, in order, under the scheduler's lock: quick, and without calling back. One that panics is dropped, and told nothing more.
 pub type Observer = Box<dyn FnMut(&Event, JobFacts<'_>) + Send>;
 
 /// The scheduler, as its threads share it.
@@ -68,6 +81,9 @@ pub(crate) struct Shared {
     /// How often jobs have joined the line, for those who look without the lock.
     joined: AtomicU64,
     epoch: Instant,
+    /// The time of day at the epoch.
+    built: SystemTime,
+    pub(crate) caught: Caught,
     me: Weak<Shared>,
 }
 
@@ -111,6 +127,8 @@ pub(crate) struct Inner {
     outbox: VecDeque<Message>,
     /// Whether a thread is asking them.
     is_carrying: bool,
+    /// What panicked under the lock, and what it threw: to be dropped when it is free.
+    retired: Vec<Thrown>,
 }
 
 /// What is to be done when the lock is free.
@@ -118,14 +136,21 @@ enum Later {
     Carry,
     Thread(Arc<Post>),
     Clock,
+    Discard(Vec<Thrown>),
 }
 
 /// What an executor is to be asked.
-enum Message {
-    Start(Arc<dyn Executor>, Order, Option<String>),
-    Pause(Arc<dyn Executor>, Ticket),
-    Resume(Arc<dyn Executor>, Ticket),
-    Cancel(Arc<dyn Executor>, Ticket),
+struct Message {
+    executor: Arc<dyn Executor>,
+    ticket: Ticket,
+    request: Request,
+}
+
+enum Request {
+    Start(Order, Option<String>),
+    Pause,
+    Resume,
+    Cancel,
 }
 
 impl Shared {
@@ -161,6 +186,7 @@ impl Shared {
             effects: Vec::new(),
             outbox: VecDeque::new(),
             is_carrying: false,
+            retired: Vec::new(),
         };
         Arc::new_cyclic(|me| Self {
             inner: Mutex::new(inner),
@@ -169,6 +195,8 @@ impl Shared {
             alarm: Condvar::new(),
             joined: AtomicU64::new(0),
             epoch: Instant::now(),
+            built: SystemTime::now(),
+            caught: Caught::default(),
             me: me.clone(),
         })
     }
@@ -186,7 +214,7 @@ impl Shared {
                 Err(TryLockError::WouldBlock) => core::hint::spin_loop(),
             }
         }
-        // Nothing of a user runs under the lock but the observer; if that panics, the scheduler is still whole.
+        // No panic of a user comes here; one of ours has been told, and those who wait must not panic as well.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -237,14 +265,25 @@ impl Shared {
         match inner.neighbours.take() {
             None => pick_all(inner),
             Some(mut neighbours) => {
-                let mut called = false;
-                neighbours.share(&mut |others| {
+                let (mut called, mut is_choosing) = (false, false);
+                let mut choose = |others: &Others| {
                     assert!(!core::mem::replace(&mut called, true), "neighbours share once at a time");
+                    is_choosing = true;
                     inner.core.set_others(others);
                     pick_all(inner);
+                    is_choosing = false;
                     inner.core.usage()
-                });
-                inner.neighbours = Some(neighbours);
+                };
+                match catch_unwind(AssertUnwindSafe(|| neighbours.share(&mut choose))) {
+                    Ok(()) => inner.neighbours = Some(neighbours),
+                    Err(thrown) if is_choosing => resume_unwind(thrown), // it is ours
+                    Err(thrown) => {
+                        self.caught.count(Whose::Neighbours);
+                        inner.retired.extend([Box::new(neighbours) as Thrown, thrown]);
+                        inner.core.set_others(&Others::default());
+                        pick_all(inner);
+                    }
+                }
             }
         }
     }
@@ -253,10 +292,10 @@ impl Shared {
         let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
         let report = Reporter { shared: self.me.clone(), ticket };
         let name = inner.core.name(id).into_owned();
-        let gpus = inner.core.cards(id);
+        let (gpus, trace_id) = (inner.core.cards(id), inner.core.trace_of(id).given());
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
-        let order = Order { ticket, name, gpus, work: remote.work.clone(), report };
-        Message::Start(remote.executor.clone(), order, remote.token.take())
+        let order = Order { ticket, name, trace_id, gpus, work: remote.work.clone(), report };
+        Message { executor: remote.executor.clone(), ticket, request: Request::Start(order, remote.token.take()) }
     }
 
     /// Passes on what the decisions ask of running jobs.
@@ -275,11 +314,12 @@ impl Shared {
             let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
             let Work::Remote(remote) = &inner.works[id as usize] else { unreachable!("what is not local is remote") };
             let executor = remote.executor.clone();
-            inner.outbox.push_back(match effect {
-                Effect::Pause(_) => Message::Pause(executor, ticket),
-                Effect::Resume(_) => Message::Resume(executor, ticket),
-                Effect::Cancel(_) => Message::Cancel(executor, ticket),
-            });
+            let request = match effect {
+                Effect::Pause(_) => Request::Pause,
+                Effect::Resume(_) => Request::Resume,
+                Effect::Cancel(_) => Request::Cancel,
+            };
+            inner.outbox.push_back(Message { executor, ticket, request });
         }
         inner.effects = effects;
     }
@@ -298,12 +338,16 @@ impl Shared {
     }
 
     fn publish(&self, inner: &mut Inner, later: &mut Vec<Later>) {
-        inner.tell_news();
+        inner.tell_news(&self.caught);
+        if !inner.retired.is_empty() {
+            later.push(Later::Discard(core::mem::take(&mut inner.retired)));
+        }
         if !inner.outbox.is_empty() && !inner.is_carrying {
             inner.is_carrying = true;
             later.push(Later::Carry);
         }
-        if inner.waiting > 0 && (inner.is_curious || inner.core.open() == 0) {
+        let has_part_ended = inner.core.take_part_ended();
+        if inner.waiting > 0 && (has_part_ended || inner.is_curious || inner.core.open() == 0) {
             self.news.notify_all();
         }
         self.joined.store(inner.core.joined(), Ordering::Release);
@@ -322,31 +366,34 @@ impl Shared {
     /// Asks executors what is to be asked, one thing after the other. One thread at a time does so: a job is started before it is
     /// paused, and an executor that answers from within a call does not pile up calls.
     fn carry(&self) {
-        struct Carrying<'a>(&'a Shared);
-        impl Drop for Carrying<'_> {
-            fn drop(&mut self) {
-                if std::thread::panicking() {
-                    self.0.lock().is_carrying = false;
-                }
-            }
-        }
-        let carrying = Carrying(self);
         loop {
             let mut inner = self.lock();
-            let Some(message) = inner.outbox.pop_front() else {
+            let Some(Message { executor, ticket, request }) = inner.outbox.pop_front() else {
                 inner.is_carrying = false;
                 break;
             };
             drop(inner);
-            match message {
-                Message::Start(executor, order, None) => executor.start(order),
-                Message::Start(executor, order, Some(token)) => executor.find_again(order, &token),
-                Message::Pause(executor, ticket) => executor.pause(ticket),
-                Message::Resume(executor, ticket) => executor.resume(ticket),
-                Message::Cancel(executor, ticket) => executor.cancel(ticket),
+            let (is_pause, is_cancel) = (matches!(request, Request::Pause), matches!(request, Request::Cancel));
+            let asked = self.caught.catch(Whose::Executor, || match request {
+                Request::Start(order, None) => executor.start(order),
+                Request::Start(order, Some(token)) => executor.find_again(order, &token),
+                Request::Pause => executor.pause(ticket),
+                Request::Resume => executor.resume(ticket),
+                Request::Cancel => executor.cancel(ticket),
+            });
+            match asked {
+                // One that does not pause is cancelled when its time is up; of all others nothing more would be heard.
+                Err(text) if !is_pause => {
+                    self.remote_ended(ticket, Outcome::Failed(Cause::Panic(text)));
+                    if !is_cancel {
+                        // It may have begun nevertheless.
+                        let _ = self.caught.catch(Whose::Executor, || executor.cancel(ticket));
+                    }
+                }
+                _ => {}
             }
+            self.caught.discard(executor);
         }
-        drop(carrying);
     }
 
     fn perform(&self, later: Vec<Later>) {
@@ -355,6 +402,7 @@ impl Shared {
                 Later::Carry => self.carry(),
                 Later::Thread(post) => self.start_worker(post),
                 Later::Clock => self.start_clock(),
+                Later::Discard(retired) => self.caught.discard_all(retired),
             }
         }
     }
@@ -362,16 +410,23 @@ impl Shared {
 
 impl Inner {
     /// Tells everybody what happened.
-    fn tell_news(&mut self) {
-        let Inner { core, feed, observer, .. } = self;
-        if core.news().is_none() {
+    fn tell_news(&mut self, caught: &Caught) {
+        let Inner { core, feed, observer, retired, .. } = self;
+        if !core.has_news() {
             return;
         }
-        if let Some(observer) = observer {
-            core.tell_all(|event, names| observer(event, names));
+        if let Some(tell) = observer
+            && let Err(thrown) = catch_unwind(AssertUnwindSafe(|| core.tell_all(tell)))
+        {
+            caught.count(Whose::Observer);
+            retired.extend([Box::new(observer.take()) as Thrown, thrown]);
         }
-        feed.take(core.news().expect("there is some"));
-        if observer.is_none() && !feed.has_listeners() {
+        let is_heard = feed.has_listeners();
+        if is_heard {
+            feed.take(&core.news().collect::<Vec<_>>());
+        }
+        core.clear_news();
+        if observer.is_none() && !is_heard {
             core.watch(false);
         }
     }

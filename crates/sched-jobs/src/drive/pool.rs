@@ -150,7 +150,7 @@ impl Shared {
                 if !later.is_empty() || dropped.is_some() {
                     drop(inner);
                     self.perform(core::mem::take(&mut later));
-                    discard(dropped.take()); // at once: somebody may wait for what it captured to go
+                    self.caught.discard(dropped.take()); // at once: somebody may wait for what it captured to go
                     inner = self.lock();
                 } else if !searched && inner.searching == 0 {
                     searched = true;
@@ -166,7 +166,7 @@ impl Shared {
             if !later.is_empty() {
                 self.perform(core::mem::take(&mut later));
             }
-            discard(dropped); // captures of a user, not under the lock
+            self.caught.discard(dropped); // captures of a user, not under the lock
             if !found {
                 return;
             }
@@ -276,7 +276,7 @@ impl Shared {
                 turn.last = Some((work, done));
                 break;
             }
-            discard(Some(work));
+            self.caught.discard(work);
             post.progress.store((-1.0_f32).to_bits(), Ordering::Relaxed);
         }
         // So many of these as fit into the time of a chain, but not at once many more than before.
@@ -326,6 +326,7 @@ impl Inner {
             }
             Err(Failure::Stopped) => Ended::Stopped,
             Err(Failure::Error(message)) => Ended::Badly(Cause::Error(message)),
+            Err(Failure::Permanent(message)) => Ended::Badly(Cause::Permanent(message)),
             Err(Failure::Panic(message)) => Ended::Badly(Cause::Panic(message)),
         };
         self.core.ended(now, id, how);
@@ -340,11 +341,6 @@ impl Inner {
     }
 }
 
-/// Drops what a user captured. If that panics, so be it: the job has ended.
-fn discard(work: Option<Work>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
-}
-
 /// Runs a closure. A panic is a failure of its job, and of nothing else.
 fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
     let result = match work {
@@ -357,10 +353,5 @@ fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
         Work::Gone => Ok(Err(Failure::Error("its closure runs only once, and has; use `run` to retry".to_owned()))),
         Work::Remote(_) => unreachable!("executors carry these out"),
     };
-    result.unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        let text = text.or_else(|| payload.downcast_ref::<sched_tasks::TaskError>().map(ToString::to_string));
-        Err(Failure::Panic(text.unwrap_or_else(|| "with something that is not a text".to_owned())))
-    })
+    result.unwrap_or_else(|thrown| Err(Failure::Panic(ctx.shared.caught.message(thrown))))
 }

@@ -15,34 +15,76 @@ use super::chain::CHAIN_NS;
 use super::{Inner, Shared};
 use crate::decide::Draft;
 use crate::error::SubmitError;
-use crate::job::{Job, Work};
+use crate::job::{Job, JobId, Work};
 
 /// How many jobs are made before they are added, and admitted before news of them is told: few enough to stay in the cache.
 const STRETCH: usize = 256;
 
+/// A batch that was taken.
+pub(super) struct Taken {
+    /// The jobs that are new.
+    jobs: Range<u32>,
+    /// Those that were not taken, because their key was known: how many of the batch came before each, and which job it is.
+    known: Vec<(u32, u32)>,
+}
+
+impl Taken {
+    /// One job for each that was handed in.
+    pub(super) fn ids(self) -> Vec<JobId> {
+        if self.known.is_empty() {
+            return self.jobs.map(JobId).collect();
+        }
+        let (mut new, mut known) = (self.jobs, self.known.into_iter().peekable());
+        let count = new.len() + known.len();
+        let id = |at: u32| known.next_if(|(before, _)| *before == at).map(|(_, id)| id).or_else(|| new.next());
+        (0..count as u32).filter_map(id).map(JobId).collect()
+    }
+
+    /// That of a single job.
+    pub(super) fn id(&self) -> JobId {
+        JobId(self.known.first().map_or(self.jobs.start, |(_, id)| *id))
+    }
+}
+
 impl Shared {
-    pub(super) fn submit(&self, mut jobs: impl Iterator<Item = Job>) -> Result<Range<u32>, SubmitError> {
+    pub(super) fn submit(&self, part: Option<u32>, mut jobs: impl Iterator<Item = Job>) -> Result<Taken, SubmitError> {
         let mut stretch: Vec<Job> = Vec::with_capacity(jobs.size_hint().0.clamp(1, STRETCH));
         stretch.extend(jobs.by_ref().take(STRETCH));
+        let taken = self.take_in(part, &mut jobs, &mut stretch);
+        if !taken.as_ref().is_ok_and(|taken| taken.known.is_empty()) {
+            self.caught.discard_all(stretch); // with what they captured
+        }
+        taken
+    }
+
+    fn take_in(
+        &self,
+        part: Option<u32>,
+        jobs: &mut impl Iterator<Item = Job>,
+        stretch: &mut Vec<Job>,
+    ) -> Result<Taken, SubmitError> {
         let mut inner = self.lock_to_add()?;
         if stretch.len() < STRETCH {
-            let draft = inner.core.draft();
-            return self.finish(inner, draft, &mut stretch);
+            let draft = inner.core.draft(part);
+            return self.finish(inner, draft, stretch);
         }
         inner.pen = Some(std::thread::current().id());
-        let mut pen = Pen { shared: self, draft: Some(inner.core.draft()) };
+        let mut pen = Pen { shared: self, draft: Some(inner.core.draft(part)) };
         drop(inner);
         while stretch.len() == STRETCH {
             let mut inner = self.lock();
             let draft = pen.draft.as_mut().expect("it is taken last");
-            let added = inner.add(draft, &mut stretch);
+            let added = inner.add(draft, stretch);
             drop(inner);
             added?; // the pen undoes it
+            if !draft.known().is_empty() {
+                self.caught.discard_all(stretch.drain(..));
+            }
             stretch.clear();
             stretch.extend(jobs.by_ref().take(STRETCH));
         }
         let draft = pen.draft.take().expect("it was not taken");
-        self.finish(self.lock(), draft, &mut stretch)
+        self.finish(self.lock(), draft, stretch)
     }
 
     /// The lock, when nobody is in the middle of a batch.
@@ -65,39 +107,44 @@ impl Shared {
         mut inner: MutexGuard<'_, Inner>,
         mut draft: Draft,
         last: &mut [Job],
-    ) -> Result<Range<u32>, SubmitError> {
+    ) -> Result<Taken, SubmitError> {
         let now = self.now();
         let added = inner.add(&mut draft, last);
         let sealed = added.and_then(|()| inner.core.seal(&draft));
         if inner.pen.take().is_some() {
             self.news.notify_all(); // the next may begin; also one that an executor submits from within what follows
         }
-        let Ok(range) = sealed else {
-            let dropped = inner.undo(&draft);
-            drop(inner);
-            drop(dropped);
-            return sealed;
+        let range = match sealed {
+            Ok(range) => range,
+            Err(error) => {
+                let dropped = inner.undo(&draft);
+                drop(inner);
+                self.caught.discard_all(dropped);
+                return Err(error);
+            }
         };
         inner.take_back(now, CHAIN_NS);
         for start in range.clone().step_by(STRETCH) {
             inner.core.admit(now, start..range.end.min(start.saturating_add(STRETCH as u32)));
-            inner.tell_news();
+            inner.tell_news(&self.caught);
         }
         let mut later = Vec::new();
         self.settle(&mut inner, now, &mut later);
         drop(inner);
         self.perform(later);
-        Ok(range)
+        Ok(Taken { jobs: range, known: draft.into_known() })
     }
 }
 
 impl Inner {
     fn add(&mut self, draft: &mut Draft, jobs: &mut [Job]) -> Result<(), SubmitError> {
         for job in jobs {
+            if !self.core.add(draft, &job.as_new())? {
+                continue; // its key is known
+            }
             if matches!(job.work, Work::Once(_)) && job.retries_asked() > 0 {
                 return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retries_asked() });
             }
-            self.core.add(draft, &job.as_new())?;
             self.only_closures &= !matches!(job.work, Work::Remote(_));
             self.works.push(core::mem::replace(&mut job.work, Work::Nothing));
         }
@@ -126,6 +173,6 @@ impl Drop for Pen<'_> {
         let dropped = inner.undo(&draft);
         drop(inner);
         self.shared.news.notify_all();
-        drop(dropped);
+        self.shared.caught.discard_all(dropped);
     }
 }

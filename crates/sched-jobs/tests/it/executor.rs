@@ -339,3 +339,22 @@ fn an_executor_hears_of_a_job_first_that_it_is_to_start() {
         }
     });
 }
+
+#[test]
+fn an_outcome_that_is_permanent_is_not_retried() {
+    on_both(|play| {
+        play.jobs.submit(play.job("a").retries(9)).unwrap();
+        assert_eq!(play.asked(), start("a", 1));
+        play.report(0).ended(Outcome::permanent("no such image"));
+        let failed = play.jobs.wait().unwrap_err();
+        assert_eq!(failed.first, [("a".to_owned(), Cause::Permanent("no such image".to_owned()))]);
+        play.nothing_asked();
+        let retry = Retry { times: 1, backoff: Duration::ZERO, longest: Duration::ZERO };
+        play.jobs.submit(play.job("b").retry(retry)).unwrap();
+        assert_eq!(play.asked(), start("b", 1));
+        play.report(1).ended(Outcome::failed("busy"));
+        assert_eq!(play.asked(), start("b", 2));
+        play.report(2).ended(Outcome::Succeeded);
+        assert_eq!(play.jobs.wait().unwrap_err().summary.succeeded, 1);
+    });
+}

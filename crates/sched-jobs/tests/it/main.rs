@@ -7,10 +7,14 @@ mod events;
 mod executor;
 mod gpus;
 mod graph;
+mod keys;
 mod neighbours;
+mod panics;
+mod parts;
 mod room;
 mod stress;
 mod submit;
+mod times;
 mod work;
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

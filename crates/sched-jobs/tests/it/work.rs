@@ -1,12 +1,12 @@
 //! What closures do: fail, panic, try again, hand on what they made, say how far they are.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use sched_jobs::{Cause, InputError, Job, JobError, Retry, State};
 
-use crate::{Door, on_both, state};
+use crate::{Door, LONG, on_both, state};
 
 fn soon(times: u32) -> Retry {
     Retry { times, backoff: Duration::from_millis(1), longest: Duration::from_millis(4) }
@@ -233,5 +233,64 @@ fn a_job_done_in_an_earlier_life_does_not_run_again() {
         let attempts = Job::new("next").needs("done").attempts_made(2).run(|ctx| assert_eq!(ctx.attempt(), 3));
         jobs.submit(attempts).unwrap();
         assert_eq!(jobs.wait().unwrap().succeeded, 2);
+    });
+}
+
+#[test]
+fn an_error_that_is_permanent_is_not_retried_and_why_says_so() {
+    on_both(|jobs| {
+        let permanent = |_: &sched_jobs::Ctx<'_>| Err::<(), _>(JobError::permanent("no such bucket"));
+        let parse = |_: &sched_jobs::Ctx<'_>| {
+            let _: u8 = "x".parse().map_err(|error| JobError::from(error).no_retry())?;
+            Ok::<_, JobError>(())
+        };
+        jobs.submit_all([
+            Job::new("said").retries(9).run(permanent),
+            Job::new("made").retries(9).run(parse),
+            Job::new("below").needs("said"),
+        ])
+        .unwrap();
+        let failed = jobs.wait().unwrap_err();
+        assert_eq!((failed.summary.failed, failed.summary.canceled), (2, 1));
+        for (name, message) in [("said", "no such bucket"), ("made", "invalid digit found in string")] {
+            let status = jobs.status(name).unwrap();
+            assert_eq!((status.attempts, status.cause), (1, Some(Cause::Permanent(message.to_owned()))));
+            let why = jobs.why(name).unwrap().to_string();
+            assert!(why.contains(message) && why.contains("permanent error, so it is not tried again"), "{why}");
+        }
+    });
+}
+
+#[test]
+fn errors_before_a_permanent_one_are_retried() {
+    on_both(|jobs| {
+        let retry = Retry { times: 9, backoff: Duration::ZERO, longest: Duration::ZERO };
+        let work = |ctx: &sched_jobs::Ctx<'_>| match ctx.attempt() {
+            1 | 2 => Err::<(), _>(JobError::msg("busy")),
+            _ => Err(JobError::permanent("gone")),
+        };
+        jobs.submit(Job::new("a").retry(retry).run(work)).unwrap();
+        jobs.wait().unwrap_err();
+        let status = jobs.status("a").unwrap();
+        assert_eq!((status.attempts, status.cause), (3, Some(Cause::Permanent("gone".to_owned()))));
+    });
+}
+
+#[test]
+fn a_job_that_was_asked_to_end_is_cancelled_and_no_permanent_failure() {
+    on_both(|jobs| {
+        let (sent, runs) = mpsc::channel();
+        jobs.submit(Job::new("a").retries(3).run(move |ctx| {
+            let _ = sent.send(());
+            while !ctx.is_canceled() {
+                std::thread::yield_now();
+            }
+            ctx.checkpoint().map_err(|stopped| JobError::from(stopped).no_retry())
+        }))
+        .unwrap();
+        runs.recv_timeout(LONG).unwrap();
+        jobs.cancel_and_wait("a").unwrap();
+        let status = jobs.status("a").unwrap();
+        assert_eq!((status.state, status.cause), (State::Canceled, Some(Cause::Asked)));
     });
 }

@@ -8,7 +8,7 @@ fn what_ends_while_a_batch_is_taken_in_wakes_it_when_it_is_complete() {
     let mut stage = Stage::new(rules(1));
     let above = stage.submit(job("above"));
     assert_eq!(stage.pick(), [above]);
-    let mut draft = stage.core.draft();
+    let mut draft = stage.core.draft(None);
     stage.add(&mut draft, &[job("below").needs("above")]).unwrap();
     stage.well(above);
     assert_eq!((stage.pick(), stage.core.len()), (vec![], 1), "nothing of a batch starts before its last job is there");
@@ -26,7 +26,7 @@ fn what_fails_while_a_batch_is_taken_in_fails_the_batch() {
     let mut stage = Stage::new(rules(1));
     let above = stage.submit(job("above"));
     stage.pick();
-    let mut draft = stage.core.draft();
+    let mut draft = stage.core.draft(None);
     stage.add(&mut draft, &[job("below").needs("above"), job("last").needs("below")]).unwrap();
     stage.fail(above);
     let error = stage.finish(&draft).unwrap_err();
@@ -44,7 +44,7 @@ fn a_batch_that_is_undone_was_never_woken() {
     let mut stage = Stage::new(rules(1));
     let above = stage.submit(job("above"));
     stage.pick();
-    let mut draft = stage.core.draft();
+    let mut draft = stage.core.draft(None);
     stage.add(&mut draft, &[job("below").needs("above")]).unwrap();
     stage.well(above);
     stage.core.undo(&draft);
@@ -58,7 +58,7 @@ fn requests_do_not_reach_into_a_batch_that_is_not_complete() {
     for request in 0..4 {
         let mut stage = Stage::new(rules(1));
         let above = stage.submit(job("above"));
-        let mut draft = stage.core.draft();
+        let mut draft = stage.core.draft(None);
         stage.add(&mut draft, &[job("below").needs("above").needs("later")]).unwrap();
         let (now, all) = (stage.now, Scope::Subtree(above));
         match request {

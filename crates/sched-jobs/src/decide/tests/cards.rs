@@ -204,7 +204,7 @@ fn a_job_that_was_found_again_gets_the_cards_its_processes_see() {
     let mut rare = spec.rare().unwrap_or_default();
     rare.was_on = vec!["1".to_owned()];
     let rare = Some(rare);
-    let mut draft = stage.core.draft();
+    let mut draft = stage.core.draft(None);
     stage.core.add(&mut draft, &spec.as_new(&rare)).unwrap();
     stage.finish(&draft).unwrap();
     assert_eq!(stage.pick(), [0]);

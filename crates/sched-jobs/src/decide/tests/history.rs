@@ -12,11 +12,12 @@ use crate::state::State;
 /// One thing that happens. What it is about is chosen beforehand, so that several schedulers can go through the same.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    Submit(Vec<Spec>),
+    /// A batch, to the part of that number, if any.
+    Submit(Vec<Spec>, Option<u32>),
     Pick,
     /// A worker picks a job and claims at most so many that follow it.
     Chain(usize),
-    /// A running or paused attempt ends: well, badly, or because it was asked to.
+    /// A running or paused attempt ends: well, badly, because it was asked to, or for good.
     End(u32, u8),
     /// A running job stands still.
     StandStill(u32),
@@ -27,6 +28,9 @@ pub(super) enum Step {
     Time(Time),
     Others(Others),
 }
+
+/// How many parts there are.
+pub(super) const PARTS: u32 = 3;
 
 pub(super) struct History {
     pub(super) dice: Dice,
@@ -74,6 +78,7 @@ impl History {
         Some(match self.dice.below(20) {
             0 => Scope::Run,
             1..5 => Scope::Subtree(id),
+            5 => Scope::Part(self.dice.below(PARTS.into()) as u32),
             _ => Scope::Job(id),
         })
     }
@@ -99,6 +104,9 @@ impl History {
             spec = spec.retries(1 + dice.below(2) as u32, 1 + dice.below(20));
         }
         spec.done = dice.chance(2);
+        if dice.chance(10) {
+            spec = spec.key(&format!("key-{}", dice.below(30)));
+        }
         let known = stage.core.len() as u64;
         let needs = if self.crowded { dice.below(8) / 7 } else { dice.below(4) };
         for _ in 0..needs {
@@ -151,7 +159,8 @@ impl History {
                 if self.dice.chance(30) {
                     batch.reverse(); // needs that are submitted after those that need them
                 }
-                Some(Step::Submit(batch))
+                let part = self.dice.chance(50).then(|| self.dice.below(PARTS.into()) as u32);
+                Some(Step::Submit(batch, part))
             }
             22..32 if self.with_chains => Some(Step::Chain(1 + self.dice.below(8) as usize)),
             22..42 => Some(Step::Pick),
@@ -159,7 +168,7 @@ impl History {
                 let held = (0..stage.core.len() as u32)
                     .filter(|id| stage.state(*id) == State::Running || stage.core.is_paused_from_running(*id));
                 let held: Vec<u32> = held.collect();
-                let how = self.dice.one_of(&[0, 0, 0, 0, 1, 2]);
+                let how = self.dice.one_of(&[0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 3]);
                 (!held.is_empty()).then(|| Step::End(self.dice.one_of(&held), how))
             }
             62..68 => self.any(stage, |state| state == State::Running).map(Step::StandStill),
@@ -220,7 +229,7 @@ impl Stage {
         let mut picked = Vec::new();
         match step {
             // Whatever else happens, a worker may be in the middle of what it claimed.
-            Step::Pick | Step::Submit(_) | Step::Time(_) | Step::Others(_) => {}
+            Step::Pick | Step::Submit(..) | Step::Time(_) | Step::Others(_) => {}
             Step::End(id, _) if self.chain.first() != Some(id) => {}
             _ => self.take_back(),
         }
@@ -232,7 +241,7 @@ impl Stage {
                 }
                 None
             }
-            Step::Submit(batch) => self.try_submit(batch).err().map(|error| error.to_string()),
+            Step::Submit(batch, part) => self.try_submit_to(*part, batch).err().map(|error| error.to_string()),
             Step::Pick => {
                 picked.extend(core::iter::from_fn(|| self.core.pick(now)));
                 None
@@ -243,6 +252,7 @@ impl Stage {
                     let how = match how {
                         0 => Ended::Well,
                         1 => Ended::Badly(Cause::Error("no".to_owned())),
+                        3 => Ended::Badly(Cause::Permanent("never".to_owned())),
                         _ => Ended::Stopped,
                     };
                     self.core.ended(now, *id, how);

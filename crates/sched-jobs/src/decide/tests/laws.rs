@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::dice::Dice;
-use super::history::{History, Step};
-use super::{Event, Spec, Stage, What};
-use crate::decide::graph::CLAIMED;
+use super::history::{History, PARTS, Step};
+use super::{Spec, Stage, What};
+use crate::decide::graph::{CLAIMED, NONE};
 use crate::state::State;
 
 /// What each job was said to be, from its events alone.
@@ -17,8 +17,8 @@ struct Told {
 
 impl Told {
     /// A life has one end, and nothing comes after it but a new life.
-    fn hear(&mut self, log: &[Event], told: &str) {
-        for event in &log[self.heard..] {
+    fn hear(&mut self, stage: &Stage, told: &str) {
+        for event in &stage.log[self.heard..] {
             let life = self.lives.entry(event.job.0).or_default();
             let over = life.last().is_some_and(|last| is_end(*last));
             match event.what {
@@ -27,8 +27,10 @@ impl Told {
                 what => assert!(!over, "{told}\n{what:?} of {:?} after its end: {life:?}", event.job),
             }
             life.push(event.what);
+            let part = stage.core.part_of(event.job.0).map(|part| stage.core.part_trace(part));
+            assert_eq!(event.trace_id(), part, "{told}\n{event:?} has the id of its part");
         }
-        self.heard = log.len();
+        self.heard = stage.log.len();
     }
 
     /// The last thing a job was said to be agrees with what it is.
@@ -143,6 +145,38 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
     assert_eq!(holding, (0..core.len() as u32).filter(holds).collect::<Vec<_>>(), "{told}");
 }
 
+/// Each part counts its own jobs, each key has one job, and the times of a job are those of its life.
+fn check_parts(stage: &Stage, told: &str) {
+    let core = &stage.core;
+    let ids = || 0..core.len() as u32;
+    for part in 0..PARTS {
+        let own: Vec<u32> = ids().filter(|id| core.part_of(*id) == Some(part)).collect();
+        assert_eq!(core.part_jobs(part).collect::<Vec<_>>(), own, "{told}\nthe jobs of part {part}");
+        let open = own.iter().filter(|id| !stage.state(**id).is_terminal()).count();
+        assert_eq!(core.part_open(part), open, "{told}\njobs of part {part} that have not ended");
+    }
+    let mut with_keys: Vec<u32> = core.keys.values().copied().collect();
+    with_keys.sort_unstable();
+    with_keys.dedup();
+    assert_eq!(with_keys.len(), core.keys.len(), "{told}\na key has one job");
+    assert!(with_keys.last().is_none_or(|last| (*last as usize) < core.len()), "{told}\na key of a batch that is gone");
+    for id in ids() {
+        let (state, [ready, started, ended]) = (stage.state(id), core.times(id));
+        let was_done = core.attempt(id) == 0 && state == State::Succeeded;
+        assert_eq!(ended.is_some(), state.is_terminal() && !was_done, "{told}\njob {id} is {state}, ended {ended:?}");
+        assert_eq!(started.is_some(), core.attempt(id) > 0, "{told}\njob {id} started {started:?}");
+        assert!(ended.is_none_or(|ended| started <= Some(ended) && ended <= stage.now), "{told}\njob {id}");
+        if matches!(state, State::Ready | State::Running) {
+            assert!(ready.is_some_and(|ready| ready <= stage.now), "{told}\njob {id} is {state}, ready {ready:?}");
+        }
+        assert_eq!(core.paused_from(id).is_some(), state == State::Paused, "{told}\njob {id}");
+        assert_eq!(core.place(id), NONE, "{told}\njob {id} is somewhere, and no driver said where");
+        if !state.is_terminal() && !core.holding.contains(&id) {
+            assert_eq!(core.nodes[id as usize].held_at, NONE, "{told}\njob {id} holds nothing");
+        }
+    }
+}
+
 /// The rule of the soft limits, for a job that was just picked.
 fn check_soft(stage: &Stage, picked: u32, specs: &BTreeMap<String, Spec>, told: &str) {
     let (usage, limits, demand) =
@@ -164,7 +198,7 @@ fn live(seed: u64, steps: usize) {
     let (mut told_by_events, mut specs) = (Told::default(), BTreeMap::new());
     let mut go = |stage: &mut Stage, step: Step, number: usize| {
         let told = format!("seed {seed}, step {number}: {step:?}");
-        if let Step::Submit(batch) = &step {
+        if let Step::Submit(batch, _) = &step {
             specs.extend(batch.iter().map(|spec| (spec.name.clone(), spec.clone())));
         }
         if matches!(step, Step::Pick) {
@@ -176,14 +210,18 @@ fn live(seed: u64, steps: usize) {
         } else {
             let before = (stage.core.len(), stage.core.counts(), stage.log.len());
             let (_, refused) = stage.happen(&step);
-            if refused.is_some() && matches!(step, Step::Submit(_)) {
+            if refused.is_some() && matches!(step, Step::Submit(..)) {
                 let after = (stage.core.len(), stage.core.counts(), stage.log.len());
                 assert_eq!(before, after, "{told}\na refused submit leaves no trace");
             }
         }
-        told_by_events.hear(&stage.log, &told);
+        told_by_events.hear(stage, &told);
         check(stage, &specs, &told);
         told_by_events.agrees(stage, &told);
+        check_parts(stage, &told);
+        if let Step::End(id, 3) = step {
+            assert!(stage.state(id).is_terminal(), "{told}\nwhat failed for good is not tried again");
+        }
     };
     for number in 0..steps {
         let step = history.next(&stage);

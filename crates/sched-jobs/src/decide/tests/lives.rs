@@ -350,3 +350,105 @@ fn a_place_of_an_earlier_attempt_is_no_place_of_the_next() {
     assert_eq!(stage.pick(), [id]);
     assert_ne!(stage.core.place(id), 3, "another job may stand there by now");
 }
+
+#[test]
+fn a_permanent_failure_is_the_last_attempt_whatever_retries_are_left() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("a").retries(5, 1));
+    let below = stage.submit(job("below").needs("a"));
+    stage.pick();
+    stage.fail(id);
+    assert_eq!(stage.state(id), State::Queued, "an ordinary failure is retried");
+    stage.now += 1000 * MS;
+    stage.pick();
+    stage.end(id, Ended::Badly(Cause::Permanent("never".to_owned())));
+    assert_eq!((stage.state(id), stage.state(below)), (State::Failed, State::Canceled));
+    let why = stage.core.why(stage.now, id, None).to_string();
+    assert_eq!(why, "a does not wait: it failed: never (a permanent error, so it is not tried again)");
+    stage.core.retry(stage.now, id).unwrap(); // on request it is
+    assert_eq!(stage.state(id), State::Ready);
+}
+
+#[test]
+fn a_job_that_fails_for_good_while_it_is_being_paused_has_failed() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("a").retries(5, 1));
+    stage.pick();
+    stage.pause_running(id);
+    stage.end(id, Ended::Badly(Cause::Permanent("never".to_owned())));
+    assert_eq!(stage.ends_of(id), [What::Failed]);
+}
+
+#[test]
+fn times_are_those_of_the_last_attempt_and_an_end_is_forgotten_with_a_new_life() {
+    let mut stage = Stage::new(rules(1));
+    let id = stage.submit(job("a").retries(1, 1));
+    assert_eq!(stage.core.times(id), [Some(0), None, None]);
+    stage.now = 10;
+    stage.pick();
+    stage.now = 20;
+    stage.fail(id);
+    assert_eq!(stage.core.times(id), [Some(0), Some(10), None], "it has not ended");
+    stage.now = 1000 * MS;
+    stage.pick();
+    stage.now += 5;
+    stage.fail(id);
+    let at = 1000 * MS;
+    assert_eq!(stage.core.times(id), [Some(at), Some(at), Some(at + 5)]);
+    stage.now += 5;
+    stage.core.retry(stage.now, id).unwrap();
+    assert_eq!(stage.core.times(id), [Some(at + 10), Some(at), None]);
+    stage.cancel(id);
+    assert_eq!(stage.core.times(id)[2], Some(at + 10));
+}
+
+#[test]
+fn times_beyond_what_half_a_number_holds_are_kept() {
+    let mut stage = Stage::new(rules(2));
+    let (first, second) = (stage.submit(job("first")), stage.submit(job("second")));
+    stage.now = (7 << 32) + 9;
+    let mut chain = vec![stage.core.pick(stage.now).unwrap()];
+    stage.core.claim(stage.now, first, 8, &mut chain);
+    assert_eq!(chain, [first, second]);
+    stage.now += 3;
+    stage.core.hand_over(stage.now, first, second);
+    stage.core.exact(second);
+    stage.now += 3;
+    stage.well(second);
+    let at = (7 << 32) + 9;
+    assert_eq!(stage.core.times(first), [Some(0), Some(at), Some(at + 3)]);
+    assert_eq!(stage.core.times(second), [Some(0), Some(at + 3), Some(at + 6)]);
+}
+
+#[test]
+fn a_part_is_over_when_its_jobs_are_and_open_again_when_one_is_revived() {
+    let mut stage = Stage::new(rules(1));
+    let other = stage.submit(job("other"));
+    stage.try_submit_to(Some(1), &[job("a"), job("b").needs("a")]).unwrap();
+    stage.pick();
+    stage.well(other);
+    assert!(!stage.core.take_part_ended(), "the other is of no part");
+    stage.pick();
+    stage.fail(1);
+    assert!(stage.core.take_part_ended() && !stage.core.take_part_ended(), "once");
+    assert_eq!(stage.core.part_open(1), 0);
+    stage.core.retry(stage.now, 2).unwrap();
+    assert_eq!(stage.core.part_open(1), 2);
+    stage.core.cancel(stage.now, Scope::Part(0));
+    assert_eq!(stage.core.part_open(1), 2, "another part was meant");
+    stage.core.cancel(stage.now, Scope::Part(1));
+    assert!(stage.core.take_part_ended());
+}
+
+#[test]
+fn a_refused_batch_leaves_no_key_and_no_part() {
+    let mut stage = Stage::new(rules(1));
+    stage.submit(job("first").key("k0"));
+    let refused = [job("a").key("k1"), job("b").key("k0"), job("c").key("k1"), job("d").needs("nothing")];
+    stage.try_submit_to(Some(0), &refused).unwrap_err();
+    assert_eq!((stage.core.find_key("k1"), stage.core.find_key("k0")), (None, Some(0)));
+    assert_eq!(stage.core.part_jobs(0).count(), 0);
+    stage.try_submit_to(Some(0), &refused[..3]).unwrap();
+    assert_eq!((stage.core.find_key("k1"), stage.core.len()), (Some(1), 2));
+    assert_eq!(stage.core.part_jobs(0).collect::<Vec<_>>(), [1], "the first job of a key stays where it is");
+}

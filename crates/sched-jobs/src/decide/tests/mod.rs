@@ -13,6 +13,7 @@ mod tree;
 
 use core::time::Duration;
 
+use self::history::PARTS;
 use super::{Core, Draft, Effect, Ended, NewJob, Retry, Rules, Scope};
 use crate::aging::{Aging, Time};
 use crate::demand::{Demand, Gpu, Limits};
@@ -20,6 +21,7 @@ use crate::error::{Cause, SubmitError};
 use crate::event::{Event, What};
 use crate::job::{Needed, Rare};
 use crate::state::State;
+use crate::trace::TraceId;
 
 /// One millisecond of virtual time.
 const MS: Time = 1_000_000;
@@ -34,11 +36,12 @@ struct Spec {
     local: bool,
     retry: Retry,
     done: bool,
+    key: Option<String>,
 }
 
 fn job(name: impl Into<String>) -> Spec {
     let (needs, demand) = (Vec::new(), Demand::default());
-    Spec { name: name.into(), needs, demand, priority: 0, local: true, retry: Retry::default(), done: false }
+    Spec { name: name.into(), needs, demand, priority: 0, local: true, retry: Retry::default(), done: false, key: None }
 }
 
 impl Spec {
@@ -83,6 +86,11 @@ impl Spec {
         self
     }
 
+    fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
     fn remote(mut self) -> Self {
         self.local = false;
         self
@@ -103,10 +111,9 @@ impl Spec {
     }
 
     fn rare(&self) -> Option<Rare> {
-        let plain =
-            self.demand.named.is_empty() && self.demand.gpus == 0 && self.retry == Retry::default() && !self.done;
-        let (named, gpus, retry, done) = (self.demand.named.clone(), self.demand.gpus, self.retry, self.done);
-        (!plain).then_some(Rare { named, gpus, was_on: Vec::new(), retry, expected: None, done, attempts: 0 })
+        let Spec { demand: Demand { named, gpus, .. }, retry, done, key, .. } = self.clone();
+        let plain = named.is_empty() && gpus == 0 && retry == Retry::default() && !done && key.is_none();
+        (!plain).then_some(Rare { named, gpus, was_on: Vec::new(), retry, expected: None, done, attempts: 0, key })
     }
 }
 
@@ -149,18 +156,26 @@ impl Stage {
     fn new(rules: Rules) -> Self {
         let mut core = Core::new(rules);
         core.watch(true);
+        for part in 0..PARTS {
+            let trace = TraceId::from_u128(u128::from(part) + 1).expect("it is not 0");
+            assert_eq!(core.part(&format!("part-{part}"), trace), part);
+        }
         Self { core, now: 0, log: Vec::new(), effects: Vec::new(), chain: Vec::new() }
     }
 
     fn hear(&mut self) {
-        if let Some(news) = self.core.news() {
-            self.log.append(news);
-        }
+        self.log.extend(self.core.news());
+        self.core.clear_news();
         self.core.take_effects(&mut self.effects);
     }
 
     fn try_submit(&mut self, jobs: &[Spec]) -> Result<(), SubmitError> {
-        let mut draft = self.core.draft();
+        self.try_submit_to(None, jobs)
+    }
+
+    /// Submits to a part.
+    fn try_submit_to(&mut self, part: Option<u32>, jobs: &[Spec]) -> Result<(), SubmitError> {
+        let mut draft = self.core.draft(part);
         let added = self.add(&mut draft, jobs);
         let result = added.and_then(|()| self.finish(&draft));
         if result.is_err() {
@@ -172,7 +187,7 @@ impl Stage {
 
     /// Adds jobs to a batch that is not complete yet.
     fn add(&mut self, draft: &mut Draft, jobs: &[Spec]) -> Result<(), SubmitError> {
-        jobs.iter().try_for_each(|job| self.core.add(draft, &job.as_new(&job.rare())))
+        jobs.iter().try_for_each(|job| self.core.add(draft, &job.as_new(&job.rare())).map(|_| ()))
     }
 
     /// The batch is complete.

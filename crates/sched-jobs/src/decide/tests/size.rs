@@ -15,6 +15,19 @@ fn in_time(what: &str, act: impl FnOnce()) {
     assert!(took < PATIENCE, "{what} took {took:?}");
 }
 
+#[test]
+fn a_job_without_a_part_takes_56_bytes_besides_its_name_and_needs() {
+    // Whether it ran, when, and where: what few jobs have stands elsewhere.
+    assert_eq!(size_of::<crate::decide::graph::Node>(), 56);
+    assert!(size_of::<crate::Event>() <= 40);
+    let mut stage = fan(1000, 0);
+    while let Some(id) = stage.core.pick(1) {
+        stage.well(id);
+    }
+    assert!(stage.core.extras.is_empty() && stage.core.keys.is_empty());
+    assert!((0..1001).all(|id| stage.core.times(id)[2].is_some() && stage.core.part_of(id).is_none()));
+}
+
 /// A root, and so many that need it, all of them ready.
 fn fan(count: usize, retries: u32) -> Stage {
     let mut rules = rules(1);

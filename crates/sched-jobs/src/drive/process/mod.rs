@@ -39,10 +39,12 @@ pub use mech_process::{End, Limits as ProcessLimits, OverRam, Stdin};
 use self::outputs::{Verdict, Watched};
 use crate::JobId;
 use crate::demand::{Gpu, GpuDriver};
+use crate::drive::panics::{Caught, Whose};
 use crate::error::Cause;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 
-/// What is told about attempts, from the thread that hears of it and before the scheduler does. Must be quick.
+/// What is told about attempts, from the thread that hears of it and before the scheduler does. Must be quick. A panic is counted by [`Jobs::panics`](crate::Jobs::panics) and
+/// keeps nothing from ending.
 #[derive(Debug, Clone, Copy)]
 pub enum News<'a> {
     /// It has a process.
@@ -276,32 +278,41 @@ impl Processes {
         Box::new(move |news| {
             let Some(me) = me.upgrade() else { return };
             match news {
-                Report::Started { pid } => (me.listen)(ticket, News::Began { pid }),
-                Report::Warning(text) => (me.listen)(ticket, News::Warning(&text)),
+                Report::Started { pid } => me.tell(&report, News::Began { pid }),
+                Report::Warning(text) => me.tell(&report, News::Warning(&text)),
                 Report::Paused => report.paused(),
                 Report::Resumed | Report::Usage { .. } => {}
                 Report::Ended(end) => {
                     let peak_mb = me.peak_vram_mb(ticket);
                     if peak_mb > 0 {
-                        (me.listen)(ticket, News::Vram { peak_mb });
+                        me.tell(&report, News::Vram { peak_mb });
                     }
                     me.stand_up(ticket);
-                    me.ended(ticket, &end, &watched, &report);
+                    me.ended(&end, &watched, &report);
                 }
             }
         })
     }
 
     /// Tells of an end: first those who listen, then the scheduler.
-    fn ended(&self, ticket: Ticket, end: &End, watched: &Watched, report: &Reporter) {
+    fn ended(&self, end: &End, watched: &Watched, report: &Reporter) {
         let Verdict { outcome, made, warnings } = watched.end(&end.how);
-        warnings.iter().for_each(|text| (self.listen)(ticket, News::Warning(text)));
-        (self.listen)(ticket, News::Ended { end, outcome: &outcome, made: &made });
+        warnings.iter().for_each(|text| self.tell(report, News::Warning(text)));
+        self.tell(report, News::Ended { end, outcome: &outcome, made: &made });
         report.ended(outcome);
     }
 
+    /// Tells those who listen. If they panic, the scheduler is told all the same.
+    fn tell(&self, report: &Reporter, news: News<'_>) {
+        let tell = || (self.listen)(report.ticket, news);
+        let _ = match report.shared.upgrade() {
+            Some(shared) => shared.caught.catch(Whose::Executor, tell),
+            None => Caught::default().catch(Whose::Executor, tell), // the last ends of a run that is over
+        };
+    }
+
     fn launch(&self, order: Order) {
-        let Order { ticket, name, gpus, work, report } = order;
+        let Order { ticket, name, gpus, work, report, .. } = order;
         let Some(command) = work.downcast_ref::<Command>() else {
             return fail(&report, format!("the work of `{name}` is no command; give `execute` a `Command`"));
         };
@@ -429,7 +440,7 @@ impl Executor for Processes {
             // Whoever cancelled it was killed before the job could be told: it did not end by itself.
             Some(Recovered::Ended(End { how: How::Canceled | How::KeeperLost, .. })) | None => self.lost(order),
             Some(Recovered::Ended(end)) => {
-                self.ended(order.ticket, &end, &watched, &order.report);
+                self.ended(&end, &watched, &order.report);
             }
         }
     }

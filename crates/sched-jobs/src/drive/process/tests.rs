@@ -4,22 +4,27 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
-use mech_process::{KeeperProgram, Keepers};
+use mech_process::{End, How, KeeperProgram, Keepers, Recovered};
 
-use super::{Command, OnCrash, Processes};
+use super::{Command, Listen, OnCrash, Processes};
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 use crate::{Cause, Job, JobId, Jobs};
 
 /// Commands for which there are no keepers: every start fails within the call.
 fn without_keepers(home: &Path) -> Arc<Processes> {
+    told_by(home, Box::new(|_, _| ()))
+}
+
+fn told_by(home: &Path, listen: Listen) -> Arc<Processes> {
     let program = KeeperProgram { program: "/no/such/keeper".into(), args: Vec::new() };
     let keepers = Keepers::new(program, home).unwrap();
-    Processes::new(keepers, "life", Box::new(|_| "/dev/null".into()), Box::new(|_, _| ()))
+    Processes::new(keepers, "life", Box::new(|_| "/dev/null".into()), listen)
 }
 
 fn order(ticket: Ticket) -> Order {
     let report = Reporter { shared: Weak::new(), ticket };
-    Order { ticket, name: "a".to_owned(), gpus: Vec::new(), work: Arc::new(Command::new(["true"])), report }
+    let (name, work) = ("a".to_owned(), Arc::new(Command::new(["true"])));
+    Order { ticket, name, trace_id: None, gpus: Vec::new(), work, report }
 }
 
 #[test]
@@ -112,6 +117,24 @@ fn what_is_found_again_ends_as_it_did_and_what_is_not_goes_by_its_policy() {
     assert_eq!((ended.summary.succeeded, ended.summary.failed), (1, 2));
     assert_eq!(ended.first[0].1.to_string(), "exited with 3");
     assert_eq!(ended.first[1].1.to_string(), "it was running when the run was interrupted, and `on_crash` is `fail`");
+}
+
+#[test]
+fn an_end_is_reported_although_the_listener_panics() {
+    let home = tempfile::tempdir().unwrap();
+    let processes = told_by(home.path(), Box::new(|_, _| panic!("the journal fails")));
+    let end = |token: &str, how: How| {
+        let (cpu, wall) = Default::default();
+        Recovered::Ended(End { token: token.to_owned(), how, peak_rss_kb: 0, cpu, wall })
+    };
+    processes.found([end("0/1/before", How::Exit(0)), end("1/1/before", How::Exit(3))]);
+    let jobs = Jobs::builder().build();
+    let job = |name: &str| Job::new(name).execute(processes.clone(), Arc::new(Command::new(["true"])));
+    jobs.submit_all([job("good").found("0/1/before"), job("bad").found("1/1/before")]).unwrap();
+    let ended = jobs.wait().unwrap_err();
+    assert_eq!((ended.summary.succeeded, ended.summary.failed), (1, 1));
+    assert!(matches!(&ended.first[0].1, Cause::Error(message) if message.contains('3')), "{ended}");
+    assert_eq!(jobs.panics().executors, 2);
 }
 
 #[test]

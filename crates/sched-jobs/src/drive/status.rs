@@ -1,0 +1,137 @@
+//! What is told about jobs when it is asked for: one by one, and as the outcome of all or of a part.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::Inner;
+use crate::error::Cause;
+use crate::job::JobId;
+use crate::state::State;
+use crate::trace::TraceId;
+
+/// What is known about a job.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct JobStatus {
+    /// The job.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: State,
+    /// Attempts made, the present one included.
+    pub attempts: u32,
+    /// How far it says it is, from 0 to 1, while it runs.
+    pub progress: Option<f32>,
+    /// Why it ended, if not well; or what its last attempt died of.
+    pub cause: Option<Cause>,
+    /// If it is paused: the state it was paused from, and goes back to.
+    pub paused_from: Option<State>,
+    /// When it last became ready, on the scheduler's clock: [`Jobs::now`](super::Jobs::now), which is also that of events. [`Jobs::time_of_day`](super::Jobs::time_of_day) makes a time of day of it.
+    pub ready: Option<Duration>,
+    /// When its last attempt began. Of jobs that take microseconds one worker may run several in a row; these are told together, and have the same times.
+    pub started: Option<Duration>,
+    /// When it ended. `None` also for one that [an earlier life](crate::Job::already_done) of this run had done.
+    pub ended: Option<Duration>,
+    /// The name of the [part](crate::Part) it belongs to.
+    pub part: Option<String>,
+    /// The id of the part it belongs to.
+    pub trace_id: Option<TraceId>,
+}
+
+/// How a run, or a part of it, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Jobs that did what they should.
+    pub succeeded: usize,
+    /// Jobs that failed.
+    pub failed: usize,
+    /// Jobs that were cancelled.
+    pub canceled: usize,
+}
+
+/// Some jobs of a run, or of a part of it, did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunFailed {
+    /// How many.
+    pub summary: Summary,
+    /// The first of those that failed by themselves, with their causes: at most ten.
+    pub first: Vec<(String, Cause)>,
+}
+
+impl fmt::Display for RunFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Summary { succeeded, failed, canceled } = self.summary;
+        write!(f, "{failed} failed, {canceled} canceled, {succeeded} succeeded")?;
+        self.first.iter().try_for_each(|(name, cause)| write!(f, "; {name}: {cause}"))
+    }
+}
+
+impl core::error::Error for RunFailed {}
+
+impl Inner {
+    pub(super) fn progress_of(&self, id: u32) -> Option<f32> {
+        if !self.core.is_local(id) {
+            return self.progress.get(&id).copied();
+        }
+        let runs = self.core.state(id) == State::Running || self.core.is_paused_from_running(id);
+        if runs { self.posts.get(self.core.place(id) as usize)?.progress() } else { None }
+    }
+
+    pub(super) fn status(&self, id: u32) -> JobStatus {
+        let [ready, started, ended] = self.core.times(id).map(|at| at.map(Duration::from_nanos));
+        let part = self.core.part_of(id);
+        JobStatus {
+            id: JobId(id),
+            name: self.core.name(id).into_owned(),
+            state: self.core.state(id),
+            attempts: self.core.attempt(id),
+            progress: self.progress_of(id),
+            cause: self.core.cause(id).cloned(),
+            paused_from: self.core.paused_from(id),
+            ready,
+            started,
+            ended,
+            part: part.map(|part| self.core.part_name(part).to_owned()),
+            trace_id: part.map(|part| self.core.part_trace(part)),
+        }
+    }
+
+    /// How many jobs of a part, or of all, have not ended.
+    pub(super) fn open(&self, part: Option<u32>) -> usize {
+        part.map_or_else(|| self.core.open(), |part| self.core.part_open(part))
+    }
+
+    /// How many jobs of a part, or of all, are in each state.
+    pub(super) fn counts(&self, part: Option<u32>) -> [usize; 7] {
+        let Some(part) = part else { return self.core.counts() };
+        let mut counts = [0; 7];
+        self.core.part_jobs(part).for_each(|id| counts[self.core.state(id) as usize] += 1);
+        counts
+    }
+
+    pub(super) fn summary(&self, part: Option<u32>) -> Result<Summary, RunFailed> {
+        let counts = self.counts(part);
+        let count = |state: State| counts[state as usize];
+        let summary = Summary {
+            succeeded: count(State::Succeeded),
+            failed: count(State::Failed),
+            canceled: count(State::Canceled),
+        };
+        if summary.failed + summary.canceled == 0 {
+            return Ok(summary);
+        }
+        let bad = |id: u32| match self.core.cause(id)? {
+            // That one is listed itself, if it is one of those that are meant.
+            Cause::Ancestor { id, .. } if part.is_none() || self.core.part_of(id.0) == part => None,
+            cause => Some((self.core.name(id).into_owned(), cause.clone())),
+        };
+        let first = match part {
+            None => (0..self.core.len() as u32).filter_map(bad).take(10).collect(),
+            Some(part) => self.core.part_jobs(part).filter_map(bad).take(10).collect(),
+        };
+        Err(RunFailed { summary, first })
+    }
+}
