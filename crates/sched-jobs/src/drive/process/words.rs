@@ -114,7 +114,7 @@ mod tests {
             "ran longer than its timeout of 1.5 s"
         );
         assert_eq!(words(&How::TimedOut { after: seconds(7200) }), "ran longer than its timeout of 2 h");
-        let over = How::OverMemory { used_mb: 4006, limit_mb: 3815 };
+        let over = How::OverMemory { used_mb: 4_200, limit_mb: 4_000 };
         assert_eq!(words(&over), "used 4.2 GB, its limit is 4.0 GB: killed");
         assert_eq!(words(&How::Signal(64)), "killed by signal 64");
     }
