@@ -241,7 +241,8 @@ impl Strand {
     /// What the caller may do, if that is limited.
     pub(crate) fn credentials(&self) -> Option<Arc<Credentials>> {
         match self.scope.get() {
-            Some(scope) => scope.credentials().cloned(),
+            // A nursery without limits that was opened before limits were taken over: see `Confinement::enter`.
+            Some(scope) => scope.credentials().cloned().or_else(|| self.inherited.borrow().clone()),
             None => self.inherited.borrow().clone(),
         }
     }

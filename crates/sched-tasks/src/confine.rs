@@ -56,7 +56,7 @@ impl Confinement {
         (is_metered || credentials.is_some()).then_some(Self { credentials, is_metered })
     }
 
-    /// Runs `body` within these limits. In a task, the limits of that task count instead.
+    /// Runs `body` within these limits. Where the caller has limits already, those count instead.
     pub fn enter<R>(&self, body: impl FnOnce() -> R) -> R {
         struct Leave(Option<Arc<Credentials>>, Option<crate::budget::Reading>);
         impl Drop for Leave {
@@ -71,7 +71,9 @@ impl Confinement {
         }
         let leave = strand::with(|strand: &Strand| {
             strand.ensure_room();
-            if strand.scope.get().is_some() {
+            let scope = strand.scope.get();
+            let has_limits = scope.is_some_and(|scope| scope.credentials().is_some() || scope.account().is_some());
+            if has_limits || strand.meter.is_metered() {
                 return None;
             }
             let meter = self.is_metered.then(|| {

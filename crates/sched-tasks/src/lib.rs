@@ -6,6 +6,7 @@ mod block_on;
 mod budget;
 mod channel;
 mod confine;
+mod contain;
 pub mod decide;
 mod drive;
 mod error;
@@ -46,6 +47,7 @@ pub use channel::{
     TryRecvError, TrySendError, channel, try_channel, try_unbounded, unbounded,
 };
 pub use confine::Confinement;
+pub use contain::{Stop, contain};
 pub use decide::VictimStrategy;
 pub use drive::{
     chance::{Decision, Drawn},

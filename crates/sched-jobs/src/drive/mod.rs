@@ -37,6 +37,7 @@ use std::time::{Instant, SystemTime};
 
 use core::any::Any;
 use hashbrown::HashMap;
+use sched_tasks::Canceller;
 
 pub use self::ctx::{Ctx, InputError};
 pub use self::feed::Events;
@@ -129,6 +130,8 @@ pub(crate) struct Inner {
     is_carrying: bool,
     /// What panicked under the lock, and what it threw: to be dropped when it is free.
     retired: Vec<Thrown>,
+    /// Nurseries of closures whose jobs were cancelled.
+    interrupts: Vec<Canceller>,
 }
 
 /// What is to be done when the lock is free.
@@ -137,6 +140,8 @@ enum Later {
     Thread(Arc<Post>),
     Clock,
     Discard(Vec<Thrown>),
+    /// Whatever closures of cancelled jobs wait for, they need not any more.
+    Interrupt(Vec<Canceller>),
 }
 
 /// What an executor is to be asked.
@@ -187,6 +192,7 @@ impl Shared {
             outbox: VecDeque::new(),
             is_carrying: false,
             retired: Vec::new(),
+            interrupts: Vec::new(),
         };
         Arc::new_cyclic(|me| Self {
             inner: Mutex::new(inner),
@@ -307,7 +313,8 @@ impl Shared {
             if inner.core.is_local(id) {
                 let place = inner.core.place(id);
                 if let Some(post) = inner.posts.get(place as usize) {
-                    post.ask(effect);
+                    let interrupts = post.ask(effect);
+                    inner.interrupts.extend(interrupts);
                 }
                 continue;
             }
@@ -341,6 +348,9 @@ impl Shared {
         inner.tell_news(&self.caught);
         if !inner.retired.is_empty() {
             later.push(Later::Discard(core::mem::take(&mut inner.retired)));
+        }
+        if !inner.interrupts.is_empty() {
+            later.push(Later::Interrupt(core::mem::take(&mut inner.interrupts)));
         }
         if !inner.outbox.is_empty() && !inner.is_carrying {
             inner.is_carrying = true;
@@ -403,6 +413,7 @@ impl Shared {
                 Later::Thread(post) => self.start_worker(post),
                 Later::Clock => self.start_clock(),
                 Later::Discard(retired) => self.caught.discard_all(retired),
+                Later::Interrupt(nurseries) => nurseries.iter().for_each(Canceller::cancel),
             }
         }
     }

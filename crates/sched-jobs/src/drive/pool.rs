@@ -2,15 +2,21 @@
 //!
 //! A closure that is paused keeps its thread, which stands aside; another thread takes its place. So there are as many threads as
 //! workers, and one more for every paused closure.
+//!
+//! # Invariant
+//! Whatever the closure of a cancelled job waits for, in operations of tasks, it does not wait any longer; and no other closure is stopped with it.
+//!
+//! # Why it holds
+//! A worker runs closures inside a nursery. To cancel a job dooms the nursery, under the lock, and cancels it after. A worker whose nursery is doomed, which it sees under
+//! the lock when it reports the end of the closure, opens another before it runs anything else.
 
 use core::cell::Cell;
-use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mech_sync::Agenda;
+use sched_tasks::{Canceller, NurseryOptions, Stop, contain, nursery_with};
 
 use super::chain::{CHAIN_NS, Chain, LONGEST, WATCH_NS};
 use super::ctx::Ctx;
@@ -52,24 +58,40 @@ pub(crate) struct Post {
     pub(super) agenda: Agenda,
     /// What is to be done for each of those.
     pub(super) works: Mutex<Vec<Work>>,
+    /// Cancels the nursery that its worker runs closures in.
+    nursery: Mutex<Option<Canceller>>,
+    /// That nursery is cancelled, or will be at any moment. Changed under the lock.
+    is_doomed: AtomicBool,
 }
 
 impl Post {
-    pub(super) fn ask(&self, effect: Effect) {
+    /// Passes it on to the closure. What is to be cancelled when the lock is free is returned.
+    #[must_use = "a closure that waits would wait on"]
+    pub(super) fn ask(&self, effect: Effect) -> Option<Canceller> {
         match effect {
             Effect::Pause(_) => {
                 self.asked.fetch_or(PAUSE, Ordering::Relaxed);
+                None
             }
             Effect::Cancel(_) => {
                 self.asked.fetch_or(CANCEL, Ordering::Relaxed);
                 self.wake.notify_all();
+                self.is_doomed.store(true, Ordering::Relaxed);
+                self.nursery.lock().unwrap_or_else(PoisonError::into_inner).clone()
             }
             Effect::Resume(_) => {
                 self.asked.fetch_and(!PAUSE, Ordering::Relaxed);
                 self.go_on.store(true, Ordering::Relaxed);
                 self.wake.notify_all();
+                None
             }
         }
+    }
+
+    /// Its worker runs closures in this nursery from now on.
+    fn enter(&self, nursery: Canceller) {
+        *self.nursery.lock().unwrap_or_else(PoisonError::into_inner) = Some(nursery);
+        self.is_doomed.store(false, Ordering::Relaxed);
     }
 
     fn clear(&self) {
@@ -97,6 +119,8 @@ impl Inner {
             lingers: AtomicBool::new(false),
             agenda: Agenda::new(),
             works: Mutex::new(Vec::new()),
+            nursery: Mutex::new(None),
+            is_doomed: AtomicBool::new(false),
         });
         match self.posts.get_mut(index as usize) {
             Some(place) => *place = post.clone(),
@@ -131,10 +155,31 @@ impl Shared {
     fn work(&self, post: &Post) {
         WORKS_FOR.set(core::ptr::from_ref(self).addr());
         let mut turn = Turn::default();
+        loop {
+            let mut goes_on = None;
+            let _cancelled = nursery_with(NurseryOptions::new().name("job"), |n| {
+                post.enter(n.canceller());
+                goes_on = Some(self.work_in(post, &mut turn));
+                Ok(())
+            });
+            // Where there are no tasks to be had, closures run all the same.
+            if !goes_on.unwrap_or_else(|| self.work_in(post, &mut turn)) {
+                return;
+            }
+        }
+    }
+
+    /// The same inside a nursery. `true`: it was cancelled with a job, and another one is needed.
+    fn work_in(&self, post: &Post, turn: &mut Turn) -> bool {
         let mut later = Vec::new();
         loop {
             let mut inner = self.lock();
-            let mut dropped = turn.last.take().and_then(|last| self.report(&mut inner, post, &turn, last));
+            let mut dropped = turn.last.take().and_then(|last| self.report(&mut inner, post, turn, last));
+            if post.is_doomed.load(Ordering::Relaxed) {
+                drop(inner);
+                self.caught.discard(dropped);
+                return true;
+            }
             let mut searched = false;
             let found = loop {
                 if inner.is_surplus() {
@@ -144,7 +189,7 @@ impl Shared {
                     self.news.notify_all();
                     break false;
                 }
-                if self.next(&mut inner, post, &mut turn, &mut later) {
+                if self.next(&mut inner, post, turn, &mut later) {
                     break true;
                 }
                 if !later.is_empty() || dropped.is_some() {
@@ -168,9 +213,9 @@ impl Shared {
             }
             self.caught.discard(dropped); // captures of a user, not under the lock
             if !found {
-                return;
+                return false;
             }
-            self.run_chain(post, &mut turn);
+            self.run_chain(post, turn);
         }
     }
 
@@ -234,10 +279,11 @@ impl Shared {
         post.clear();
         inner.core.set_place(id, post.index);
         if inner.core.is_canceling(id) {
-            post.ask(Effect::Cancel(id)); // asked between the choice and now
+            let interrupts = post.ask(Effect::Cancel(id)); // asked between the choice and now
+            inner.interrupts.extend(interrupts);
         }
         if inner.core.is_pausing(id) {
-            post.ask(Effect::Pause(id));
+            let _none = post.ask(Effect::Pause(id));
         }
         let chain = &mut inner.chains[post.index as usize];
         *chain = Chain { ids: core::mem::take(&mut chain.ids), current: 0, since: turn.began };
@@ -345,13 +391,19 @@ impl Inner {
 fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
     let result = match work {
         Work::Nothing => Ok(Ok(None)),
-        Work::Closure(closure) => catch_unwind(AssertUnwindSafe(|| closure(ctx))),
+        Work::Closure(closure) => contain(|| closure(ctx)),
         Work::Once(_) => {
             let Work::Once(closure) = core::mem::replace(work, Work::Gone) else { unreachable!("it was one") };
-            catch_unwind(AssertUnwindSafe(|| closure(ctx)))
+            contain(|| closure(ctx))
         }
         Work::Gone => Ok(Err(Failure::Error("its closure runs only once, and has; use `run` to retry".to_owned()))),
         Work::Remote(_) => unreachable!("executors carry these out"),
     };
-    result.unwrap_or_else(|thrown| Err(Failure::Panic(ctx.shared.caught.message(thrown))))
+    result.unwrap_or_else(|stop| {
+        Err(match stop {
+            Stop::Cancelled => Failure::Stopped,
+            Stop::Failed(error) => Failure::Error(error.to_string()),
+            Stop::Panicked(thrown) => Failure::Panic(ctx.shared.caught.message(thrown)),
+        })
+    })
 }

@@ -14,6 +14,7 @@ mod parts;
 mod room;
 mod stress;
 mod submit;
+mod tasks_inside;
 mod times;
 mod work;
 

@@ -1,0 +1,53 @@
+//! Running a closure of somebody else's, and going on whatever stops it.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use crate::{
+    error::TaskError,
+    panics,
+    strand::{self, Cancellation, Strand},
+};
+
+/// What stopped a closure; see [`contain`].
+#[derive(Debug)]
+pub enum Stop {
+    /// The nursery around it was cancelled.
+    Cancelled,
+    /// It was refused a budget, or stack.
+    Failed(TaskError),
+    /// It panicked, with this.
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// Runs `body`, and tells what stopped it before its end. For schedulers that stand on tasks: `std::panic::catch_unwind` catches a cancellation, too, but cannot tell it from a panic.
+///
+/// ```
+/// use bursar::{Stop, contain, nursery, sleep};
+/// use std::time::Duration;
+///
+/// nursery(|n| {
+///     n.cancel();
+///     assert!(matches!(contain(|| sleep(Duration::from_secs(3600))), Err(Stop::Cancelled)));
+///     Ok(())
+/// })
+/// .unwrap_err();
+/// assert!(matches!(contain(|| panic!("no")), Err(Stop::Panicked(_))));
+/// assert_eq!(contain(|| 6 * 7).unwrap(), 42);
+/// ```
+pub fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Stop> {
+    strand::with(Strand::ensure_room);
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+        strand::with(|strand| strand.unwinding.set(false)); // it was caught
+        if payload.is::<Cancellation>() {
+            return Stop::Cancelled;
+        }
+        match payload.downcast::<TaskError>() {
+            Ok(error) => Stop::Failed(*error),
+            Err(payload) if panics::is_panic(&*payload) => Stop::Panicked(payload),
+            Err(payload) => Stop::Failed(TaskError::new(panics::reason(&*payload), strand::with(Strand::label))),
+        }
+    })
+}
