@@ -140,7 +140,7 @@ impl Keepers {
         };
         let run = slot.begin(launch, listen).inspect_err(|_| self.hall.back(&slot, is_new))?;
         if is_new {
-            self.hall.add(&slot)?;
+            self.hall.add(&slot).map_err(cannot_hear).inspect_err(|_| self.hall.back(&slot, true))?;
         }
         self.hall.send(&slot);
         Ok(Handle { slot, run, hall: Arc::clone(&self.hall) })
@@ -202,11 +202,19 @@ impl Keepers {
     }
 
     /// Takes over a command that survived its client. The listener hears what happens from now on; `Started` is not told again.
+    ///
+    /// # Errors
+    /// If its keeper cannot be listened to. The command is ended then.
     pub fn adopt(&self, survivor: Survivor, listen: Listener) -> io::Result<Handle> {
         let slot = Arc::new(Slot::adopted(survivor.id, survivor.link));
         let run = slot.resume_listening(survivor.alive, survivor.held.len(), listen);
+        self.hall.add(&slot).map_err(cannot_hear).map_err(|error| {
+            // It must not run on while the client takes it for lost.
+            slot.cancel_current();
+            self.hall.send(&slot);
+            io::Error::new(error.kind(), format!("{error}; it was ended, and its exit status is not known"))
+        })?;
         self.hall.hold(&slot, survivor.held);
-        self.hall.add(&slot)?;
         Ok(Handle { slot, run, hall: Arc::clone(&self.hall) })
     }
 
@@ -233,6 +241,10 @@ impl Keepers {
     pub fn count(&self) -> usize {
         self.hall.count()
     }
+}
+
+fn cannot_hear(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot wait for what a keeper says: {error}"))
 }
 
 impl Drop for Keepers {

@@ -94,15 +94,18 @@ pub(super) fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
                 recovered.extend(ends.into_iter().map(Recovered::Ended));
                 break;
             }
-            let ends = found.ends()?;
             match speak(home, &found, until) {
                 Answer::Runs(link, alive) => {
+                    // Read after it answered: it may have recorded an end just then. Its present command's comes over the link.
+                    let mut ends = found.ends()?;
+                    ends.retain(|end| end.token != alive.token);
                     let held = ends.iter().map(|end| end.token.clone()).collect();
                     let survivor = Survivor { id: found.id.clone(), link: *link, alive, held };
                     recovered.extend(ends.into_iter().map(Recovered::Ended));
                     recovered.push(Recovered::Running(survivor));
                     break;
                 }
+                Answer::Unrecorded(why) => return Err(unrecorded(&found, &why)),
                 Answer::HasClient(client) if procfs::one(client).is_some_and(|client| !client.is_dead()) => break,
                 _ if Instant::now() >= until => return Err(silent(&found)),
                 // It is about to go, or to come, or to learn that its client is gone.
@@ -139,6 +142,16 @@ fn silent(found: &Found) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
+fn unrecorded(found: &Found, why: &str) -> io::Error {
+    let text = format!(
+        "keeper {} knows how a command ended and cannot write that to {}: {why}; free some disk space, or mend what is wrong with it, \
+         and try again. If that process is ended first, the command runs once more",
+        found.id,
+        found.path.display()
+    );
+    io::Error::other(text)
+}
+
 pub(super) fn forget(home: &Path, known: &HashSet<&str>) -> io::Result<()> {
     for found in find(home)? {
         if found.is_orphaned() && found.ends()?.iter().any(|end| known.contains(end.token.as_str())) {
@@ -151,6 +164,7 @@ pub(super) fn forget(home: &Path, known: &HashSet<&str>) -> io::Result<()> {
 enum Answer {
     Runs(Box<Link>, Alive),
     HasClient(i32),
+    Unrecorded(String),
     Nobody,
 }
 
@@ -174,6 +188,7 @@ fn try_speak(home: &Path, found: &Found, until: Instant) -> io::Result<Answer> {
         }
         match link.come.next()? {
             Some(Reply::Hello(Some(alive))) => return Ok(Answer::Runs(Box::new(link), alive)),
+            Some(Reply::Unrecorded { why }) => return Ok(Answer::Unrecorded(why)),
             Some(Reply::Busy { client }) => return Ok(Answer::HasClient(client)),
             Some(_) => return Ok(Answer::Nobody),
             None => {}
