@@ -27,7 +27,7 @@ use super::record::{self, Track};
 use super::stage::{self, Place, Stage};
 use super::{begin, learn, plan, submit, unrecorded};
 use crate::commands::House;
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 
 /// Goes on with a run and stays until it is over.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
@@ -43,7 +43,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let journal = Journal::open(&dir)?; // to write
     match row.status {
         Status::Succeeded => {
-            eprintln!("bursar: run {id} has succeeded: nothing is left to do");
+            say!("bursar: run {id} has succeeded: nothing is left to do");
             return Ok(0);
         }
         Status::Failed | Status::Canceled if !options.retry_failed => {
@@ -83,7 +83,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let running = found.left.iter().filter(|left| matches!(left, Left::Found { ended: false, .. })).count();
     if let Some(file) = row.file.as_deref().filter(|file| is_changed(file, &plan)) {
         let file = file.display().to_string();
-        eprintln!(
+        say!(
             "bursar: {} was changed since run {id} began, which goes on as it was planned; `bursar run {}` takes the new plan",
             clean(&file),
             typed(&clean(&file))
@@ -91,7 +91,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     }
     if !options.quiet {
         let total = plan.jobs.len();
-        eprintln!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
+        say!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
     }
     stage::conduct(Stage {
         plan: Arc::new(plan),
