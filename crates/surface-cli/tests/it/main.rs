@@ -12,6 +12,7 @@ mod listing;
 mod prune;
 mod reference;
 mod run_command;
+mod run_faults;
 mod run_file;
 mod run_orphans;
 mod run_outputs;

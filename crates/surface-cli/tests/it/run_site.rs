@@ -61,7 +61,11 @@ impl Site {
 
     /// Starts `bursar` and does not wait.
     pub(crate) fn start(&self, words: &str) -> Started {
-        let mut command = self.command(words.split_whitespace());
+        self.start_command(self.command(words.split_whitespace()))
+    }
+
+    /// Starts a command of this place and does not wait.
+    pub(crate) fn start_command(&self, mut command: Command) -> Started {
         // Nobody reads while it runs, and a full pipe would stop it.
         let log = fs::File::create(self.dir.path().join("output")).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
@@ -166,8 +170,13 @@ impl Started {
     }
 
     /// Waits for its end; gives its code and everything it said.
-    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
-        let until = Instant::now() + LONG_ENOUGH;
+    pub(crate) fn wait(self) -> (Option<i32>, String) {
+        self.wait_at_most(LONG_ENOUGH)
+    }
+
+    /// The same, with a limit of its own.
+    pub(crate) fn wait_at_most(mut self, limit: Duration) -> (Option<i32>, String) {
+        let until = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (status.code(), self.said());
