@@ -83,7 +83,7 @@ impl Record {
         Ok(())
     }
 
-    /// Records that a command is about to start, for those who only look. It is no end, and nothing depends on it.
+    /// Records that a command is about to start. If this keeper is killed, that is all that is known of it.
     pub(crate) fn starts(&mut self, token: &str) {
         let _ = self.write(&Starts { starts: token.into() });
     }
@@ -196,6 +196,10 @@ impl Found {
         let mut rest: Vec<u8> = Vec::new();
         for end in self.ends()?.iter().filter(|end| !known.contains(end.token.as_str())) {
             serde_json::to_writer(&mut rest, end)?;
+            rest.push(b'\n');
+        }
+        if let Some(token) = self.running().filter(|token| !known.contains(token.as_str())) {
+            serde_json::to_writer(&mut rest, &Starts { starts: token.into() })?;
             rest.push(b'\n');
         }
         if rest.is_empty() {

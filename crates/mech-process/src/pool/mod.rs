@@ -172,8 +172,8 @@ impl Keepers {
 
     /// What an earlier client left in `home`: commands that still run, and ends that it did not hear of.
     ///
-    /// Keepers that have a living client are left alone, and one that was stopped is continued. A token that was started and is not in the list was lost together with its
-    /// keeper (killed from outside, or the machine stopped); what could be found of its processes was ended.
+    /// Keepers that have a living client are left alone, and one that was stopped is continued. A command that was lost together with its keeper has
+    /// [`How::KeeperLost`](crate::How::KeeperLost) as its end, or is not in the list if the machine stopped; what could be found of its processes was ended.
     ///
     /// # Errors
     /// If a keeper lives and does not answer: its command may run, so it must not be started again.
