@@ -40,7 +40,11 @@ pub(crate) const ALL: &[Step] = &[
 
 /// Steps that take minutes each, for whoever changes what they are about. Only run when named.
 pub(crate) const LONG: &[Step] = &[
-    Step { name: "kills", about: "runs killed with -9 at fifty moments and resumed", run: kills },
+    Step {
+        name: "kills",
+        about: "runs killed with -9 at fifty moments and resumed, their keepers stopped or killed at fifty more",
+        run: kills,
+    },
     Step {
         name: "faults",
         about: "runs in which the n-th write, fsync, fork, send… fails, for every n, resumed; needs a C compiler",

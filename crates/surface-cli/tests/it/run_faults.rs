@@ -213,6 +213,7 @@ impl Trial {
         became
     }
 
+    /// A failure leaves no job behind.
     fn end_what_is_left(&self) {
         let _ = self.site.command(["cancel", "latest", "--now"]).output();
     }
@@ -345,15 +346,6 @@ impl Trial {
     #[track_caller]
     fn expect(&self, holds: bool, what: &str, said: &str) {
         assert!(holds, "{}{what}; the faulted run said:\n{said}", self.about());
-    }
-}
-
-/// A run that failed the test leaves no job behind.
-impl Drop for Trial {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.end_what_is_left();
-        }
     }
 }
 

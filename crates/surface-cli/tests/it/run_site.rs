@@ -124,6 +124,15 @@ impl Site {
     }
 }
 
+/// A test that failed leaves no job behind.
+impl Drop for Site {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.command(["cancel", "latest", "--now"]).output();
+        }
+    }
+}
+
 /// A pipe that a job writes to.
 pub(crate) struct Bell(PathBuf);
 
@@ -206,6 +215,15 @@ impl Started {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 
