@@ -40,7 +40,16 @@ pub(crate) const ALL: &[Step] = &[
 
 /// Steps that take minutes each, for whoever changes what they are about. Only run when named.
 pub(crate) const LONG: &[Step] = &[
-    Step { name: "kills", about: "runs killed with -9 at fifty moments and resumed", run: kills },
+    Step {
+        name: "kills",
+        about: "runs killed with -9 at fifty moments and resumed, their keepers stopped or killed at fifty more",
+        run: kills,
+    },
+    Step {
+        name: "faults",
+        about: "runs in which the n-th write, fsync, fork, send… fails, for every n, resumed; needs a C compiler",
+        run: faults,
+    },
     Step {
         name: "histories",
         about: "many more random histories of jobs, on the decisions and on threads",
@@ -188,6 +197,11 @@ fn compare() -> Result<(), String> {
 
 fn kills() -> Result<(), String> {
     Cargo::new(&["test", "-p", "surface-cli", "--test", "it", "--", "--ignored", "--nocapture", "fifty"]).run_tests()
+}
+
+fn faults() -> Result<(), String> {
+    Cargo::new(&["test", "-p", "surface-cli", "--test", "it", "--", "--ignored", "--nocapture", "any_call_fails"])
+        .run_tests()
 }
 
 fn histories() -> Result<(), String> {

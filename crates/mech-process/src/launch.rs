@@ -175,7 +175,7 @@ pub enum How {
     Canceled,
     /// There was nothing to run; the text says what to change.
     CouldNotStart(String),
-    /// Its keeper was killed by somebody else. What could be found of the tree was ended; its exit status is not known.
+    /// Its keeper was killed by another process, or the connection to it broke. What could be found of the tree was ended; its exit status is not known.
     KeeperLost,
 }
 
@@ -194,7 +194,7 @@ impl fmt::Display for How {
             How::Canceled => f.write_str("canceled"),
             How::CouldNotStart(why) => f.write_str(why),
             How::KeeperLost => f.write_str(
-                "its keeper process was killed from outside, so its exit status is not known; its processes were ended",
+                "its keeper process was killed, or the connection to it broke, so its exit status is not known; its processes were ended",
             ),
         }
     }

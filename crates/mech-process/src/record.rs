@@ -9,7 +9,8 @@
 //! # Why it holds
 //! The keeper writes, then reports. Only it writes to the file. The lock belongs to the open file, which the client makes and the keeper
 //! inherits, so it is held from before there is a keeper, who could be given a command, until its process is gone. A line that was not written whole (power loss) is no JSON and is passed over;
-//! what a failed write left of one is cut off, and the next line begins on a line of its own.
+//! what a failed write left of one is cut off before anything else is written. An end that cannot be written stays with its keeper, which
+//! lives and holds the lock until it can (`keeper/serve.rs`).
 //!
 //! # Cost
 //! One write for each command; no `fsync` while there is a client, because a killed client leaves the page cache alone.
@@ -57,6 +58,8 @@ pub(crate) struct Record {
     socket: PathBuf,
     bytes: u64,
     ends: usize,
+    /// After `bytes` there may be a part of a line.
+    torn: bool,
 }
 
 /// A line of the file that is no end.
@@ -68,7 +71,7 @@ struct Starts<'a> {
 impl Record {
     /// The keeper's side of [`make`].
     pub(crate) fn new(file: File, home: &Path, id: &str) -> Record {
-        Record { file, path: path(home, id), socket: home.join(socket_name(id)), bytes: 0, ends: 0 }
+        Record { file, path: path(home, id), socket: home.join(socket_name(id)), bytes: 0, ends: 0, torn: false }
     }
 
     /// Forgets what is recorded: the client knows it.
@@ -80,7 +83,7 @@ impl Record {
         Ok(())
     }
 
-    /// Records that a command is about to start, for those who only look. It is no end, and nothing depends on it.
+    /// Records that a command is about to start. If this keeper is killed, that is all that is known of it.
     pub(crate) fn starts(&mut self, token: &str) {
         let _ = self.write(&Starts { starts: token.into() });
     }
@@ -88,23 +91,27 @@ impl Record {
     fn write(&mut self, what: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
+        // A part of a line may be there: the next must not be glued to that.
+        if self.torn {
+            self.file.set_len(self.bytes)?;
+            self.torn = false;
+        }
         if let Err(error) = self.file.write_all(&line) {
-            // A part of it may be there: the next line must not be glued to that.
-            let _ = self.file.set_len(self.bytes);
+            self.torn = self.file.set_len(self.bytes).is_err();
             return Err(error);
         }
         self.bytes += line.len() as u64;
         Ok(())
     }
 
-    /// Records an end; `durable` if there is no client who could hear of it before the power goes.
-    pub(crate) fn add(&mut self, end: &End, durable: bool) -> io::Result<()> {
+    /// Records an end.
+    pub(crate) fn add(&mut self, end: &End) -> io::Result<()> {
         self.write(end)?;
         self.ends += 1;
-        if durable { self.file.sync_all() } else { Ok(()) }
+        Ok(())
     }
 
-    /// Makes what is recorded outlive the machine's power.
+    /// Makes what is recorded outlive the machine's power. If that fails, it still outlives the keeper; to ask again would prove nothing.
     pub(crate) fn sync(&self) {
         if self.ends > 0 {
             let _ = self.file.sync_all();
@@ -124,8 +131,8 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) id: String,
+    pub(crate) path: PathBuf,
     file: File,
-    path: PathBuf,
 }
 
 /// The end that keeper `id` recorded for `token`, if it did.
@@ -191,6 +198,10 @@ impl Found {
             serde_json::to_writer(&mut rest, end)?;
             rest.push(b'\n');
         }
+        if let Some(token) = self.running().filter(|token| !known.contains(token.as_str())) {
+            serde_json::to_writer(&mut rest, &Starts { starts: token.into() })?;
+            rest.push(b'\n');
+        }
         if rest.is_empty() {
             let _ = fs::remove_file(self.path.with_extension("sock"));
             return fs::remove_file(&self.path);
@@ -218,8 +229,8 @@ mod tests {
     fn an_end_is_there_until_it_is_known() {
         let home = tempfile::tempdir().unwrap();
         let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
-        record.add(&end("one"), false).unwrap();
-        record.add(&end("two"), true).unwrap();
+        record.add(&end("one")).unwrap();
+        record.add(&end("two")).unwrap();
         let found = find(home.path()).unwrap();
         assert!(!found[0].is_orphaned());
         assert_eq!(found[0].ends().unwrap(), [end("one"), end("two")]);
@@ -237,7 +248,7 @@ mod tests {
     fn a_line_that_was_cut_by_a_power_loss_is_passed_over() {
         let home = tempfile::tempdir().unwrap();
         let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
-        record.add(&end("one"), false).unwrap();
+        record.add(&end("one")).unwrap();
         record.file.write_all(b"{\"token\":\"tw").unwrap();
         assert_eq!(find(home.path()).unwrap()[0].ends().unwrap(), [end("one")]);
     }
@@ -246,27 +257,46 @@ mod tests {
     fn what_a_failed_write_left_does_not_spoil_the_next_end() {
         let home = tempfile::tempdir().unwrap();
         let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
-        record.add(&end("one"), false).unwrap();
-        // Room for half a line: what a full disk does.
-        let (length, limit) = (std::fs::metadata(&record.path).unwrap().len(), rustix::process::Resource::Fsize);
-        let before = rustix::process::getrlimit(limit);
-        let full = rustix::process::Rlimit { current: Some(length + 10), ..before };
-        crate::raw::ignore_file_size_signal();
-        rustix::process::setrlimit(limit, full).unwrap();
-        let failed = record.add(&end("two"), false);
-        rustix::process::setrlimit(limit, before).unwrap();
-        assert!(failed.is_err());
-        record.add(&end("three"), false).unwrap();
+        record.add(&end("one")).unwrap();
+        let length = std::fs::metadata(&record.path).unwrap().len();
+        assert!(with_room_for(length + 10, || record.add(&end("two"))).is_err());
+        record.add(&end("three")).unwrap();
         assert_eq!(find(home.path()).unwrap()[0].ends().unwrap(), [end("one"), end("three")]);
         assert_eq!(end_of(home.path(), "a", "three"), Some(end("three")));
         assert_eq!(end_of(home.path(), "a", "two"), None);
+    }
+
+    /// No file may grow beyond this: what a full disk does, in the middle of a line.
+    fn with_room_for<T>(bytes: u64, act: impl FnOnce() -> T) -> T {
+        static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(()); // the limit is the whole process's
+        let _guard = ONE_AT_A_TIME.lock().unwrap();
+        let limit = rustix::process::Resource::Fsize;
+        let before = rustix::process::getrlimit(limit);
+        crate::raw::ignore_file_size_signal();
+        rustix::process::setrlimit(limit, rustix::process::Rlimit { current: Some(bytes), ..before }).unwrap();
+        let done = act();
+        rustix::process::setrlimit(limit, before).unwrap();
+        done
+    }
+
+    #[test]
+    fn an_end_is_not_glued_to_a_part_of_a_line_that_cannot_be_cut_off() {
+        use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+        let file = File::from(memfd_create("ends", MemfdFlags::ALLOW_SEALING).unwrap());
+        fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+        let mut record = Record::new(file.try_clone().unwrap(), Path::new("nowhere"), "a");
+        record.add(&end("one")).unwrap();
+        let length = file.metadata().unwrap().len();
+        assert!(with_room_for(length + 10, || record.add(&end("two"))).is_err());
+        assert!(record.add(&end("three")).is_err(), "the file still ends with a part of a line");
+        assert_eq!(file.metadata().unwrap().len(), length + 10);
     }
 
     #[test]
     fn a_keeper_with_nothing_to_say_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
         let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
-        record.add(&end("one"), false).unwrap();
+        record.add(&end("one")).unwrap();
         record.clear().unwrap();
         record.close();
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);

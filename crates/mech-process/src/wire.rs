@@ -69,6 +69,10 @@ pub(crate) enum Reply {
     Busy {
         client: i32,
     },
+    /// Last word to a client that came later: an end of a command is known here, and not in the record.
+    Unrecorded {
+        why: String,
+    },
     Started {
         pid: i32,
     },

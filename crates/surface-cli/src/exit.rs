@@ -9,6 +9,15 @@ use surface_journal::JournalError;
 
 use crate::control::AskError;
 
+/// Writes a line to standard error. If that cannot be written (a full disk, a closed terminal), what is being done goes on; `eprintln!` would panic.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
 /// Exit codes; the help lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]

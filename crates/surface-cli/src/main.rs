@@ -15,12 +15,13 @@ mod signals;
 mod stop;
 mod view;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{Completions, completions, files, list, logs, manual, prune, steer, why};
-use exit::{Exit, Failure};
+use exit::{Exit, Failure, say};
 
 /// Schedules tasks in nurseries, jobs in graphs and messages in flows, within what the machine has.
 #[derive(Debug, Parser)]
@@ -107,9 +108,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             if failure.is_drawn {
-                eprint!("{failure}");
+                let _ = write!(std::io::stderr(), "{failure}");
             } else {
-                eprintln!("bursar: {failure}");
+                say!("bursar: {failure}");
             }
             failure.exit.into()
         }

@@ -171,8 +171,9 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
     if let Ok(mut page) = book.lock()
         && let Ok(runs) = page.read()
         && let Some(slot) = free_slot(&runs)
-        && page.write(slot, &record).is_ok()
     {
+        // No others would see what we hold, so nothing of ours could ever start: to run without sharing is better, and the caller says so.
+        page.write(slot, &record).inspect_err(|_| bell.remove(id)).map_err(failed)?;
         let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
         bell.remove_all_but(&known);
         home::remove_all_but(bell.folder(), &known);
@@ -262,7 +263,7 @@ impl Ledger {
             }
         }
         for slot in &dead {
-            page.clear(*slot)?;
+            let _ = page.clear(*slot); // else it is found dead once more
         }
         let (gone, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|(slot, _)| dead.contains(slot));
         let slot = match &own {

@@ -1,6 +1,6 @@
 //! The tests' keeper, and their client that is killed.
 //!
-//! `mech-process-keeper keep HOME ID` is a keeper. `mech-process-keeper client HOME LOG TOKEN COMMAND…` starts one command,
+//! `mech-process-keeper keep HOME ID` is a keeper; with `STOP_FIRST` in its environment it stops itself before it listens. `mech-process-keeper client HOME LOG TOKEN COMMAND…` starts one command,
 //! says `started` and then `ended` on its standard output, and waits to be killed.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,16 @@ use mech_process::{KeeperProgram, Keepers, Launch, Report};
 fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().collect();
     match args.get(1).map(String::as_str) {
-        Some("keep") => mech_process::keeper::main(),
+        Some("keep") => {
+            if std::env::var_os("STOP_FIRST").is_some() {
+                use rustix::process::{Signal, getpgid, getpid, getppid, kill_process, setpgid, setsid};
+                // In a session of its own, as a keeper is: else the kernel ends it together with its client.
+                setpgid(None, Some(getpgid(getppid())?))?;
+                setsid()?;
+                kill_process(getpid(), Signal::STOP)?;
+            }
+            mech_process::keeper::main()
+        }
         Some("client") if args.len() > 5 => client(&args[2..]),
         _ => {
             eprintln!("this program is for the tests of mech-process");

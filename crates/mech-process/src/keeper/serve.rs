@@ -3,10 +3,12 @@
 //! Room: mechanism. The only place in a keeper that waits.
 //!
 //! # Invariant
-//! There is at most one client; a second is sent away while the first lives. A keeper without client and command is gone.
+//! There is at most one client; a second is sent away while the first lives. A keeper without client and command is gone, unless it knows an end
+//! that it could not record: then it stays, tries again, and tells those who come.
 //!
 //! # Why it holds
 //! A client's death closes its socket before anybody can learn of it, and the loop looks at the client before it accepts another.
+//! An end that is not recorded is in `unrecorded` until a write succeeds or the client says that it knows it, and the loop goes on so long.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,6 +27,9 @@ use std::time::Duration;
 /// A client that does not listen is not told of usage any more.
 const CHATTER_BYTES_MAX: usize = 64 << 10;
 
+/// After so long a full disk may have room again.
+const RECORD_AGAIN: Duration = Duration::from_millis(200);
+
 pub(super) struct Server {
     id: String,
     client: Option<Link>,
@@ -32,16 +37,20 @@ pub(super) struct Server {
     record: Record,
     tree: Option<Tree>,
     bye: bool,
+    /// Ends that the record does not have, and when to try again.
+    unrecorded: Vec<End>,
+    record_at: Instant,
 }
 
 impl Server {
     pub(super) fn new(id: String, client: Link, listener: UnixListener, record: Record) -> Server {
-        Server { id, client: Some(client), listener, record, tree: None, bye: false }
+        let (unrecorded, record_at) = (Vec::new(), Instant::now());
+        Server { id, client: Some(client), listener, record, tree: None, bye: false, unrecorded, record_at }
     }
 
-    /// Until there is neither client nor command.
+    /// Until there is neither client nor command, and nothing that only we know.
     pub(super) fn serve(&mut self) {
-        while self.client.is_some() || self.tree.is_some() {
+        while self.client.is_some() || self.tree.is_some() || !self.unrecorded.is_empty() {
             let ready = self.wait();
             if ready.client {
                 self.hear();
@@ -50,6 +59,9 @@ impl Server {
                 self.greet();
             }
             self.step();
+            if Instant::now() >= self.record_at {
+                let _ = self.record_again(); // else once more, a little later
+            }
             self.send();
         }
         if self.bye {
@@ -63,10 +75,11 @@ impl Server {
     fn wait(&self) -> Ready {
         let now = Instant::now();
         let wakes_at = self.tree.as_ref().and_then(|tree| tree.wakes_at(now));
-        let timeout = wakes_at.map(|at| at.saturating_duration_since(now)).map(|left| Timespec {
-            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        });
+        let record_at = (!self.unrecorded.is_empty()).then_some(self.record_at);
+        let timeout =
+            wakes_at.into_iter().chain(record_at).min().map(|at| at.saturating_duration_since(now)).map(|left| {
+                Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() }
+            });
         let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
         if let Some(client) = &self.client {
             let out = if client.out.waits() { PollFlags::OUT } else { PollFlags::empty() };
@@ -115,7 +128,10 @@ impl Server {
             (Request::Pause { run }, Some(tree)) if tree.run == run => tree.pause(now, &mut tell),
             (Request::Resume { run }, Some(tree)) if tree.run == run => tree.resume(now, &mut tell),
             (Request::Cancel { run, grace }, Some(tree)) if tree.run == run => tree.cancel(grace, now),
-            (Request::Bye, _) => self.bye = true,
+            (Request::Bye, _) => {
+                self.bye = true;
+                self.unrecorded.clear();
+            }
             // Meant for a command that has ended meanwhile; or a start, which goes another way.
             (_, _) => {}
         }
@@ -130,6 +146,7 @@ impl Server {
         }
         if fresh {
             let _ = self.record.clear();
+            self.unrecorded.clear();
         }
         self.record.starts(&launch.token);
         match spawn::spawn(&launch, &self.id, stdin) {
@@ -157,12 +174,27 @@ impl Server {
 
     /// First the record, then the report.
     fn end(&mut self, end: &End) {
-        if let Err(error) = self.record.add(end, self.client.is_none()) {
-            let what =
-                "the end of this command could not be recorded, so it would be lost if this program were killed now";
+        self.unrecorded.push(end.clone());
+        if let Err(error) = self.record_again() {
+            let what = "the end of this command could not be recorded; its keeper knows it and tries again";
             self.tell(vec![Reply::Warning(format!("{what}: {error}"))]);
         }
+        if self.client.is_none() {
+            self.record.sync(); // no client could hear of it before the power goes
+        }
         self.tell(vec![Reply::Ended(end.clone())]);
+    }
+
+    /// Records what could not be recorded, in its order.
+    fn record_again(&mut self) -> io::Result<()> {
+        while let Some(end) = self.unrecorded.first() {
+            if let Err(error) = self.record.add(end) {
+                self.record_at = Instant::now() + RECORD_AGAIN;
+                return Err(error);
+            }
+            self.unrecorded.remove(0);
+        }
+        Ok(())
     }
 
     fn tell(&mut self, replies: Vec<Reply>) {
@@ -190,6 +222,12 @@ impl Server {
         if let Some(client) = &self.client {
             let client = socket_peercred(&client.stream).map_or(0, |peer| peer.pid.as_raw_pid());
             let _ = link.out.put(&Reply::Busy { client });
+            let _: io::Result<bool> = link.out.flush(&link.stream);
+            return;
+        }
+        // Who went on without knowing these ends would run their commands again.
+        if let Err(error) = self.record_again() {
+            let _ = link.out.put(&Reply::Unrecorded { why: error.to_string() });
             let _: io::Result<bool> = link.out.flush(&link.stream);
             return;
         }

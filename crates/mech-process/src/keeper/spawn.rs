@@ -43,15 +43,16 @@ pub(super) fn spawn(launch: &Launch, id: &str, stdin: Option<OwnedFd>) -> Result
     let child = if launch.limits.cpus.is_none() && launch.limits.nice.is_none() {
         command.spawn().map_err(|error| explain(launch, &error))
     } else {
-        let spawned = std::thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    restrict(launch)?;
-                    command.spawn().map_err(|error| explain(launch, &error))
-                })
-                .join()
-        });
-        spawned.map_err(|_| format!("starting {program:?} panicked"))?
+        std::thread::scope(|scope| {
+            let start = || {
+                restrict(launch)?;
+                command.spawn().map_err(|error| explain(launch, &error))
+            };
+            let thread = std::thread::Builder::new().spawn_scoped(scope, start);
+            let thread =
+                thread.map_err(|error| format!("cannot start {program:?} from a thread of its own: {error}"))?;
+            thread.join().unwrap_or_else(|_| Err(format!("starting {program:?} panicked")))
+        })
     };
     // Dropping a `Child` neither waits nor kills; it is reaped with all others.
     child.map(|child| child.id().cast_signed())

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ use crate::wire::{Reply, Request};
 
 /// A pool that is dropped waits this long for processes that the system holds.
 const LAST_WAIT: Duration = Duration::from_secs(10);
+/// A keeper without client and command goes within this time.
+const GOING: Duration = Duration::from_secs(1);
 /// The key of the eventfd; keepers count from 1.
 const WAKE: u64 = 0;
 
@@ -86,14 +89,17 @@ impl Hall {
             key
         };
         slot.key.store(key, Ordering::Relaxed);
-        epoll::add(&self.epoll, &slot.stream, EventData::new_u64(key), EventFlags::IN)?;
+        epoll::add(&self.epoll, &slot.stream, EventData::new_u64(key), EventFlags::IN).inspect_err(|_| {
+            lock(&self.state).slots.remove(&key); // what is queued for it is never sent
+        })?;
         // What came together with the greeting waits in our buffer, where epoll does not see it.
         self.hint();
         Ok(())
     }
 
     fn hint(&self) {
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        // Otherwise it fails only if a wake is pending already.
+        let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.wake, &1_u64.to_ne_bytes()));
     }
 
     /// Sends what is queued for a keeper.
@@ -220,8 +226,8 @@ impl Hall {
             let _ = slot.stream.shutdown(std::net::Shutdown::Both);
         }
         for slot in slots.iter().filter(|slot| !slot.is_busy()) {
-            if let Some(mut child) = lock(&slot.child).take() {
-                let _ = child.wait();
+            if let Some(child) = lock(&slot.child).take() {
+                wait_for(child);
             }
         }
         true
@@ -281,6 +287,14 @@ impl Hall {
             let end = record::end_of(&self.home, &slot.id, &end.token).unwrap_or(end);
             tell(listen, end);
         }
+    }
+}
+
+/// Waits for a keeper that goes. One that holds ends which it cannot record stays, and is not waited for.
+fn wait_for(mut keeper: Child) {
+    let until = Instant::now() + GOING;
+    while matches!(keeper.try_wait(), Ok(None)) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -140,7 +140,7 @@ impl Keepers {
         };
         let run = slot.begin(launch, listen).inspect_err(|_| self.hall.back(&slot, is_new))?;
         if is_new {
-            self.hall.add(&slot)?;
+            self.hall.add(&slot).map_err(cannot_hear).inspect_err(|_| self.hall.back(&slot, true))?;
         }
         self.hall.send(&slot);
         Ok(Handle { slot, run, hall: Arc::clone(&self.hall) })
@@ -172,8 +172,8 @@ impl Keepers {
 
     /// What an earlier client left in `home`: commands that still run, and ends that it did not hear of.
     ///
-    /// Keepers that have a living client are left alone, and one that was stopped is continued. A token that was started and is not in the list was lost together with its
-    /// keeper (killed from outside, or the machine stopped); what could be found of its processes was ended.
+    /// Keepers that have a living client are left alone, and one that was stopped is continued. A command that was lost together with its keeper has
+    /// [`How::KeeperLost`](crate::How::KeeperLost) as its end, or is not in the list if the machine stopped; what could be found of its processes was ended.
     ///
     /// # Errors
     /// If a keeper lives and does not answer: its command may run, so it must not be started again.
@@ -202,11 +202,19 @@ impl Keepers {
     }
 
     /// Takes over a command that survived its client. The listener hears what happens from now on; `Started` is not told again.
+    ///
+    /// # Errors
+    /// If its keeper cannot be listened to. The command is ended then.
     pub fn adopt(&self, survivor: Survivor, listen: Listener) -> io::Result<Handle> {
         let slot = Arc::new(Slot::adopted(survivor.id, survivor.link));
         let run = slot.resume_listening(survivor.alive, survivor.held.len(), listen);
+        self.hall.add(&slot).map_err(cannot_hear).map_err(|error| {
+            // It must not run on while the client takes it for lost.
+            slot.cancel_current();
+            self.hall.send(&slot);
+            io::Error::new(error.kind(), format!("{error}; it was ended, and its exit status is not known"))
+        })?;
         self.hall.hold(&slot, survivor.held);
-        self.hall.add(&slot)?;
         Ok(Handle { slot, run, hall: Arc::clone(&self.hall) })
     }
 
@@ -233,6 +241,10 @@ impl Keepers {
     pub fn count(&self) -> usize {
         self.hall.count()
     }
+}
+
+fn cannot_hear(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot wait for what a keeper says: {error}"))
 }
 
 impl Drop for Keepers {

@@ -3,13 +3,13 @@
 //! Room: mechanism. Reads the keepers' files and speaks to those that live.
 //!
 //! # Invariant
-//! For each token that was started, at most one of: it runs and is a [`Survivor`], or its end is recorded. A token is missing only if its keeper is gone.
+//! For each token that was started, one of: it runs and is a [`Survivor`], or its end is recorded, or it is told as lost with its keeper. A token is missing
+//! only if the machine stopped before its start was on the disk.
 //!
 //! # Why it holds
 //! A keeper lives while its record is locked; one that lives and cannot be spoken to is an error, not a loss.
-//! Ends are read *before* the keeper is spoken to, and a keeper whose client is gone leaves when its command ends. So if it greets us
-//! with a command, that command's end was not yet in the file. If it left between the two, there is nobody to speak to: the file
-//! can be locked now, and is read again.
+//! A keeper that greets us with a command tells its end over the same link, so that end is left out if it is in the file by now; all earlier ones
+//! are in the file before it greets. If it left instead, there is nobody to speak to: the file can be locked then, and is read.
 
 use std::collections::HashSet;
 use std::io;
@@ -23,7 +23,7 @@ use rustix::process::Signal;
 
 use super::sweep;
 use crate::keeper::{short_path, signal};
-use crate::launch::End;
+use crate::launch::{End, How};
 use crate::procfs::{self, Process};
 use crate::record::{Found, find};
 use crate::wire::{Alive, Link, Reply};
@@ -84,53 +84,69 @@ pub(super) fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
     let mut recovered = Vec::new();
     for found in find(home)? {
         let until = Instant::now() + PATIENCE;
+        let mut look_at = Instant::now() + LOOK;
         loop {
             if found.is_orphaned() {
                 sweep::sweep(&found.id, None);
-                let ends = found.ends()?;
+                let mut ends = found.ends()?;
+                ends.extend(found.running().map(lost));
                 if ends.is_empty() {
                     let _ = found.forget(&HashSet::new()); // it has nothing to say; another client may have been quicker
                 }
                 recovered.extend(ends.into_iter().map(Recovered::Ended));
                 break;
             }
-            let ends = found.ends()?;
             match speak(home, &found, until) {
                 Answer::Runs(link, alive) => {
+                    // Read after it answered: it may have recorded an end just then. Its present command's comes over the link.
+                    let mut ends = found.ends()?;
+                    ends.retain(|end| end.token != alive.token);
                     let held = ends.iter().map(|end| end.token.clone()).collect();
                     let survivor = Survivor { id: found.id.clone(), link: *link, alive, held };
                     recovered.extend(ends.into_iter().map(Recovered::Ended));
                     recovered.push(Recovered::Running(survivor));
                     break;
                 }
+                Answer::Unrecorded(why) => return Err(unrecorded(&found, &why)),
                 Answer::HasClient(client) if procfs::one(client).is_some_and(|client| !client.is_dead()) => break,
                 _ if Instant::now() >= until => return Err(silent(&found)),
                 // It is about to go, or to come, or to learn that its client is gone.
                 Answer::HasClient(_) | Answer::Nobody => std::thread::sleep(Duration::from_millis(1)),
+            }
+            // One that was stopped before it listened cannot be connected to.
+            if Instant::now() >= look_at {
+                wake_stopped(&found.id);
+                look_at = Instant::now() + LOOK;
             }
         }
     }
     Ok(recovered)
 }
 
-/// The process of keeper `id`: it was started with this name.
-fn process_of(id: &str) -> Option<Process> {
-    let is_it = |process: &Process| {
+/// The end of a command whose keeper was killed before it could record one.
+fn lost(token: String) -> End {
+    let (cpu, wall) = Default::default();
+    End { token, how: How::KeeperLost, peak_rss_kb: 0, cpu, wall }
+}
+
+/// The processes of keeper `id`: it was started with this name, and a command that it is just starting has it, too.
+fn processes_of(id: &str) -> impl Iterator<Item = Process> {
+    let is_it = move |process: &Process| {
         let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
         line.strip_suffix(b"\0").is_some_and(|line| line.rsplit(|&byte| byte == 0).next() == Some(id.as_bytes()))
     };
-    procfs::all().into_iter().find(|process| !process.is_dead() && is_it(process))
+    procfs::all().into_iter().filter(move |process| !process.is_dead() && is_it(process))
 }
 
-/// To go on with a command is to go on with its keeper, too.
+/// To go on with a command is to go on with its keeper, too; and a keeper waits for what it is just starting.
 fn wake_stopped(id: &str) {
-    if let Some(keeper) = process_of(id).filter(Process::is_still) {
-        signal(&keeper, Signal::CONT);
+    for stopped in processes_of(id).filter(Process::is_still) {
+        signal(&stopped, Signal::CONT);
     }
 }
 
 fn silent(found: &Found) -> io::Error {
-    let who = process_of(&found.id).map_or_else(String::new, |keeper| format!(" (process {})", keeper.pid));
+    let who = processes_of(&found.id).next().map_or_else(String::new, |keeper| format!(" (process {})", keeper.pid));
     let text = format!(
         "keeper {}{who} lives and does not answer; its command may still run, so nothing is started in its place. \
          Try again, or end that process",
@@ -139,9 +155,21 @@ fn silent(found: &Found) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
+fn unrecorded(found: &Found, why: &str) -> io::Error {
+    let text = format!(
+        "keeper {} knows how a command ended and cannot write that to {}: {why}; free some disk space, or mend what is wrong with it, \
+         and try again. If that process is ended first, the command runs once more",
+        found.id,
+        found.path.display()
+    );
+    io::Error::other(text)
+}
+
 pub(super) fn forget(home: &Path, known: &HashSet<&str>) -> io::Result<()> {
     for found in find(home)? {
-        if found.is_orphaned() && found.ends()?.iter().any(|end| known.contains(end.token.as_str())) {
+        let knows = |token: &str| known.contains(token);
+        let has_known = || Ok::<_, io::Error>(found.ends()?.iter().any(|end| knows(&end.token)));
+        if found.is_orphaned() && (has_known()? || found.running().is_some_and(|token| knows(&token))) {
             found.forget(known)?;
         }
     }
@@ -151,6 +179,7 @@ pub(super) fn forget(home: &Path, known: &HashSet<&str>) -> io::Result<()> {
 enum Answer {
     Runs(Box<Link>, Alive),
     HasClient(i32),
+    Unrecorded(String),
     Nobody,
 }
 
@@ -174,6 +203,7 @@ fn try_speak(home: &Path, found: &Found, until: Instant) -> io::Result<Answer> {
         }
         match link.come.next()? {
             Some(Reply::Hello(Some(alive))) => return Ok(Answer::Runs(Box::new(link), alive)),
+            Some(Reply::Unrecorded { why }) => return Ok(Answer::Unrecorded(why)),
             Some(Reply::Busy { client }) => return Ok(Answer::HasClient(client)),
             Some(_) => return Ok(Answer::Nobody),
             None => {}

@@ -150,7 +150,7 @@ impl Slot {
     /// Tells the listener what the keeper says.
     pub(super) fn tell(&self, reply: Reply) -> Told {
         let report = match reply {
-            Reply::Hello(_) | Reply::Busy { .. } => return Told::Done, // heard before a keeper gets a slot
+            Reply::Hello(_) | Reply::Busy { .. } | Reply::Unrecorded { .. } => return Told::Done, // heard before a keeper gets a slot
             Reply::Ended(end) => {
                 let mut now = lock(&self.now);
                 let Some(current) = now.current.take() else { return Told::Done };

@@ -1,7 +1,9 @@
 //! Clients and keepers that are killed.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -23,16 +25,20 @@ fn killed_client(bench: &Bench, word: &str, token: &str, script: &str) {
 }
 
 fn client(bench: &Bench, token: &str, script: &str) -> Child {
-    Command::new(KEEPER)
+    client_command(bench, token, script).spawn().unwrap()
+}
+
+fn client_command(bench: &Bench, token: &str, script: &str) -> Command {
+    let mut command = Command::new(KEEPER);
+    command
         .arg("client")
         .arg(bench.home())
         .arg(bench.path("log"))
         .args([token, "sh", "-c", script])
         .env("TREE", bench.dir.path())
         .current_dir(bench.dir.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stdout(Stdio::piped());
+    command
 }
 
 fn recover(home: &Path) -> (Vec<Survivor>, Vec<End>) {
@@ -276,6 +282,62 @@ fn a_keeper_that_was_stopped_is_not_given_up_and_goes_on() {
     });
     assert_eq!(found.unwrap().how, How::Exit(4));
     assert_eq!(fs::read_to_string(bench.path("effect")).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_keeper_that_was_stopped_before_it_listened_goes_on_with_what_it_was_told() {
+    let bench = Bench::new();
+    let mut client = client_command(&bench, "t1", "echo x >> effect; exit 4").env("STOP_FIRST", "1").spawn().unwrap();
+    until("its keeper has stopped", || bench.left().into_iter().any(|pid| is_keeper(pid) && is_stopped(pid)));
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let found = (0..500).find_map(|_| recover(&bench.home()).1.pop());
+    // Whether the client had sent the command is chance; what was sent is done once.
+    let effects = fs::read_to_string(bench.path("effect")).unwrap_or_default().lines().count();
+    assert_eq!(found.map(|end| end.how), (effects == 1).then_some(How::Exit(4)));
+    assert!(effects <= 1, "{effects} effects");
+    until("nothing is left", || bench.left().is_empty());
+}
+
+#[test]
+fn a_keeper_that_was_stopped_goes_on_together_with_what_it_is_just_starting() {
+    let bench = Bench::new();
+    killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done; exit 4");
+    let leader = bench.left().into_iter().find(|pid| !is_keeper(*pid)).unwrap();
+    let keeper = keeper_of(leader);
+    let line = fs::read(format!("/proc/{}/cmdline", keeper.as_raw_pid())).unwrap();
+    let id = line.split(|byte| *byte == 0).rev().nth(1).unwrap();
+    // Between fork and exec, a command is called as its keeper is.
+    let mut starting =
+        Command::new("sh").args(["-c", "kill -STOP $$; exit 7"]).arg(OsStr::from_bytes(id)).spawn().unwrap();
+    until("it has stopped", || is_stopped(starting.id().cast_signed()));
+    kill_process(keeper, Signal::STOP).unwrap();
+    assert_eq!(recover(&bench.home()).0.len(), 1);
+    until("it goes on", || starting.try_wait().unwrap().is_some());
+    assert_eq!(starting.wait().unwrap().code(), Some(7));
+    fs::write(bench.path("stop"), "").unwrap();
+    until("nothing is left", || bench.left().is_empty());
+}
+
+#[test]
+fn a_command_that_was_lost_with_client_and_keeper_is_told_as_lost_until_it_is_forgotten() {
+    let bench = Bench::new();
+    killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done");
+    let leader = bench.left().into_iter().find(|pid| !is_keeper(*pid)).unwrap();
+    kill_process(keeper_of(leader), Signal::KILL).unwrap();
+    for _ in 0..2 {
+        let (running, ended) = recover(&bench.home());
+        let told: Vec<_> = ended.iter().map(|end| (end.token.as_str(), &end.how)).collect();
+        assert_eq!((running.len(), told), (0, vec![("t1", &How::KeeperLost)]));
+        assert_eq!(bench.left(), [0; 0]);
+    }
+    Keepers::forget(&bench.home(), ["t1"]).unwrap();
+    assert!(is_empty(&bench.home()));
+}
+
+fn is_stopped(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
 }
 
 fn is_zombie(pid: i32) -> bool {

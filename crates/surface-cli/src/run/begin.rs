@@ -18,7 +18,7 @@ use super::record::Track;
 use super::stage::{Place, Stage};
 use super::{dry, learn, stage, submit, unrecorded};
 use crate::commands::orphans;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, say};
 
 /// Begins a run and stays until it is over.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
@@ -94,7 +94,7 @@ pub(crate) fn settle(plan: &Plan, asked: &super::options::Asked) -> sched_jobs::
         plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0) || job.gpus.is_some_and(|gpus| gpus > 0));
     let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let (config, bad) = limits::settle(&Machine::here(wants_card), environment, &plan.resources, asked);
-    bad.iter().for_each(|setting| eprintln!("bursar: {setting}"));
+    bad.iter().for_each(|setting| say!("bursar: {setting}"));
     config
 }
 
@@ -144,7 +144,7 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
     let runs = journal.count()?;
     if runs > 0 && runs.is_multiple_of(MANY_RUNS) {
         let dir = journal.dir().display();
-        eprintln!("bursar: {dir} has {runs} runs by now; `bursar prune --older 30d` forgets old ones");
+        say!("bursar: {dir} has {runs} runs by now; `bursar prune --older 30d` forgets old ones");
     }
     Ok(())
 }
@@ -165,7 +165,7 @@ fn mention_interrupted(journal: &Journal, file: Option<&Path>, beside: bool) -> 
     }
     if let Some(run) = runs.iter().find(|run| run.file.as_deref() == Some(file)) {
         let (id, done, jobs) = (&run.id, run.counts.succeeded, run.jobs);
-        eprintln!(
+        say!(
             "bursar: run {id} of this file was interrupted after {done} of {jobs} jobs; `bursar run --resume {id}` goes on with it"
         );
     }

@@ -14,6 +14,7 @@ use sched_jobs::process::Processes;
 
 use super::record::Recorder;
 use crate::control::{self, Runner, Served};
+use crate::exit::say;
 use crate::view::{self, Ended, Live, Scene};
 
 /// A run's face to the outside.
@@ -51,7 +52,7 @@ impl Front {
                 let voice = live.voice();
                 Box::new(move |text| voice.say(text))
             }
-            None => Box::new(|text| eprintln!("bursar: {text}")),
+            None => Box::new(|text| say!("bursar: {text}")),
         }
     }
 

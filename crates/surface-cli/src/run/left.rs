@@ -55,6 +55,8 @@ pub(crate) enum Standing {
     Ended,
     /// Somebody ended it: it is not done.
     Canceled,
+    /// Its keeper was killed: it is not known whether it is done.
+    Lost,
 }
 
 impl Left {
@@ -68,7 +70,7 @@ impl Left {
 }
 
 /// How one job goes on.
-pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed: bool) -> Left {
+pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed: bool, fails_if_lost: bool) -> Left {
     if row.state == State::Succeeded {
         return Left::Done;
     }
@@ -79,7 +81,8 @@ pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed
     {
         return match known.what {
             Standing::Canceled => Left::Open { attempts: known.attempt, forgiven: 1 },
-            what => Left::Found { token: known.token.clone(), attempt: known.attempt, ended: what == Standing::Ended },
+            Standing::Lost if !fails_if_lost => Left::Open { attempts: known.attempt, forgiven: 1 },
+            what => Left::Found { token: known.token.clone(), attempt: known.attempt, ended: what != Standing::Runs },
         };
     }
     match row.state {
@@ -94,6 +97,10 @@ pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed
         // What leads to an attempt is written under its number.
         State::Queued | State::Ready => Left::Open { attempts: row.attempt.saturating_sub(1), forgiven: 0 },
         // It ran, and no keeper knows it: lost with its keeper, by a power loss or a kill from outside. Not its own fault.
+        _ if fails_if_lost && !retry_failed => {
+            let token = row.detail.token.clone().unwrap_or_else(|| format!("{}/{}/lost", row.job, row.attempt));
+            Left::Found { token, attempt: row.attempt, ended: true }
+        }
         _ => Left::Open { attempts: row.attempt, forgiven: 1 },
     }
 }
@@ -119,6 +126,23 @@ mod tests {
             progress: None,
             detail: Detail { how: Some("exited with 3".into()), ..Detail::default() },
         }
+    }
+
+    fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed: bool) -> Left {
+        super::of(row, retries, known, retry_failed, false)
+    }
+
+    #[test]
+    fn what_was_lost_fails_if_its_job_says_so() {
+        let lost = known(1, Standing::Lost);
+        assert_eq!(super::of(&row(State::Running, 1), 0, Some(&lost), false, true), found(1, true));
+        assert_eq!(super::of(&row(State::Queued, 0), 0, Some(&lost), false, true), found(1, true));
+        let by_journal = Left::Found { token: "0/1/lost".into(), attempt: 1, ended: true };
+        assert_eq!(super::of(&row(State::Running, 1), 0, None, false, true), by_journal);
+        assert_eq!(
+            super::of(&row(State::Running, 1), 0, Some(&lost), false, false),
+            Left::Open { attempts: 1, forgiven: 1 }
+        );
     }
 
     fn known(attempt: u32, what: Standing) -> Known {

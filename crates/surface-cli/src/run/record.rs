@@ -260,7 +260,9 @@ impl Recorder {
             What::Retrying { attempt, .. } => {
                 track.state = State::Queued;
                 let ended = book.ends.remove(&job);
-                book.end(job, attempt, State::Failed, ended, None);
+                // Without a command that ended, the scheduler alone knows why.
+                let cause = facts.cause(event.job).filter(|_| ended.is_none()).map(ToString::to_string);
+                book.end(job, attempt, State::Failed, ended, cause);
                 book.write(job, Moved::new(job as u32, attempt + 1, State::Queued));
             }
             What::Revived => {
@@ -271,7 +273,8 @@ impl Recorder {
             }
             What::Succeeded => self.ended(&mut book, job, State::Succeeded, None),
             What::Failed => {
-                self.ended(&mut book, job, State::Failed, None);
+                let cause = facts.cause(event.job).map(ToString::to_string);
+                self.ended(&mut book, job, State::Failed, cause);
                 if !book.tracks[job].is_told {
                     let _ = self.notices.send(Notice::Failed); // gone only when the run is over
                 }
@@ -293,7 +296,7 @@ impl Recorder {
         }
     }
 
-    /// A life is over; `cause` says why it was cancelled.
+    /// A life is over; `cause` says why it was cancelled, or could not even be started.
     fn ended(&self, book: &mut Book, job: usize, state: State, cause: Option<String>) {
         let track = &mut book.tracks[job];
         let was = std::mem::replace(&mut track.state, state);
@@ -315,7 +318,7 @@ impl Recorder {
             return;
         }
         let error = match (state, &ended) {
-            (State::Canceled, _) => cause,
+            (State::Canceled, _) | (State::Failed, None) => cause,
             (State::Succeeded, None) if attempt == 0 => {
                 let how = Detail { how: Some("up to date".to_owned()), ..Detail::default() };
                 return book.write(job, Moved::new(job as u32, 0, state).with(how));

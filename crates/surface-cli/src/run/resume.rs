@@ -15,7 +15,7 @@ use std::time::Duration;
 use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
 use sched_jobs::{Demand, State};
-use surface_jobfile::{Job, Plan};
+use surface_jobfile::{Job, OnCrash, Plan};
 use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Outputs, RunRow, Status};
 
 use crate::view::Mode;
@@ -27,7 +27,7 @@ use super::record::{self, Track};
 use super::stage::{self, Place, Stage};
 use super::{begin, learn, plan, submit, unrecorded};
 use crate::commands::House;
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 
 /// Goes on with a run and stays until it is over.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
@@ -43,7 +43,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let journal = Journal::open(&dir)?; // to write
     match row.status {
         Status::Succeeded => {
-            eprintln!("bursar: run {id} has succeeded: nothing is left to do");
+            say!("bursar: run {id} has succeeded: nothing is left to do");
             return Ok(0);
         }
         Status::Failed | Status::Canceled if !options.retry_failed => {
@@ -83,15 +83,21 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let running = found.left.iter().filter(|left| matches!(left, Left::Found { ended: false, .. })).count();
     if let Some(file) = row.file.as_deref().filter(|file| is_changed(file, &plan)) {
         let file = file.display().to_string();
-        eprintln!(
+        say!(
             "bursar: {} was changed since run {id} began, which goes on as it was planned; `bursar run {}` takes the new plan",
             clean(&file),
             typed(&clean(&file))
         );
     }
+    if !found.lost.is_empty() {
+        let names = found.lost.join(", ");
+        say!(
+            "bursar: how these jobs ended is not known, since their keeper processes are gone, too; they are started again: {names}"
+        );
+    }
     if !options.quiet {
         let total = plan.jobs.len();
-        eprintln!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
+        say!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
     }
     stage::conduct(Stage {
         plan: Arc::new(plan),
@@ -148,6 +154,8 @@ struct Sorted {
     tracks: Vec<Track>,
     recovered: Vec<Recovered>,
     taken: Vec<Entry>,
+    /// Jobs that ran, and whose keepers are gone: they are started again.
+    lost: Vec<String>,
 }
 
 /// Matches what the journal says with what keepers have.
@@ -160,11 +168,16 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
             Recovered::Running(_) => None,
         })
         .collect();
-    let mut taken = Vec::new();
+    let (mut taken, mut lost) = (Vec::new(), Vec::new());
     let mut lefts = Vec::with_capacity(rows.len());
     let mut tracks = Vec::with_capacity(rows.len());
     for (at, (row, job)) in rows.iter().zip(&plan.jobs).enumerate() {
-        let mut left = left::of(row, job.retries, known.get(&at), retry_failed);
+        let mut left = left::of(row, job.retries, known.get(&at), retry_failed, job.on_crash == OnCrash::Fail);
+        let has_run = matches!(row.state, State::Running | State::Paused);
+        let is_lost = known.get(&at).map_or(has_run, |known| known.what == Standing::Lost);
+        if is_lost && matches!(left, Left::Open { .. }) {
+            lost.push(clean(&job.name).to_string());
+        }
         let mut is_told = left.is_over();
         if let Left::Found { token, attempt, ended: true } = &left
             && let Some(end) = ends.get(token.as_str()).filter(|end| end.how == How::Exit(0))
@@ -190,7 +203,7 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
         tracks.push(track);
         lefts.push(left);
     }
-    Sorted { left: lefts, tracks, recovered, taken }
+    Sorted { left: lefts, tracks, recovered, taken, lost }
 }
 
 /// Of all that keepers know about each job, the latest.
@@ -199,14 +212,13 @@ fn newest_known(recovered: &[Recovered]) -> HashMap<usize, Known> {
     for one in recovered {
         let (token, what) = match one {
             Recovered::Running(survivor) => (survivor.token(), Standing::Runs),
-            Recovered::Ended(end) if matches!(end.how, How::Canceled | How::KeeperLost) => {
-                (end.token.as_str(), Standing::Canceled)
-            }
+            Recovered::Ended(end) if end.how == How::Canceled => (end.token.as_str(), Standing::Canceled),
+            Recovered::Ended(end) if end.how == How::KeeperLost => (end.token.as_str(), Standing::Lost),
             Recovered::Ended(end) => (end.token.as_str(), Standing::Ended),
         };
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
         // A later life's attempt of the same number came after the earlier one was cancelled.
-        let rank = |known: &Known| (known.attempt, known.what != Standing::Canceled);
+        let rank = |known: &Known| (known.attempt, !matches!(known.what, Standing::Canceled | Standing::Lost));
         let new = Known { token: token.to_owned(), attempt, what };
         if known.get(&job).is_none_or(|old| rank(old) < rank(&new)) {
             known.insert(job, new);

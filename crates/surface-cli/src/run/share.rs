@@ -12,6 +12,7 @@ use sched_jobs::{Builder, Config, Demand, Jobs};
 use surface_neighbours::{Bell, Listening, Settings};
 
 use super::limits::AT_ONCE;
+use crate::exit::say;
 
 /// Such a part of the memory is always used by the system and what runs beside: a job that wants more than the rest does not wait for it.
 const USUALLY_USED: u64 = 16;
@@ -53,7 +54,7 @@ pub(crate) fn join(
     match surface_neighbours::join(settings) {
         Ok((ledger, bell)) => (builder.neighbours(ledger), Some(bell)),
         Err(error) => {
-            eprintln!("bursar: this run does not share its limits with others: {error}");
+            say!("bursar: this run does not share its limits with others: {error}");
             (builder, None)
         }
     }
@@ -63,7 +64,5 @@ pub(crate) fn join(
 pub(crate) fn listen(bell: Option<Bell>, jobs: &Jobs) -> Option<Listening> {
     let jobs = jobs.clone();
     let listening = bell?.listen(move || jobs.poke());
-    listening
-        .inspect_err(|error| eprintln!("bursar: this run does not hear when others give something back: {error}"))
-        .ok()
+    listening.inspect_err(|error| say!("bursar: this run does not hear when others give something back: {error}")).ok()
 }

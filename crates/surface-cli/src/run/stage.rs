@@ -27,7 +27,7 @@ use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
 use super::{cards, follow, share, submit, unrecorded};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, say};
 use crate::view::{Ended, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
@@ -137,7 +137,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     };
     let broken = verdict.take_broken().or(recorder.finish(outcome).err());
     for warning in recorder.take_warnings() {
-        eprintln!("bursar: {warning}");
+        say!("bursar: {warning}");
     }
     close(jobs, processes, &folder, &ends, broken.as_ref());
     if let Err(error) = submitted {
@@ -151,7 +151,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     }
     let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();
     if let Some(words) = words.flatten() {
-        eprintln!("bursar: {} {words}", plan.name);
+        say!("bursar: {} {words}", plan.name);
     }
     if !place.keep && is_all_well {
         unrecorded::forget(stage.place.journal);
@@ -274,7 +274,7 @@ fn wait(jobs: &Jobs, is_single: bool) -> Summary {
             if let Ok(why) = jobs.why(job.id)
                 && matches!(why.waits, Waits::Room { .. })
             {
-                eprintln!("bursar: {why}");
+                say!("bursar: {why}");
             }
         }
     }

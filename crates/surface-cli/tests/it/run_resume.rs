@@ -1,90 +1,11 @@
-//! `bursar run --resume`: after `kill -9`, after failures, and when others want the same run.
+//! `bursar run --resume`: after `kill -9`, after failures, and when others want the same run. At random moments: `run_kills.rs`.
 
 use std::fs;
-use std::time::Duration;
 
-use surface_journal::{Filter, State, Status};
+use surface_journal::{State, Status};
 
 use super::run_site::{Site, assert_code, is_alive};
 use super::text;
-
-/// A small generator: the same seed gives the same moments.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (x ^ (x >> 31)) % limit
-    }
-}
-
-/// Kills a run of 200 jobs at random moments until it is through; every effect must be there exactly once.
-fn kill_until_done(seed: u64, kills: &mut u32) {
-    let site = Site::new(
-        "[job.one]\nforeach = { n = '1..150' }\nrun = 'sleep 0.0$(({n} % 5)); echo x >> out/{n}'\n\
-         [job.two]\nforeach = { n = '151..200' }\nneeds = ['one[7]', 'one[99]']\nrun = 'echo x >> out/{n}'\n",
-    );
-    fs::create_dir(site.path("out")).unwrap();
-    let mut chance = Chance(seed);
-    let mut run = site.start("run jobs.toml --cpu 4 --quiet");
-    for round in 0_u64.. {
-        // The moment is the point of the test: no event could be waited for instead.
-        // Later ones come later: on a busy machine the first may all be too soon for anything to happen.
-        let until = std::time::Instant::now() + Duration::from_millis(5 + chance.below(200 + 20 * round));
-        let ended = loop {
-            match run.child.try_wait().unwrap() {
-                Some(status) => break Some(status),
-                None if std::time::Instant::now() >= until => break None,
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        if let Some(status) = ended {
-            assert!(status.success(), "seed {seed}, round {round}: {status}; it said:\n{}", run.said());
-            break;
-        }
-        assert!(round < 200, "seed {seed}: it does not come to an end");
-        run.kill();
-        *kills += 1;
-        // Killed before it had begun, or after its last word, there is nothing to go on with.
-        let begun = site.state_dir().join("journal.db").exists();
-        let runs = if begun { site.journal().runs(Filter::default()).unwrap() } else { Vec::new() };
-        run = match runs.first().map(|run| run.status) {
-            Some(Status::Succeeded) => break,
-            Some(_) => site.start("run --resume --cpu 4 --quiet"),
-            None => site.start("run jobs.toml --cpu 4 --quiet"),
-        };
-    }
-    for n in 1..=200 {
-        let lines = site.lines(&format!("out/{n}"));
-        assert_eq!(lines.len(), 1, "seed {seed}: job {n} ran {} times", lines.len());
-    }
-    assert_eq!(site.newest().status, Status::Succeeded, "seed {seed}");
-    assert!(site.jobs().iter().all(|job| job.state == State::Succeeded), "seed {seed}");
-}
-
-#[test]
-fn after_kill_nine_at_any_moment_every_job_has_run_exactly_once() {
-    let mut kills = 0;
-    for seed in 0..3 {
-        kill_until_done(seed, &mut kills);
-    }
-    assert!(kills >= 3, "only {kills} kills: the run is too quick for this test");
-}
-
-#[test]
-#[ignore = "minutes; `cargo test -p surface-cli -- --ignored fifty`"]
-fn after_kill_nine_at_fifty_moments_and_more_every_job_has_run_exactly_once() {
-    let mut kills = 0;
-    let mut seed = 1_000;
-    while kills < 50 {
-        kill_until_done(seed, &mut kills);
-        seed += 1;
-    }
-    println!("{kills} kills, seeds 1000..{seed}");
-}
 
 #[test]
 fn a_job_that_still_runs_is_found_again_and_not_started_twice() {

@@ -61,7 +61,11 @@ impl Site {
 
     /// Starts `bursar` and does not wait.
     pub(crate) fn start(&self, words: &str) -> Started {
-        let mut command = self.command(words.split_whitespace());
+        self.start_command(self.command(words.split_whitespace()))
+    }
+
+    /// Starts a command of this place and does not wait.
+    pub(crate) fn start_command(&self, mut command: Command) -> Started {
         // Nobody reads while it runs, and a full pipe would stop it.
         let log = fs::File::create(self.dir.path().join("output")).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
@@ -120,6 +124,15 @@ impl Site {
     }
 }
 
+/// A test that failed leaves no job behind.
+impl Drop for Site {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.command(["cancel", "latest", "--now"]).output();
+        }
+    }
+}
+
 /// A pipe that a job writes to.
 pub(crate) struct Bell(PathBuf);
 
@@ -166,8 +179,13 @@ impl Started {
     }
 
     /// Waits for its end; gives its code and everything it said.
-    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
-        let until = Instant::now() + LONG_ENOUGH;
+    pub(crate) fn wait(self) -> (Option<i32>, String) {
+        self.wait_at_most(LONG_ENOUGH)
+    }
+
+    /// The same, with a limit of its own.
+    pub(crate) fn wait_at_most(mut self, limit: Duration) -> (Option<i32>, String) {
+        let until = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (status.code(), self.said());
@@ -197,6 +215,15 @@ impl Started {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 
