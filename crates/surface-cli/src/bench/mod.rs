@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     };
     let (mut config, bad) = Config::from_env();
     for setting in bad {
-        eprintln!("bursar: {setting}");
+        crate::exit::say!("bursar: {setting}");
     }
     config.scheduler = match options.scheduler {
         Driver::Simple => Scheduler::Simple,

@@ -205,7 +205,7 @@ pub(crate) fn invalid(problems: &surface_jobfile::Problems) -> Failure {
     // The picture stands on its own above the one line that every failure has.
     eprint!("{picture}");
     if !picture.ends_with('\n') {
-        eprintln!();
+        crate::exit::say!();
     }
     Failure::new(Exit::BadFile, format!("{file} has {count}; mend what is marked above"))
 }

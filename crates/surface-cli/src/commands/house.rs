@@ -63,7 +63,7 @@ impl House {
             Ok(journal) => journals.insert(0, journal),
             // Where no record can be kept, there may be runs all the same.
             Err(error) if journals.is_empty() => return Err(error.into()),
-            Err(error) => eprintln!("bursar: {error}"),
+            Err(error) => crate::exit::say!("bursar: {error}"),
         }
         Ok(House { journals })
     }

@@ -114,7 +114,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         return Ok(Exit::Well);
     }
     if lines.is_empty() && orphaned.is_empty() {
-        eprintln!("bursar: no run is going on; `bursar runs` lists those that were");
+        crate::exit::say!("bursar: no run is going on; `bursar runs` lists those that were");
     }
     for (run, line) in &lines {
         print(&going_on(run, line.as_ref()))?;
@@ -182,7 +182,7 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
         return Ok(Exit::Well);
     }
     if runs.is_empty() {
-        eprintln!("bursar: there are no such runs; start one with `bursar run FILE`");
+        crate::exit::say!("bursar: there are no such runs; start one with `bursar run FILE`");
         return Ok(Exit::Well);
     }
     let mut rows = vec![["RUN", "NAME", "STATUS", "DONE", "BEGAN", "TOOK", "FILE"].map(str::to_owned).to_vec()];

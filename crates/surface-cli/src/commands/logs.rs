@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Ok(Exit::Well)
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
-            eprintln!(
+            crate::exit::say!(
                 "bursar: {} has not started yet; `bursar why {}` says why, `-f` waits for it",
                 clean(job),
                 typed(&clean(job))
@@ -165,9 +165,10 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
                     if let Some(file) = &mut file {
                         file.copy()?;
                     }
-                    eprintln!(
+                    crate::exit::say!(
                         "bursar: run {} does not go on; `bursar run --resume {}` continues it",
-                        watched.run.id, watched.run.id
+                        watched.run.id,
+                        watched.run.id
                     );
                     return Ok(Exit::Failed);
                 }
@@ -178,7 +179,7 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
         if attempts > attempt {
             if let Some(file) = &mut file {
                 file.copy()?;
-                eprintln!("bursar: attempt {attempts} of {}", clean(&watched.name));
+                crate::exit::say!("bursar: attempt {attempts} of {}", clean(&watched.name));
             }
             (attempt, file) = (attempts, None);
         }

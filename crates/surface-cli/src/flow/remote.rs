@@ -140,7 +140,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         return Ok(Exit::Well);
     }
     if flows.is_empty() {
-        eprintln!("bursar: no flow is going on; start one with `bursar flow run FILE`");
+        crate::exit::say!("bursar: no flow is going on; start one with `bursar flow run FILE`");
         return Ok(Exit::Well);
     }
     let row = |flow: &FlowLine| {
