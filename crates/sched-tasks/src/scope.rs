@@ -24,7 +24,7 @@ use crate::{
     raw::{
         handle::Handle,
         scope as raw,
-        task::{Details, Identity},
+        task::{Details, Identity, RunnableRef},
     },
     state::NurseryState,
     strand::{self, Strand},
@@ -238,14 +238,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
         T: Send + 'scope,
     {
-        let (id, refusal) = self.admit();
-        let identity = Identity { id, site, details };
-        if let Some(refusal) = refusal {
-            return self.refuse(identity, refusal, body);
-        }
-        let (runnable, handle) = raw::spawn(self, body, identity);
-        self.core.shared().publish_as(priority, runnable);
-        Task::new(handle)
+        self.start_by(site, details, body, |core, runnable| core.shared().publish_as(priority, runnable))
     }
 
     /// The same on a thread.
@@ -259,13 +252,28 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
         T: Send + 'scope,
     {
+        self.start_by(site, details, body, thread_task::start)
+    }
+
+    #[inline(always)]
+    fn start_by<F, T>(
+        &'scope self,
+        site: &'static Location<'static>,
+        details: Option<Arc<Details>>,
+        body: F,
+        publish: impl FnOnce(&Arc<NurseryCore>, RunnableRef),
+    ) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
         let (id, refusal) = self.admit();
         let identity = Identity { id, site, details };
         if let Some(refusal) = refusal {
             return self.refuse(identity, refusal, body);
         }
         let (runnable, handle) = raw::spawn(self, body, identity);
-        thread_task::start(&self.core, runnable);
+        publish(&self.core, runnable);
         Task::new(handle)
     }
 

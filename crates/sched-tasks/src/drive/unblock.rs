@@ -46,12 +46,20 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<(u64, Job)>,
+    queue: VecDeque<Entry>,
     next_number: u64,
     threads: usize,
     /// Of these, how many wait for a job.
     idle: usize,
     stopped: bool,
+}
+
+/// A job that no thread has begun.
+struct Entry {
+    number: u64,
+    job: Job,
+    /// It may run on the stack of a task that waits for it, where there is no thread.
+    runs_anywhere: bool,
 }
 
 impl std::fmt::Debug for State {
@@ -75,19 +83,9 @@ impl Pool {
 
     /// Has a thread run `job`, or runs it here if the system will not give us a single one. The number is for [`Pool::take_back`].
     pub(crate) fn submit(&'static self, job: Job) -> u64 {
-        let mut state = self.lock();
-        let number = state.next_number;
-        state.next_number += 1;
-        state.queue.push_back((number, job));
-        if state.idle >= state.queue.len() {
-            drop(state);
-            self.submitted.notify_one();
-        } else if state.threads < self.threads_max {
-            state.threads += 1;
-            drop(state);
-            if self.start_thread().is_err() {
-                self.do_without_thread();
-            }
+        let (number, queued) = self.enqueue(job, true);
+        if queued.is_err() {
+            self.do_without_thread();
         }
         number
     }
@@ -97,10 +95,16 @@ impl Pool {
     /// # Errors
     /// If the system does not give us a single thread; then `job` is dropped.
     pub(crate) fn try_submit(&'static self, job: Job) -> io::Result<()> {
+        let (number, queued) = self.enqueue(job, false);
+        queued.inspect_err(|_| drop(self.take_back(number)))
+    }
+
+    /// Puts `job` in line. An error if no thread will come to it.
+    fn enqueue(&'static self, job: Job, runs_anywhere: bool) -> (u64, io::Result<()>) {
         let mut state = self.lock();
         let number = state.next_number;
         state.next_number += 1;
-        state.queue.push_back((number, job));
+        state.queue.push_back(Entry { number, job, runs_anywhere });
         if state.idle >= state.queue.len() {
             drop(state);
             self.submitted.notify_one();
@@ -111,13 +115,11 @@ impl Pool {
                 let mut state = self.lock();
                 state.threads -= 1;
                 if state.threads == 0 {
-                    drop(state);
-                    drop(self.take_back(number));
-                    return Err(error);
+                    return (number, Err(error));
                 }
             }
         }
-        Ok(())
+        (number, Ok(()))
     }
 
     fn start_thread(&'static self) -> io::Result<()> {
@@ -125,16 +127,16 @@ impl Pool {
         thread.spawn(|| self.work()).map(drop)
     }
 
-    /// A thread could not be had. If there are others, one of them will come to it.
+    /// Not one thread could be had: what is in line is run here.
     #[cold]
     fn do_without_thread(&self) {
         let mut state = self.lock();
-        state.threads -= 1;
         while state.threads == 0
-            && let Some((_, job)) = state.queue.pop_front()
+            && let Some(at) = state.queue.iter().position(|entry| entry.runs_anywhere)
+            && let Some(entry) = state.queue.remove(at)
         {
             drop(state);
-            job();
+            (entry.job)();
             state = self.lock();
         }
     }
@@ -142,16 +144,16 @@ impl Pool {
     /// Takes back a job that nobody has begun.
     pub(crate) fn take_back(&self, number: u64) -> Option<Job> {
         let mut state = self.lock();
-        let at = state.queue.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        state.queue.remove(at).map(|(_, job)| job)
+        let at = state.queue.binary_search_by_key(&number, |entry| entry.number).ok()?;
+        state.queue.remove(at).map(|entry| entry.job)
     }
 
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some((_, job)) = state.queue.pop_front() {
+            if let Some(entry) = state.queue.pop_front() {
                 drop(state);
-                job(); // catches its own panics
+                (entry.job)(); // catches its own panics
                 state = self.lock();
                 continue;
             }
