@@ -19,6 +19,7 @@
 //! | run something on all CPUs | [`run`], [`nursery`], [`Nursery::spawn`], [`join`] |
 //! | wait without blocking a thread | [`channel`], [`select!`], [`sleep`], [`sync`], [`net`], [`fs`] |
 //! | call code that blocks a thread | [`unblock`] |
+//! | run a task that blocks its thread all the time | [`on_thread`](TaskBuilder::on_thread) |
 //! | use futures, yours or other people's | [`Nursery::spawn_async`], [`block_on`] |
 //! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
 //! | limit what a tenant may spend | [`NurseryOptions::budget`], [`budgeted`], [`charge`], [`BudgetedAlloc`] |
@@ -143,6 +144,7 @@
 //! runs them on a thread kept for that while only the task waits; [`fs`] does so for files. Let go of a `std::sync::Mutex` before you send, receive or try to: others may run
 //! then, and one of them may want it, on the same thread. A task that holds its worker for a second without a checkpoint is named
 //! on standard error, with the line that spawned it: see [`Builder::watchdog`].
+//! A task that does little else is better off with a thread to itself, `n.task().on_thread().spawn(…)`: it borrows, is cancelled and charged like a fiber, on a system stack of full size.
 //!
 //! A value per task, as `thread_local!` is one per thread, is declared with [`fiber_local!`]. It is for one at a time: [`join`] runs one half after the other in a task that has one.
 //!
@@ -426,8 +428,8 @@
 //! - **A thread-local with stack discipline does not survive a wait in a fiber.** `scoped-tls` and its like lend a value to whatever a closure calls, and put the former value
 //!   back after it: sound, if one thread is one stack. Here a thread has many. Two fibers of a worker that wait inside such closures read each other's value, and when
 //!   they leave in another order than they entered, the thread keeps a pointer into a frame that is gone: undefined behaviour, without a line of `unsafe` in your program. The language
-//!   gives no means to forbid it. So do not wait inside such a closure. Where you must, use a [future](Nursery::spawn_async), in which no `await` fits into a closure, or have a thread
-//!   for it: [`unblock`]. For a value of the task's own there is [`fiber_local!`].
+//!   gives no means to forbid it. So do not wait inside such a closure. Where you must, use a [future](Nursery::spawn_async), in which no `await` fits into a closure, or a task that
+//!   has a thread to itself: [`on_thread`](TaskBuilder::on_thread). For a value of the task's own there is [`fiber_local!`].
 //! - **A foreign waker is quick.** A waker that a task makes itself runs wherever the wake happens, also on the thread that keeps the time for everybody, and outside the limits of the
 //!   task. If it panics, the panic ends there. If it blocks, it blocks that thread.
 //! - **A destructor that runs during a panic is not stopped by a budget**: a second unwinding would end the process. It is charged what there is.
