@@ -1,6 +1,6 @@
 //! A log that stays within its limit.
 //!
-//! Room: mechanism. Knows one file; reads nothing of it.
+//! Room: mechanism. Knows one file; reads nothing of it. A keeper uses it for its command, a client for a log that it passes on.
 //!
 //! # Invariant
 //! The first half of the limit and what was written last, the other half, are on the disk as they were written. The file never gets shorter.
@@ -21,31 +21,41 @@ use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// A log with a limit.
+/// A log with a limit on the disk space it takes: of a longer one the beginning and the end stay.
 #[derive(Debug)]
-pub(super) struct Log {
+pub struct LimitedLog {
     file: File,
     bytes_max: u64,
     /// Where the hole ends.
     hole_end: u64,
 }
 
-impl Log {
-    /// The log at `path`. `None` if it is not there to be looked at.
-    pub(super) fn new(path: &Path, bytes_max: u64) -> Option<Log> {
-        let file = File::options().write(true).open(path).ok()?;
-        Some(Log { file, bytes_max, hole_end: 0 })
+impl LimitedLog {
+    /// The log at `path`, of which about `bytes_max` stay.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(path: &Path, bytes_max: u64) -> io::Result<LimitedLog> {
+        Ok(LimitedLog { file: File::options().write(true).open(path)?, bytes_max, hole_end: 0 })
     }
 
     /// Gives back what is over the limit.
     ///
     /// # Errors
     /// If the file system cannot.
-    pub(super) fn trim(&mut self) -> io::Result<()> {
+    pub fn trim(&mut self) -> io::Result<()> {
+        self.trim_before(u64::MAX)
+    }
+
+    /// The same, but of what comes before `at` only: the rest has a reader who has not read it yet.
+    ///
+    /// # Errors
+    /// If the file system cannot.
+    pub fn trim_before(&mut self, at: u64) -> io::Result<()> {
         let about = self.file.metadata()?;
         let block = about.blksize().max(1);
         let from = (self.bytes_max / 2).next_multiple_of(block).max(self.hole_end);
-        let to = about.len().saturating_sub(self.bytes_max / 2) / block * block;
+        let to = about.len().saturating_sub(self.bytes_max / 2).min(at) / block * block;
         if about.len() <= self.bytes_max || to <= from {
             return Ok(());
         }
@@ -65,7 +75,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut written = File::options().append(true).create(true).open(&path).unwrap();
-        let mut log = Log::new(&path, 64 << 10).unwrap();
+        let mut log = LimitedLog::open(&path, 64 << 10).unwrap();
         let mut all = Vec::new();
         for line in 0..40_000 {
             let text = format!("line {line}\n");
@@ -75,6 +85,7 @@ mod tests {
                 log.trim().unwrap();
             }
         }
+        log.trim_before(0).unwrap(); // what is not read yet stays
         log.trim().unwrap();
         let kept = std::fs::read(&path).unwrap();
         assert_eq!(kept.len(), all.len(), "nothing may get shorter below an appending command");
