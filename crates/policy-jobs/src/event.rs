@@ -23,7 +23,7 @@ impl Event {
         Duration::from_nanos(self.at)
     }
 
-    /// The id of the [part](crate::Part) that the job belongs to.
+    /// The id of the part that the job belongs to.
     pub fn trace_id(&self) -> Option<TraceId> {
         self.trace.given()
     }

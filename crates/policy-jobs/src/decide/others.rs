@@ -1,5 +1,8 @@
 //! What others on this machine use.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use super::cards::CardUse;
 
 /// What others on this machine use, as far as we know.

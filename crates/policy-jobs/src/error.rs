@@ -1,5 +1,7 @@
 //! What a job or a request can come to grief of. Every error names the value, the limit and the way out.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -208,7 +210,7 @@ impl core::error::Error for SubmitError {}
 pub enum Cause {
     /// It returned an error, or its command did not succeed.
     Error(String),
-    /// It returned an error that no further attempt would mend ([`JobError::permanent`](crate::JobError::permanent)), so it was not retried.
+    /// It returned an error that no further attempt would mend (`JobError::permanent`), so it was not retried.
     Permanent(String),
     /// It panicked.
     Panic(String),

@@ -4,7 +4,7 @@ use core::cmp::{Ordering, Reverse};
 use core::time::Duration;
 
 /// A point in time: nanoseconds since the scheduler started.
-pub(crate) type Time = u64;
+pub type Time = u64;
 
 /// How much rank a job gains by waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Aging {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sched_jobs::Aging;
+    /// use policy_jobs::Aging;
     ///
     /// let aging = Aging::default(); // +1 every 500 ms
     /// assert_eq!(aging.effective_priority(10, Duration::from_millis(1_499)), 12);

@@ -1,14 +1,17 @@
 //! What a job needs while it runs, and what all jobs together may use.
 
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
-use std::sync::Arc;
 
 use crate::error::SubmitError;
 
 /// What one job needs while it runs.
 ///
 /// ```
-/// use sched_jobs::Demand;
+/// use policy_jobs::Demand;
 ///
 /// let demand = Demand::default();
 /// assert_eq!((demand.cpu_slots, demand.ram_mb, demand.vram_mb), (1, 256, 0));
@@ -129,7 +132,7 @@ impl Resource {
 }
 
 /// Megabytes as people write them.
-pub(crate) fn megabytes(mb: u64) -> String {
+pub fn megabytes(mb: u64) -> String {
     if mb < 1000 { format!("{mb} MB") } else { format!("{}.{} GB", mb / 1000, mb % 1000 / 100) }
 }
 

@@ -3,6 +3,9 @@
 //! Runs that share a machine must know of each other's waiting, not only of each other's use: else many small jobs of one would keep a large one of
 //! another waiting for ever.
 
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
 use super::Core;
 use super::room::{Lack, Need};
 use crate::JobId;

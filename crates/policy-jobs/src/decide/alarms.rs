@@ -3,8 +3,9 @@
 //! # Invariant
 //! An alarm rings for the job that set it, as it was then, or not at all: it carries the job's stamp, which changes with whatever makes it void.
 
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
-use std::cmp::Reverse;
 
 use super::graph::PAUSING;
 use super::{Core, Retry};
@@ -19,14 +20,15 @@ pub(super) enum Alarm {
 
 impl Core {
     /// When `tick` has something to do next.
-    pub(crate) fn next_alarm(&self) -> Option<Time> {
+    #[inline]
+    pub fn next_alarm(&self) -> Option<Time> {
         // A reservation that becomes owed only keeps others from starting: nobody need be woken for it.
         self.alarms.peek().map(|Reverse(alarm)| alarm.0)
     }
 
     /// Does what is due.
     #[inline]
-    pub(crate) fn tick(&mut self, now: Time) {
+    pub fn tick(&mut self, now: Time) {
         if self.alarms.peek().is_some_and(|Reverse(alarm)| alarm.0 <= now) {
             self.ring_alarms(now);
         }

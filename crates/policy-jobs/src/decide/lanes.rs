@@ -11,7 +11,8 @@
 //! Entries of jobs that were paused or cancelled stay behind as husks, told by their stamp, and are swept when they come to
 //! the front or outnumber the others. A head is never a husk.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 

@@ -3,9 +3,14 @@
 //! # Invariant
 //! A job costs some 110 bytes here, finished or not, and finding one by name or waking one of its dependents touches a handful of them.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use alloc::borrow::Cow;
+use core::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
-use std::borrow::Cow;
-use std::hash::BuildHasher;
 
 use crate::aging::Time;
 use crate::state::State;

@@ -1,5 +1,9 @@
 //! Why a job is not running: the true answer, in one line.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 

@@ -1,7 +1,9 @@
 //! Why a job waits, from what the scheduler itself knows: the same room, the same ranks.
 
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
-use std::cmp::Reverse;
 
 use super::graph::{CANCELING, PAUSING, RESUMING};
 use super::reserve::Reservation;
@@ -16,7 +18,8 @@ use crate::why::{Holder, Waits, Why};
 const SOME: usize = 5;
 
 impl Core {
-    pub(crate) fn why(&self, now: Time, id: u32, progress: Option<f32>) -> Why {
+    /// Why a job is not running. `progress` is how far it says it is.
+    pub fn why(&self, now: Time, id: u32, progress: Option<f32>) -> Why {
         let node = &self.nodes[id as usize];
         let waits = match node.state {
             State::Queued => self.why_queued(now, id),

@@ -1,17 +1,18 @@
 //! Which piece of work a job is part of, for those who read logs of several programs.
 
+use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-/// The id of a [`Part`](crate::Part) in logs and traces: 128 bits, as in W3C Trace Context and OpenTelemetry, written as 32 hexadecimal digits.
+/// The id of a part of a graph in logs and traces: 128 bits, as in W3C Trace Context and OpenTelemetry, written as 32 hexadecimal digits.
 ///
 /// ```
-/// use sched_jobs::TraceId;
+/// use policy_jobs::TraceId;
 ///
 /// let id: TraceId = "4bf92f3577b34da6a3ce929d0e0e4736".parse()?;
 /// assert_eq!(id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
 /// assert_eq!(TraceId::from_u128(id.as_u128()), Some(id));
-/// # Ok::<(), sched_jobs::BadTraceId>(())
+/// # Ok::<(), policy_jobs::BadTraceId>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TraceId {

@@ -8,6 +8,8 @@
 //! What a chain holds covers every job in it, so no limit is touched when one takes over from another. No job in a chain has a graphics
 //! card: such jobs are never tiny, and each must know its cards before it begins.
 
+use alloc::vec::Vec;
+
 use super::cards::CardSet;
 use super::graph::{CANCELING, CLAIMED, EXTRA, PART, PAUSING, RESUMING};
 use super::lanes::Entry;
@@ -18,13 +20,14 @@ use crate::state::Move;
 
 impl Core {
     /// How many jobs stand in line and are claimed by nobody.
-    pub(crate) fn in_line(&self) -> usize {
+    #[inline]
+    pub fn in_line(&self) -> usize {
         self.lanes.len()
     }
 
     /// Claims up to `most` jobs that would be picked next if `first`, which was just picked, gave back its room. The chain holds what the largest of them
     /// needs, until [`exact`](Self::exact) says who is running.
-    pub(crate) fn claim(&mut self, now: Time, first: u32, most: usize, into: &mut Vec<u32>) {
+    pub fn claim(&mut self, now: Time, first: u32, most: usize, into: &mut Vec<u32>) {
         if self.rules.by_formula || self.is_somebody_coming_back() || self.owed(now).is_some() {
             return;
         }
@@ -77,7 +80,7 @@ impl Core {
 
     /// Of a chain, this job is running and nothing else is left: it holds what it needs, and no more.
     #[inline]
-    pub(crate) fn exact(&mut self, id: u32) {
+    pub fn exact(&mut self, id: u32) {
         let node = &self.nodes[id as usize];
         let (at, own) = (node.held_at as usize, self.lanes.get(node.lane).demand);
         let held = core::mem::replace(&mut self.held[at], own);
@@ -89,7 +92,7 @@ impl Core {
 
     /// `before` succeeded, and `next`, which was claimed, began in its room.
     #[inline]
-    pub(crate) fn hand_over(&mut self, now: Time, before: u32, next: u32) {
+    pub fn hand_over(&mut self, now: Time, before: u32, next: u32) {
         let node = &mut self.nodes[before as usize];
         let at = node.held_at;
         if node.flags & (PAUSING | CANCELING | RESUMING | EXTRA | PART) == 0 {
@@ -109,7 +112,7 @@ impl Core {
     }
 
     /// A claimed job that nobody began goes back to its place in line.
-    pub(crate) fn unclaim(&mut self, id: u32) {
+    pub fn unclaim(&mut self, id: u32) {
         let node = &mut self.nodes[id as usize];
         node.set(CLAIMED, false);
         let entry = Entry { ready_since: node.ready_since, id, stamp: node.stamp };

@@ -7,7 +7,12 @@
 //! # Why it holds
 //! `take` is the only way to use more, and asserts it, also in release.
 
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::cards::{CardNeed, CardSet, Cards, Counting, KeptCards};
 use super::others::Others;

@@ -14,12 +14,12 @@ mod tree;
 use core::time::Duration;
 
 use self::history::PARTS;
-use super::{Core, Draft, Effect, Ended, NewJob, Retry, Rules, Scope};
+use super::{Core, Draft, Effect, Ended, NewJob, Rare, Retry, Rules, Scope};
 use crate::aging::{Aging, Time};
 use crate::demand::{Demand, Gpu, Limits};
 use crate::error::{Cause, SubmitError};
 use crate::event::{Event, What};
-use crate::job::{Needed, Rare};
+use crate::id::Needed;
 use crate::state::State;
 use crate::trace::TraceId;
 

@@ -10,6 +10,8 @@
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use hashbrown::HashMap;
@@ -60,7 +62,7 @@ impl Parts {
 
 impl Core {
     /// The part of that name: a new one with that id, unless there is one.
-    pub(crate) fn part(&mut self, name: &str, trace: TraceId) -> u32 {
+    pub fn part(&mut self, name: &str, trace: TraceId) -> u32 {
         if let Some(&part) = self.parts.by_name.get(name) {
             return part;
         }
@@ -70,25 +72,34 @@ impl Core {
         part
     }
 
-    pub(crate) fn find_part(&self, name: &str) -> Option<u32> {
+    /// The part of that name.
+    pub fn find_part(&self, name: &str) -> Option<u32> {
         self.parts.by_name.get(name).copied()
     }
 
     /// The part that a job belongs to.
-    pub(crate) fn part_of(&self, id: u32) -> Option<u32> {
+    #[inline]
+    pub fn part_of(&self, id: u32) -> Option<u32> {
         self.nodes[id as usize].is(PART).then(|| self.parts.of(id))
     }
 
-    pub(crate) fn part_name(&self, part: u32) -> &str {
+    /// The name of a part.
+    pub fn part_name(&self, part: u32) -> &str {
         &self.parts.all[part as usize].name
     }
 
-    pub(crate) fn part_trace(&self, part: u32) -> TraceId {
+    /// The id of a part.
+    pub fn part_trace(&self, part: u32) -> TraceId {
         self.parts.all[part as usize].trace
     }
 
+    /// The id of the part that a job belongs to.
+    pub fn trace_id(&self, id: u32) -> Option<TraceId> {
+        self.trace_of(id).given()
+    }
+
     /// The id that events of a job carry.
-    pub(crate) fn trace_of(&self, id: u32) -> TraceId {
+    pub(super) fn trace_of(&self, id: u32) -> TraceId {
         self.part_of(id).map_or(TraceId::NONE, |part| self.part_trace(part))
     }
 
@@ -97,18 +108,18 @@ impl Core {
     }
 
     /// How many jobs of a part have not ended.
-    pub(crate) fn part_open(&self, part: u32) -> usize {
+    pub fn part_open(&self, part: u32) -> usize {
         self.parts.all[part as usize].open
     }
 
     /// The jobs of a part, in the order of submission.
-    pub(crate) fn part_jobs(&self, part: u32) -> impl Iterator<Item = u32> {
+    pub fn part_jobs(&self, part: u32) -> impl Iterator<Item = u32> {
         self.parts.all[part as usize].jobs.iter().cloned().flatten().filter(|id| *id < self.admitted)
     }
 
     /// Whether a part came to its end since this was last asked.
     #[inline]
-    pub(crate) fn take_part_ended(&mut self) -> bool {
+    pub fn take_part_ended(&mut self) -> bool {
         core::mem::take(&mut self.parts.has_ended)
     }
 

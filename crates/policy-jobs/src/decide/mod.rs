@@ -1,6 +1,6 @@
 //! What runs next: the whole scheduler without a clock, a thread or a queue to wait at.
 //!
-//! Room: decisions. Time comes in as an argument, what is to be done goes out as [`Effect`]s. Drivers in `drive/` do it.
+//! Room: decisions. Time comes in as an argument, what is to be done goes out as [`Effect`]s. A driver does it.
 //!
 //! # Invariants
 //! - Every life of a job ends once: `end` is the only function that makes it terminal, and asserts it.
@@ -28,19 +28,23 @@ mod submit;
 mod tests;
 mod wanted;
 
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 
 use hashbrown::HashMap;
 
 pub use self::cards::CardUse;
 pub(crate) use self::cards::check as check_cards;
-pub(crate) use self::control::Scope;
+pub use self::control::Scope;
 pub use self::facts::JobFacts;
 pub use self::others::Others;
 pub use self::room::Usage;
-pub(crate) use self::submit::{Draft, NewJob};
+pub use self::submit::{Draft, NewJob, Rare};
 pub use self::wanted::Wanted;
 
 use self::alarms::{Alarm, backoff};
@@ -60,7 +64,7 @@ use crate::trace::TraceId;
 
 /// What a driver must do about a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// Ask it to pause; answer with `Core::paused`.
     Pause(u32),
     /// Let it go on.
@@ -71,7 +75,8 @@ pub(crate) enum Effect {
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub enum Ended {
+    /// It did what it should.
     Well,
     /// Not retried if the cause is [`Cause::Permanent`].
     Badly(Cause),
@@ -111,21 +116,26 @@ struct Extra {
 
 /// How the scheduler is set up.
 #[derive(Debug, Clone)]
-pub(crate) struct Rules {
-    pub(crate) limits: Limits,
-    pub(crate) workers: usize,
-    pub(crate) most_running: usize,
-    pub(crate) aging: Aging,
-    pub(crate) pause_timeout: Duration,
+pub struct Rules {
+    /// What all running jobs together may use.
+    pub limits: Limits,
+    /// How many jobs run at once on workers of this process.
+    pub workers: usize,
+    /// How many jobs run at once, wherever.
+    pub most_running: usize,
+    /// How much rank a job gains by waiting.
+    pub aging: Aging,
+    /// How long a job that was asked to pause may run on.
+    pub pause_timeout: Duration,
     /// Whether jobs are picked by the formula written out, rather than by lanes.
-    pub(crate) by_formula: bool,
+    pub by_formula: bool,
     /// What jitter is drawn from.
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 /// All jobs and everything known about them.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub struct Core {
     rules: Rules,
     nodes: Vec<Node>,
     edges: Vec<Edge>,
@@ -166,7 +176,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(rules: Rules) -> Self {
+    /// A scheduler without jobs.
+    pub fn new(rules: Rules) -> Self {
         Self {
             nodes: Vec::new(),
             edges: Vec::new(),
@@ -201,15 +212,19 @@ impl Core {
 
     // What comes in and goes out.
 
-    pub(crate) fn set_others(&mut self, others: &Others) {
+    /// What others on this machine use from now on.
+    pub fn set_others(&mut self, others: &Others) {
         self.room.set_elsewhere(others);
     }
 
-    pub(crate) fn set_place(&mut self, id: u32, place: u32) {
+    /// Where a job runs: a number of the driver's, for [`place`](Self::place).
+    #[inline]
+    pub fn set_place(&mut self, id: u32, place: u32) {
         self.nodes[id as usize].place = place;
     }
 
-    pub(crate) fn watch(&mut self, on: bool) {
+    /// Whether events are kept until they are told.
+    pub fn watch(&mut self, on: bool) {
         if on && self.events.is_none() {
             self.events = Some(Vec::new());
         } else if !on {
@@ -217,29 +232,33 @@ impl Core {
         }
     }
 
-    pub(crate) fn take_effects(&mut self, into: &mut Vec<Effect>) {
+    /// Moves what is to be done about running jobs to the end of `into`.
+    #[inline]
+    pub fn take_effects(&mut self, into: &mut Vec<Effect>) {
         into.append(&mut self.effects);
     }
 
     /// Whether something happened that has not been told.
-    pub(crate) fn has_news(&self) -> bool {
+    #[inline]
+    pub fn has_news(&self) -> bool {
         self.events.as_ref().is_some_and(|events| !events.is_empty())
     }
 
     /// What happened and has not been told.
-    pub(crate) fn news(&self) -> impl Iterator<Item = Event> {
+    pub fn news(&self) -> impl Iterator<Item = Event> {
         let event = |&(at, id, what)| Event { at, job: JobId(id), what, trace: self.trace_of(id) };
         self.events.iter().flatten().map(event)
     }
 
     /// All of it has been told.
-    pub(crate) fn clear_news(&mut self) {
+    pub fn clear_news(&mut self) {
         if let Some(events) = &mut self.events {
             events.clear();
         }
     }
 
-    pub(crate) fn tell_all(&self, mut tell: impl FnMut(&Event, JobFacts<'_>)) {
+    /// Tells what happened and has not been told, in order.
+    pub fn tell_all(&self, mut tell: impl FnMut(&Event, JobFacts<'_>)) {
         if self.has_parts() {
             return self.news().for_each(|event| tell(&event, JobFacts(self)));
         }
@@ -256,7 +275,8 @@ impl Core {
         }
     }
 
-    pub(crate) fn progress(&mut self, now: Time, id: u32, done: f32) {
+    /// A job says how far it is, from 0 to 1.
+    pub fn progress(&mut self, now: Time, id: u32, done: f32) {
         self.tell(now, id, What::Progress(done));
     }
 
@@ -303,7 +323,7 @@ impl Core {
     }
 
     /// Chooses the job to run now, and takes its room. Call until it returns `None`.
-    pub(crate) fn pick(&mut self, now: Time) -> Option<u32> {
+    pub fn pick(&mut self, now: Time) -> Option<u32> {
         self.tick(now);
         self.let_back(now);
         if self.is_somebody_coming_back() {
@@ -359,7 +379,7 @@ impl Core {
     }
 
     /// An attempt ended.
-    pub(crate) fn ended(&mut self, now: Time, id: u32, how: Ended) {
+    pub fn ended(&mut self, now: Time, id: u32, how: Ended) {
         self.release(id);
         self.conclude(now, id, how);
     }

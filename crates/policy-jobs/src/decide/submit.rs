@@ -1,33 +1,66 @@
 //! Taking jobs in: all of a batch, or none and no trace.
 
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::ops::Range;
+use core::time::Duration;
 
 use super::cards::CardSet;
 use super::graph::{EXTRA, Edge, LOCAL, NEVER, NONE, Node, PART, find_cycle};
-use super::{Core, Extra};
+use super::{Core, Extra, Retry};
 use crate::aging::Time;
 use crate::demand::{Demand, GPUS_MAX};
 use crate::error::SubmitError;
 use crate::event::What;
-use crate::job::{Needed, Rare};
+use crate::id::Needed;
 use crate::state::State;
 
 const LONGEST_NAME: usize = 4096;
 
 /// A job as it is handed in.
 #[derive(Debug)]
-pub(crate) struct NewJob<'a> {
-    pub(crate) name: &'a str,
+pub struct NewJob<'a> {
+    /// Its name; no other job has it.
+    pub name: &'a str,
     /// It has no name, on purpose.
-    pub(crate) is_unnamed: bool,
-    pub(crate) needs: &'a [Needed],
-    pub(crate) cpu_slots: u32,
-    pub(crate) ram_mb: u64,
-    pub(crate) vram_mb: u64,
-    pub(crate) priority: i32,
+    pub is_unnamed: bool,
+    /// The jobs that must have succeeded before it starts.
+    pub needs: &'a [Needed],
+    /// CPU slots it takes while it runs.
+    pub cpu_slots: u32,
+    /// Memory it takes, in MB.
+    pub ram_mb: u64,
+    /// Video memory it takes, in MB: on each of its cards.
+    pub vram_mb: u64,
+    /// Greater runs first.
+    pub priority: i32,
     /// Whether it runs on a worker of this process.
-    pub(crate) local: bool,
-    pub(crate) rare: Option<&'a Rare>,
+    pub local: bool,
+    /// What few jobs have, if this one has any of it.
+    pub rare: Option<&'a Rare>,
+}
+
+/// What few jobs have.
+#[derive(Debug, Clone, Default)]
+pub struct Rare {
+    /// Named resources that it takes.
+    pub named: Vec<(String, u64)>,
+    /// Graphics cards that it takes.
+    pub gpus: u32,
+    /// The cards that an earlier life of this run gave it, by their ids.
+    pub was_on: Vec<String>,
+    /// How often, and how soon, it is tried again.
+    pub retry: Retry,
+    /// How long it probably runs.
+    pub expected: Option<Duration>,
+    /// Whether it succeeded in an earlier life of this run.
+    pub done: bool,
+    /// Attempts that an earlier life of this run made.
+    pub attempts: u32,
+    /// What it is known by, so that it can be submitted again without running twice.
+    pub key: Option<String>,
 }
 
 /// The demand of the job that was taken last, and its number: most jobs are like the one before.
@@ -35,7 +68,7 @@ pub(super) type LastDemand = ((u32, u64, u64, bool), u32);
 
 /// A batch that is being taken in. Nobody else may add jobs meanwhile.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub struct Draft {
     first: usize,
     first_edge: usize,
     /// Needs that were not there when they were named: the edge, and whom it needs.
@@ -51,18 +84,19 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Jobs that were not taken, because there are jobs of their keys: how many of the batch came before each, and which job it is.
-    pub(crate) fn known(&self) -> &[(u32, u32)] {
+    pub fn known(&self) -> &[(u32, u32)] {
         &self.known
     }
 
-    pub(crate) fn into_known(self) -> Vec<(u32, u32)> {
+    /// As [`known`](Self::known), when the batch is through.
+    pub fn into_known(self) -> Vec<(u32, u32)> {
         self.known
     }
 }
 
 impl Core {
     /// Begins a batch. Its jobs may need each other in any order.
-    pub(crate) fn draft(&self, part: Option<u32>) -> Draft {
+    pub fn draft(&self, part: Option<u32>) -> Draft {
         Draft {
             first: self.nodes.len(),
             first_edge: self.edges.len(),
@@ -74,8 +108,11 @@ impl Core {
         }
     }
 
-    /// All of a batch was added: they take part when they are admitted. After an error the batch must be undone.
-    pub(crate) fn seal(&mut self, draft: &Draft) -> Result<Range<u32>, SubmitError> {
+    /// All of a batch was added: its jobs take part when they are admitted.
+    ///
+    /// # Errors
+    /// If a job needs one that is not there or ended badly, or jobs need each other in a circle. Then the batch must be undone.
+    pub fn seal(&mut self, draft: &Draft) -> Result<Range<u32>, SubmitError> {
         if !draft.forward.is_empty() {
             self.link_forward(draft)?;
         }
@@ -94,12 +131,12 @@ impl Core {
     }
 
     /// How many jobs were added, whether they take part or not.
-    pub(crate) fn added(&self) -> usize {
+    pub fn added(&self) -> usize {
         self.nodes.len()
     }
 
     /// Lets jobs that were taken take part. In stretches, so that news of them can be told in between.
-    pub(crate) fn admit(&mut self, now: Time, jobs: Range<u32>) {
+    pub fn admit(&mut self, now: Time, jobs: Range<u32>) {
         for id in jobs {
             let node = &self.nodes[id as usize];
             let (state, has_part) = (node.state, node.is(PART));
@@ -117,8 +154,11 @@ impl Core {
         }
     }
 
-    /// Adds a job to a batch; `false` if there is one of its key. After an error the batch must be undone.
-    pub(crate) fn add(&mut self, draft: &mut Draft, job: &NewJob<'_>) -> Result<bool, SubmitError> {
+    /// Adds a job to a batch; `false` if there is one of its key.
+    ///
+    /// # Errors
+    /// If the job cannot be taken: its name is bad or used, it wants more than there is, or needs what ended badly. Then the batch must be undone.
+    pub fn add(&mut self, draft: &mut Draft, job: &NewJob<'_>) -> Result<bool, SubmitError> {
         let (name, bytes) = (job.name, job.name.len());
         if let Some(key) = job.rare.and_then(|rare| rare.key.as_deref())
             && self.is_known(draft, name, key)?
@@ -320,7 +360,7 @@ impl Core {
 
     /// Takes back everything of a batch.
     #[cold]
-    pub(crate) fn undo(&mut self, draft: &Draft) {
+    pub fn undo(&mut self, draft: &Draft) {
         let first = draft.first;
         while self.edges.len() > draft.first_edge {
             let at = self.edges.len() as u32 - 1;

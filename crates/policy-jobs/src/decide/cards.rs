@@ -13,6 +13,8 @@
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
+use alloc::vec::Vec;
+
 use super::Core;
 use super::room::{Kept, MOST_MB, Room};
 use crate::demand::{Demand, GPUS_MAX, Gpu, Limits};
@@ -25,7 +27,7 @@ pub(crate) fn check(limits: &Limits, job: &str, demand: &Demand) -> Result<(), S
 
 impl Core {
     /// The graphics cards that a job holds.
-    pub(crate) fn cards(&self, id: u32) -> Vec<Gpu> {
+    pub fn cards(&self, id: u32) -> Vec<Gpu> {
         self.held_cards(id).iter().map(|card| self.rules.limits.gpus[card].clone()).collect()
     }
 

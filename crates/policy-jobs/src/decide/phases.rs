@@ -14,6 +14,7 @@
 //!
 //! The tree is a treap: its shape follows from the lanes' numbers, so equal histories give equal trees.
 
+use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::lanes::Entry;

@@ -1,6 +1,8 @@
 //! Pause, resume, cancel, retry: for a job, for everything below it, for a part, or for all.
 
-use std::cmp::Reverse;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use hashbrown::HashSet;
 
@@ -13,16 +15,20 @@ use crate::state::{Move, State};
 
 /// Whom a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
+    /// This job.
     Job(u32),
+    /// This job, and everything that needs it.
     Subtree(u32),
+    /// The jobs of this part.
     Part(u32),
+    /// All jobs.
     Run,
 }
 
 impl Core {
     /// The jobs a request is about, ancestors before their descendants where it matters.
-    pub(crate) fn members(&self, scope: Scope) -> Vec<u32> {
+    pub fn members(&self, scope: Scope) -> Vec<u32> {
         match scope {
             Scope::Job(id) => vec![id],
             Scope::Part(part) => self.part_jobs(part).collect(),
@@ -46,7 +52,8 @@ impl Core {
         }
     }
 
-    pub(crate) fn not_now(&self, id: u32, request: &'static str) -> ControlError {
+    /// The error that says that a job is in no state for that request.
+    pub fn not_now(&self, id: u32, request: &'static str) -> ControlError {
         // One that was asked to end cannot be paused any more; but it cannot be tried again before it has ended.
         let is_over = self.is_canceling(id) && request != "retry";
         let state = if is_over { State::Canceled } else { self.state(id) };
@@ -54,7 +61,10 @@ impl Core {
     }
 
     /// Pauses; returns the running jobs that were asked to and have not yet.
-    pub(crate) fn pause(&mut self, now: Time, scope: Scope) -> Result<Vec<u32>, ControlError> {
+    ///
+    /// # Errors
+    /// If it is about a single job, and that is in no state to be paused.
+    pub fn pause(&mut self, now: Time, scope: Scope) -> Result<Vec<u32>, ControlError> {
         let mut asked = Vec::new();
         for id in self.members(scope) {
             match self.state(id) {
@@ -91,7 +101,7 @@ impl Core {
     }
 
     /// A running job stands still at a checkpoint, or is frozen. `false` if that is no longer wanted.
-    pub(crate) fn paused(&mut self, now: Time, id: u32) -> bool {
+    pub fn paused(&mut self, now: Time, id: u32) -> bool {
         let node = &mut self.nodes[id as usize];
         if node.state != State::Running || !node.is(PAUSING) || node.is(CANCELING) {
             return false;
@@ -113,7 +123,10 @@ impl Core {
     }
 
     /// Lets paused jobs go on where they were.
-    pub(crate) fn resume(&mut self, now: Time, scope: Scope) -> Result<(), ControlError> {
+    ///
+    /// # Errors
+    /// If it is about a single job, and that is not paused.
+    pub fn resume(&mut self, now: Time, scope: Scope) -> Result<(), ControlError> {
         let mut members = self.members(scope);
         members.sort_unstable(); // lanes want the earliest first
         for id in members {
@@ -148,7 +161,7 @@ impl Core {
     }
 
     /// Paused jobs that were resumed get their CPU slots before anybody new: they hold memory.
-    pub(crate) fn let_back(&mut self, now: Time) {
+    pub fn let_back(&mut self, now: Time) {
         while let Some(&id) = self.resuming.front() {
             if !self.nodes[id as usize].is(RESUMING) {
                 self.resuming.pop_front(); // it was paused again, or has ended
@@ -173,7 +186,7 @@ impl Core {
     }
 
     /// Cancels. What has ended stays as it is, so asking twice changes nothing.
-    pub(crate) fn cancel(&mut self, now: Time, scope: Scope) {
+    pub fn cancel(&mut self, now: Time, scope: Scope) {
         if self.open() == 0 {
             return;
         }
@@ -208,7 +221,10 @@ impl Core {
 
     /// Tries a job again that failed or was cancelled: first whatever it needs that ended badly, and with it whatever was cancelled
     /// because of any of these.
-    pub(crate) fn retry(&mut self, now: Time, id: u32) -> Result<(), ControlError> {
+    ///
+    /// # Errors
+    /// If it neither failed nor was cancelled.
+    pub fn retry(&mut self, now: Time, id: u32) -> Result<(), ControlError> {
         let ended_badly = |core: &Self, id: u32| matches!(core.state(id), State::Failed | State::Canceled);
         if !ended_badly(self, id) {
             return Err(self.not_now(id, "retry"));
