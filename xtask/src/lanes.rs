@@ -227,7 +227,7 @@ pub(crate) fn aarch64() -> Result<(), String> {
 // ---- no system ----
 
 /// Crates that are built without `std`: values and decisions.
-const BARE: &[&str] = &["vocab", "policy-jobs"];
+const BARE: &[&str] = &["vocab", "policy-flow", "policy-jobs"];
 
 /// One that uses `std`, and nothing else that these do not.
 const NOT_BARE: &str = "policy-admission";
@@ -259,8 +259,17 @@ pub(crate) fn bare() -> Result<(), String> {
 /// The tests that wait for something to happen, beside as many busy loops as there are CPUs.
 pub(crate) fn load() -> Result<(), String> {
     const ROUNDS: u32 = 5;
-    const PACKAGES: [&str; 7] =
-        ["mech-fiber", "mech-sync", "policy-admission", "sched-tasks", "sched-flow", "sched-jobs", "bursar"];
+    const PACKAGES: [&str; 9] = [
+        "mech-fiber",
+        "mech-sync",
+        "policy-flow",
+        "policy-jobs",
+        "policy-admission",
+        "sched-tasks",
+        "sched-flow",
+        "sched-jobs",
+        "bursar",
+    ];
     needs_nextest()?;
     let tests = |more: &[&str]| {
         let packages: Vec<String> = PACKAGES.map(str::to_owned).into();

@@ -161,6 +161,7 @@ impl Core {
     }
 
     /// Paused jobs that were resumed get their CPU slots before anybody new: they hold memory.
+    #[inline]
     pub fn let_back(&mut self, now: Time) {
         while let Some(&id) = self.resuming.front() {
             if !self.nodes[id as usize].is(RESUMING) {

@@ -379,6 +379,7 @@ impl Core {
     }
 
     /// An attempt ended.
+    #[inline]
     pub fn ended(&mut self, now: Time, id: u32, how: Ended) {
         self.release(id);
         self.conclude(now, id, how);

@@ -2,8 +2,6 @@
 //!
 //! Room: mechanism of the crate. Knows its queue and its number; knows nothing of bands, turns or threads.
 
-pub(crate) mod queue;
-
 use std::{
     any::Any,
     collections::VecDeque,
@@ -11,11 +9,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use policy_flow::{Counts, Merging, Policy, PutResult, Queue};
+
 use crate::{
+    error::NodeError,
     message::{Message, Payload},
-    policy::{Policy, PutResult},
 };
-use queue::{Counts, Merge, Queue, Rule};
+
+/// Merges a new payload into one that waits.
+pub(crate) type Merge<T> = Arc<dyn Fn(&mut T, &T) -> Result<(), NodeError> + Send + Sync>;
 
 /// What is needed to make an edge; the port that makes it knows the type.
 #[derive(Clone)]
@@ -33,34 +35,43 @@ pub(crate) struct EdgeSetup {
 pub(crate) struct Edge<T> {
     pub(crate) index: u32,
     pub(crate) id: Arc<str>,
-    queue: Mutex<Queue<T>>,
+    queue: Mutex<Queue<Message<T>>>,
+    /// How it coalesces, if it does.
+    merge: Option<Merge<T>>,
 }
 
 impl<T: Payload> Edge<T> {
     /// # Panics
     /// If it coalesces and the function is one for other payloads. The check of the graph has compared the types.
     pub(crate) fn new(setup: EdgeSetup) -> Self {
-        let rule = match setup.policy {
-            Policy::Block => Rule::Block,
-            Policy::Drop => Rule::Drop,
-            Policy::Latest => Rule::Latest,
-            Policy::Coalesce => {
-                let merge = setup.merge.as_ref().and_then(|merge| merge.downcast_ref::<Merge<T>>());
-                Rule::Coalesce(Arc::clone(merge.expect("types are compared before edges are made")))
-            }
-        };
-        Self { index: setup.index, id: setup.id, queue: Mutex::new(Queue::new(setup.capacity, rule)) }
+        let merge = (setup.policy == Policy::Coalesce).then(|| {
+            let merge = setup.merge.as_ref().and_then(|merge| merge.downcast_ref::<Merge<T>>());
+            Arc::clone(merge.expect("types are compared before edges are made"))
+        });
+        let queue = Mutex::new(Queue::new(setup.capacity, setup.policy));
+        Self { index: setup.index, id: setup.id, queue, merge }
     }
 
-    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<T>> {
-        // A merge function that panics is caught inside; a poisoned lock tells nothing.
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<Message<T>>> {
+        // A merge function that panics is caught; a poisoned lock tells nothing.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Merges a payload into the newest message; whether it worked. A function that fails leaves what waits as it was: it says so to its users. One that
+    /// panics failed.
+    fn add(&self, merging: &mut Merging<Message<T>>, new: &T) -> bool {
+        let merge = self.merge.as_ref().expect("an edge that coalesces knows how");
+        let done = matches!(catch_unwind(AssertUnwindSafe(|| merge(&mut merging.newest().payload, new))), Ok(Ok(())));
+        if done {
+            merging.merged();
+        }
+        done
     }
 }
 
 impl<T: Payload> Edge<T> {
     /// Puts as many of the first messages as it takes. What is left in `from` must wait. The lock is still held: the hot path takes it once.
-    pub(crate) fn put_all(&self, from: &mut VecDeque<Message<T>>) -> MutexGuard<'_, Queue<T>> {
+    pub(crate) fn put_all(&self, from: &mut VecDeque<Message<T>>) -> MutexGuard<'_, Queue<Message<T>>> {
         loop {
             let mut queue = self.queue();
             queue.put_all(from);
@@ -70,7 +81,7 @@ impl<T: Payload> Edge<T> {
             let Some(mut merging) = queue.begin_merge() else { return queue };
             drop(queue);
             while let Some(first) = from.front()
-                && merging.add(&first.payload)
+                && self.add(&mut merging, &first.payload)
             {
                 from.pop_front();
             }
@@ -82,7 +93,7 @@ impl<T: Payload> Edge<T> {
     }
 
     /// Puts copies of as many messages as it takes, from `at` on, which it moves. The lock is still held.
-    pub(crate) fn put_copies(&self, from: &VecDeque<Message<T>>, at: &mut usize) -> MutexGuard<'_, Queue<T>> {
+    pub(crate) fn put_copies(&self, from: &VecDeque<Message<T>>, at: &mut usize) -> MutexGuard<'_, Queue<Message<T>>> {
         loop {
             let mut queue = self.queue();
             *at += queue.put_copies(from.range(*at..));
@@ -92,7 +103,7 @@ impl<T: Payload> Edge<T> {
             let Some(mut merging) = queue.begin_merge() else { return queue };
             drop(queue);
             while let Some(message) = from.get(*at)
-                && merging.add(&message.payload)
+                && self.add(&mut merging, &message.payload)
             {
                 *at += 1;
             }
@@ -104,13 +115,13 @@ impl<T: Payload> Edge<T> {
     }
 
     /// Puts a copy of one message. The lock is still held.
-    pub(crate) fn put(&self, message: &Message<T>) -> (PutResult, MutexGuard<'_, Queue<T>>) {
+    pub(crate) fn put(&self, message: &Message<T>) -> (PutResult, MutexGuard<'_, Queue<Message<T>>>) {
         loop {
             let mut queue = self.queue();
             let (result, refused) = queue.put(message.clone());
             let Some(mut merging) = refused.and_then(|_| queue.begin_merge()) else { return (result, queue) };
             drop(queue);
-            let done = merging.add(&message.payload);
+            let done = self.add(&mut merging, &message.payload);
             let mut queue = self.queue();
             let waits = queue.end_merge(merging, !done);
             if done || waits {

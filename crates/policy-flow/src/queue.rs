@@ -1,6 +1,6 @@
 //! The queue of an edge: what fits, what gives way, and what is counted.
 //!
-//! Room: decisions. No lock, no clock: [`Edge`](super::Edge) has the lock.
+//! Room: decisions. No lock, no clock, and no function of a user: who holds the lock of the edge asks. What a message is, it does not know.
 //!
 //! # Invariant
 //! `put = delivered + dropped + replaced + coalesced + depth`, where the depth counts what waits and what is in the
@@ -22,64 +22,45 @@
 //! Both are changed under the edge's lock only, so whoever turns one over owes the scheduler exactly one signal. Checked
 //! by `tests/loom/main.rs`.
 
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::Arc,
-};
+use alloc::{collections::VecDeque, vec::Vec};
 
 use crate::{
-    message::Message,
-    node::NodeError,
+    planted::or_planted,
     policy::{Policy, PutResult},
 };
 
-/// Merges a new payload into one that waits.
-pub(crate) type Merge<T> = Arc<dyn Fn(&mut T, &T) -> Result<(), NodeError> + Send + Sync>;
-
-/// What an edge does when it is full.
-pub(crate) enum Rule<T> {
-    Block,
-    Drop,
-    Latest,
-    Coalesce(Merge<T>),
-}
-
-impl<T> Rule<T> {
-    pub(crate) fn policy(&self) -> Policy {
-        match self {
-            Rule::Block => Policy::Block,
-            Rule::Drop => Policy::Drop,
-            Rule::Latest => Policy::Latest,
-            Rule::Coalesce(_) => Policy::Coalesce,
-        }
-    }
-}
-
 /// How many messages went where.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) put: u64,
-    pub(crate) delivered: u64,
-    pub(crate) dropped: u64,
-    pub(crate) replaced: u64,
-    pub(crate) coalesced: u64,
-    pub(crate) blocked_times: u64,
-    pub(crate) peak: usize,
+pub struct Counts {
+    /// Messages whose fate was decided.
+    pub put: u64,
+    /// Messages that were handled, or given up by the consumer.
+    pub delivered: u64,
+    /// New messages that were dropped, and whatever was left when the consumer ended.
+    pub dropped: u64,
+    /// Old messages that made room.
+    pub replaced: u64,
+    /// Messages that became part of another.
+    pub coalesced: u64,
+    /// How often the producer had to wait.
+    pub blocked_times: u64,
+    /// The most that ever waited.
+    pub peak: usize,
 }
 
 /// What a consumer leaves behind at the end of its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the scheduler must be told"]
-pub(crate) struct Settled {
+pub struct Settled {
     /// Something still waits.
-    pub(crate) more: bool,
+    pub more: bool,
     /// The producer waited for room, and there is some.
-    pub(crate) roomy: bool,
+    pub roomy: bool,
 }
 
-pub(crate) struct Queue<T> {
-    items: VecDeque<Message<T>>,
+/// What waits on an edge.
+pub struct Queue<M> {
+    items: VecDeque<M>,
     /// So many were taken by the consumer and are neither delivered nor given back.
     held: usize,
     /// The newest was taken by the producer, which merges others into it.
@@ -87,18 +68,22 @@ pub(crate) struct Queue<T> {
     /// The oldest message was let go of, and another is the oldest since.
     head_changed: bool,
     capacity: usize,
-    rule: Rule<T>,
+    policy: Policy,
     told: bool,
     wanted: bool,
     /// Nobody will ever take from here again.
     closed: bool,
     counts: Counts,
-    /// Payloads that nobody gets. They are dropped after the lock is let go: to drop one may wake a node, whose lock comes before this one.
-    gone: Vec<T>,
+    /// Messages that nobody gets. They are dropped after the lock is let go: to drop one may wake a node, whose lock comes before this one.
+    gone: Vec<M>,
 }
 
-impl<T: Clone> Queue<T> {
-    pub(crate) fn new(capacity: usize, rule: Rule<T>) -> Self {
+impl<M: Clone> Queue<M> {
+    /// An empty queue.
+    ///
+    /// # Panics
+    /// If nothing fits.
+    pub fn new(capacity: usize, policy: Policy) -> Self {
         assert!(capacity > 0, "an edge holds at least one message");
         Self {
             items: VecDeque::new(),
@@ -106,7 +91,7 @@ impl<T: Clone> Queue<T> {
             merging: false,
             head_changed: false,
             capacity,
-            rule,
+            policy,
             told: false,
             wanted: false,
             closed: false,
@@ -115,36 +100,41 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    pub(crate) fn depth(&self) -> usize {
+    /// How many wait, or are in the hand of the consumer.
+    pub fn depth(&self) -> usize {
         self.items.len() + self.held + usize::from(self.merging)
     }
 
-    pub(crate) fn capacity(&self) -> usize {
+    /// How many may wait.
+    pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    pub(crate) fn policy(&self) -> Policy {
-        self.rule.policy()
+    /// What it does when it is full.
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    /// How many messages went where.
+    pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
+    /// Whether the producer waits for room.
+    pub fn is_wanted(&self) -> bool {
         self.wanted
     }
 
     /// How many more fit before a producer must wait. Without limit, if it never must.
-    pub(crate) fn room(&self) -> usize {
-        match self.rule {
-            Rule::Block if !self.closed => self.capacity.saturating_sub(self.depth()),
+    pub fn room(&self) -> usize {
+        match self.policy {
+            Policy::Block if !self.closed => self.capacity.saturating_sub(self.depth()),
             _ => usize::MAX,
         }
     }
 
     /// The room; and if there is none, the producer is owed a signal when there is.
-    pub(crate) fn room_or_want(&mut self) -> usize {
+    pub fn room_or_want(&mut self) -> usize {
         let room = self.room();
         if room == 0 && !self.wanted {
             self.wanted = or_planted!(true, "want-not-set" => false);
@@ -154,21 +144,21 @@ impl<T: Clone> Queue<T> {
     }
 
     /// Puts one message, or hands it back if it must wait.
-    pub(crate) fn put(&mut self, message: Message<T>) -> (PutResult, Option<Message<T>>) {
+    pub fn put(&mut self, message: M) -> (PutResult, Option<M>) {
         let result = self.offer(message);
         self.check();
         result
     }
 
-    fn offer(&mut self, message: Message<T>) -> (PutResult, Option<Message<T>>) {
+    fn offer(&mut self, message: M) -> (PutResult, Option<M>) {
         if self.closed {
             self.counts.put += 1;
             self.counts.dropped += 1;
-            self.gone.push(message.payload);
+            self.gone.push(message);
             return (PutResult::Closed, None);
         }
-        let waiting = match self.rule {
-            Rule::Block => self.depth(),
+        let waiting = match self.policy {
+            Policy::Block => self.depth(),
             // What the consumer already has in its hand is no longer in the way.
             _ => self.items.len(),
         };
@@ -178,54 +168,52 @@ impl<T: Clone> Queue<T> {
             self.push(message);
             return (PutResult::Ok, None);
         }
-        match &self.rule {
-            Rule::Block => {
+        match self.policy {
+            Policy::Block => {
                 if !self.wanted {
                     self.wanted = true;
                     self.counts.blocked_times += 1;
                 }
                 (PutResult::Blocked, Some(message))
             }
-            Rule::Drop => {
+            Policy::Drop => {
                 self.counts.put += 1;
                 self.counts.dropped += 1;
-                self.gone.push(message.payload);
+                self.gone.push(message);
                 (PutResult::Dropped, None)
             }
-            Rule::Latest => {
+            Policy::Latest => {
                 self.counts.put += 1;
                 self.counts.replaced += 1;
                 self.head_changed |= self.held == 0;
-                self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
+                self.gone.extend(self.items.pop_front());
                 self.push(message);
                 (PutResult::Replaced, None)
             }
             // The producer merges, without the lock: see `begin_merge`.
-            Rule::Coalesce(_) => (PutResult::Blocked, Some(message)),
+            Policy::Coalesce => (PutResult::Blocked, Some(message)),
         }
     }
 
     /// If the edge is full and coalesces: its newest message, to merge others into it without the lock. Only the producer puts, so none comes meanwhile.
-    pub(crate) fn begin_merge(&mut self) -> Option<Merging<T>> {
-        let Rule::Coalesce(merge) = &self.rule else { return None };
-        if self.closed || self.items.len() < self.capacity {
+    pub fn begin_merge(&mut self) -> Option<Merging<M>> {
+        if self.policy != Policy::Coalesce || self.closed || self.items.len() < self.capacity {
             return None;
         }
-        let merge = Arc::clone(merge);
         let newest = self.items.pop_back()?;
         self.merging = true;
-        Some(Merging { newest, merge, count: 0 })
+        Some(Merging { newest, count: 0 })
     }
 
     /// The newest is back. If one could not be merged, its producer waits for room, as if this were a Block edge: neither may be lost. True if it has to.
-    pub(crate) fn end_merge(&mut self, merging: Merging<T>, failed: bool) -> bool {
-        let Merging { newest, count, .. } = merging;
+    pub fn end_merge(&mut self, merging: Merging<M>, failed: bool) -> bool {
+        let Merging { newest, count } = merging;
         self.merging = false;
         self.counts.put += count;
         self.counts.coalesced += count;
         if self.closed {
             self.counts.dropped += 1;
-            self.gone.push(newest.payload);
+            self.gone.push(newest);
         } else {
             self.items.push_back(newest);
         }
@@ -238,22 +226,22 @@ impl<T: Clone> Queue<T> {
         waits
     }
 
-    fn push(&mut self, message: Message<T>) {
+    fn push(&mut self, message: M) {
         self.items.push_back(message);
         self.counts.peak = self.counts.peak.max(self.depth());
     }
 
     /// Puts as many of the first messages as it takes. What is left in `from` must wait.
-    pub(crate) fn put_all(&mut self, from: &mut VecDeque<Message<T>>) {
+    pub fn put_all(&mut self, from: &mut VecDeque<M>) {
         if from.is_empty() {
             return;
         }
-        if matches!(self.rule, Rule::Block) && !self.closed {
+        if matches!(self.policy, Policy::Block) && !self.closed {
             let room = self.room();
             if room >= from.len() && self.items.is_empty() {
                 // The whole outbox becomes the queue: no message is touched.
                 self.counts.put += from.len() as u64;
-                std::mem::swap(&mut self.items, from);
+                core::mem::swap(&mut self.items, from);
             } else {
                 let fitting = room.min(from.len());
                 self.counts.put += fitting as u64;
@@ -276,20 +264,15 @@ impl<T: Clone> Queue<T> {
     }
 
     /// Puts copies of as many messages as it takes, and says how many those were.
-    pub(crate) fn put_copies<'a>(&mut self, from: impl ExactSizeIterator<Item = &'a Message<T>>) -> usize
+    pub fn put_copies<'a>(&mut self, from: impl ExactSizeIterator<Item = &'a M>) -> usize
     where
-        T: 'a,
+        M: 'a,
     {
         let all = from.len();
         let mut done = 0;
-        if matches!(self.rule, Rule::Block) && !self.closed {
+        if matches!(self.policy, Policy::Block) && !self.closed {
             done = self.room().min(all);
-            let before = self.items.len();
-            let copies = catch_unwind(AssertUnwindSafe(|| self.items.extend(from.take(done).cloned())));
-            self.counts.put += (self.items.len() - before) as u64;
-            if let Err(panic) = copies {
-                resume_unwind(panic); // with those counted that are there
-            }
+            Counting::new(&mut self.items, &mut self.counts.put).items.extend(from.take(done).cloned());
             self.counts.peak = self.counts.peak.max(self.depth());
             if done < all && !self.wanted {
                 self.wanted = true;
@@ -298,7 +281,7 @@ impl<T: Clone> Queue<T> {
         } else {
             for message in from {
                 if let (PutResult::Blocked, Some(message)) = self.offer(message.clone()) {
-                    self.gone.push(message.payload);
+                    self.gone.push(message);
                     break;
                 }
                 done += 1;
@@ -309,36 +292,36 @@ impl<T: Clone> Queue<T> {
     }
 
     /// True once, when something waits that nobody told the scheduler of.
-    pub(crate) fn tell(&mut self) -> bool {
+    pub fn tell(&mut self) -> bool {
         let news = !self.told && !self.items.is_empty() && !self.closed;
         self.told |= news;
         news
     }
 
     /// Moves up to `most` messages into the consumer's hand. True if the first is not the one that was given back last time.
-    pub(crate) fn take(&mut self, most: usize, hand: &mut VecDeque<Message<T>>) -> bool {
+    pub fn take(&mut self, most: usize, hand: &mut VecDeque<M>) -> bool {
         debug_assert!(hand.is_empty() && self.held == 0, "one turn at a time");
         if self.items.len() <= most {
             self.held = self.items.len();
-            std::mem::swap(&mut self.items, hand);
+            core::mem::swap(&mut self.items, hand);
         } else {
             self.held = most;
             hand.extend(self.items.drain(..most));
         }
-        std::mem::take(&mut self.head_changed)
+        core::mem::take(&mut self.head_changed)
     }
 
     /// The consumer's turn is over. What is left in its hand goes back to where it came from.
-    pub(crate) fn settle(&mut self, hand: &mut VecDeque<Message<T>>) -> Settled {
+    pub fn settle(&mut self, hand: &mut VecDeque<M>) -> Settled {
         self.counts.delivered += (self.held - hand.len()) as u64;
         self.held = 0;
         if self.closed {
             self.counts.dropped += hand.len() as u64;
-            self.gone.extend(hand.drain(..).map(|message| message.payload));
+            self.gone.extend(hand.drain(..));
         }
         if !hand.is_empty() {
             if self.items.is_empty() {
-                std::mem::swap(&mut self.items, hand);
+                core::mem::swap(&mut self.items, hand);
             } else {
                 while let Some(message) = hand.pop_back() {
                     self.items.push_front(message);
@@ -361,17 +344,17 @@ impl<T: Clone> Queue<T> {
     /// Messages were given back, or the capacity was lowered: the rule decides over what is too much.
     fn trim(&mut self) {
         while self.items.len() > self.capacity {
-            match &self.rule {
+            match self.policy {
                 // Held messages count here, so there is too much only if the capacity was lowered, and then it drains.
-                Rule::Block => break,
+                Policy::Block => break,
                 // To merge them takes a user's function, which is not called here. New ones are merged until it has drained.
-                Rule::Coalesce(_) => break,
-                Rule::Drop => {
-                    self.gone.extend(self.items.pop_back().map(|newest| newest.payload));
+                Policy::Coalesce => break,
+                Policy::Drop => {
+                    self.gone.extend(self.items.pop_back());
                     self.counts.dropped += 1;
                 }
-                Rule::Latest => {
-                    self.gone.extend(self.items.pop_front().map(|oldest| oldest.payload));
+                Policy::Latest => {
+                    self.gone.extend(self.items.pop_front());
                     self.counts.replaced += 1;
                     self.head_changed |= self.held == 0;
                 }
@@ -379,11 +362,14 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// True if the producer waited and has room now.
-    pub(crate) fn set_capacity(&mut self, capacity: usize) -> bool {
+    /// So many may wait from now on. True if the producer waited and has room now.
+    ///
+    /// # Panics
+    /// If nothing fits.
+    pub fn set_capacity(&mut self, capacity: usize) -> bool {
         assert!(capacity > 0, "an edge holds at least one message");
         self.capacity = capacity;
-        if matches!(self.rule, Rule::Latest) {
+        if matches!(self.policy, Policy::Latest) {
             self.trim();
         }
         self.check();
@@ -391,18 +377,18 @@ impl<T: Clone> Queue<T> {
     }
 
     /// Nobody will take from here again: what waits is dropped, and so is what comes. True if the producer waited.
-    pub(crate) fn close(&mut self) -> bool {
+    pub fn close(&mut self) -> bool {
         self.closed = true;
         self.counts.dropped += self.items.len() as u64;
-        self.gone.extend(self.items.drain(..).map(|message| message.payload));
+        self.gone.extend(self.items.drain(..));
         self.check();
         self.take_wanted()
     }
 
     /// Hands over what nobody gets, for an empty list that keeps its memory.
-    pub(crate) fn swap_gone(&mut self, empty: &mut Vec<T>) {
+    pub fn swap_gone(&mut self, empty: &mut Vec<M>) {
         debug_assert!(empty.is_empty(), "what was handed over is dropped first");
-        std::mem::swap(&mut self.gone, empty);
+        core::mem::swap(&mut self.gone, empty);
     }
 
     fn take_wanted(&mut self) -> bool {
@@ -421,19 +407,89 @@ impl<T: Clone> Queue<T> {
     }
 }
 
+/// Messages are added to a queue: those that are there at the end are counted, also if the next could not be copied because its `Clone` panicked.
+struct Counting<'a, M> {
+    items: &'a mut VecDeque<M>,
+    before: usize,
+    put: &'a mut u64,
+}
+
+impl<'a, M> Counting<'a, M> {
+    #[inline]
+    fn new(items: &'a mut VecDeque<M>, put: &'a mut u64) -> Self {
+        let before = items.len();
+        Self { items, before, put }
+    }
+}
+
+impl<M> Drop for Counting<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        *self.put += (self.items.len() - self.before) as u64;
+    }
+}
+
 /// The newest message of an edge, while others are merged into it.
-pub(crate) struct Merging<T> {
-    newest: Message<T>,
-    merge: Merge<T>,
+#[must_use = "the edge counts it as waiting until it is back"]
+pub struct Merging<M> {
+    newest: M,
     count: u64,
 }
 
-impl<T> Merging<T> {
-    /// Whether it worked. A function that fails leaves what waits as it was: it says so to its users. One that panics failed.
-    pub(crate) fn add(&mut self, new: &T) -> bool {
-        let Self { newest, merge, .. } = self;
-        let done = matches!(catch_unwind(AssertUnwindSafe(|| merge(&mut newest.payload, new))), Ok(Ok(())));
-        self.count += u64::from(done);
-        done
+impl<M> Merging<M> {
+    /// The message that others are merged into.
+    pub fn newest(&mut self) -> &mut M {
+        &mut self.newest
+    }
+
+    /// Another one became part of it.
+    pub fn merged(&mut self) {
+        self.count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Cannot be copied if it is 0.
+    #[derive(Debug, PartialEq)]
+    struct Fragile(u32);
+
+    impl Clone for Fragile {
+        fn clone(&self) -> Self {
+            assert!(self.0 > 0, "it broke");
+            Self(self.0)
+        }
+    }
+
+    #[test]
+    fn copies_made_before_one_that_panics_are_counted() {
+        let mut queue = Queue::new(8, Policy::Block);
+        let messages = [3, 2, 1, 0, 7].map(Fragile);
+        let panicked = catch_unwind(AssertUnwindSafe(|| queue.put_copies(messages.iter()))).is_err();
+        assert!(panicked);
+        assert_eq!((queue.counts().put, queue.depth()), (3, 3));
+        let mut hand = VecDeque::new();
+        queue.take(8, &mut hand);
+        assert_eq!(hand, [3, 2, 1].map(Fragile));
+        hand.clear();
+        assert_eq!(queue.settle(&mut hand), Settled { more: false, roomy: false });
+        assert_eq!(queue.counts().delivered, 3);
+    }
+
+    #[test]
+    fn what_became_part_of_the_newest_is_counted_when_it_is_back() {
+        let mut queue = Queue::new(1, Policy::Coalesce);
+        assert_eq!(queue.put(1), (PutResult::Ok, None));
+        assert_eq!(queue.put(2), (PutResult::Blocked, Some(2)));
+        let mut merging = queue.begin_merge().expect("it is full and coalesces");
+        *merging.newest() += 2;
+        merging.merged();
+        assert_eq!(queue.depth(), 1, "what is being merged still waits");
+        assert!(!queue.end_merge(merging, false));
+        let Counts { put, coalesced, .. } = queue.counts();
+        assert_eq!((put, coalesced, queue.depth()), (2, 1, 1));
     }
 }

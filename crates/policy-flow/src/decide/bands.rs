@@ -14,7 +14,7 @@
 //! # Rejected
 //! Smooth weighted round-robin over all three: with 2:1:1 it puts the other two side by side, and control, which comes first between them, gets a turn too many.
 
-use std::collections::VecDeque;
+use alloc::{collections::VecDeque, vec::Vec};
 
 use crate::policy::Band;
 

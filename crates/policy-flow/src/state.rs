@@ -12,7 +12,7 @@
 //!     └──────── Broke (on_start failed) ───────────────────────────────^
 //! ```
 
-use std::fmt;
+use core::fmt;
 
 /// Where a node stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,21 +35,30 @@ pub enum NodeState {
 
 /// What happens to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
+    /// `on_start` was called.
     Started,
+    /// It was told to stand still.
     Paused,
+    /// It was told to go on.
     Resumed,
+    /// No more input comes, or it was told to stop.
     InputsEnded,
+    /// It said its end, and all it emitted is accepted.
     Finished,
+    /// It failed, and its error policy stops it.
     Broke,
+    /// `on_stop` was called.
     Halted,
 }
 
 /// An event that cannot happen to a node in its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IllegalMove {
-    pub(crate) from: NodeState,
-    pub(crate) event: Event,
+pub struct IllegalMove {
+    /// Where the node stood.
+    pub from: NodeState,
+    /// What happened to it.
+    pub event: Event,
 }
 
 impl NodeState {

@@ -1,10 +1,11 @@
 //! Why a node waits: the true answer in one line.
 //!
-//! Room: vocabulary of the crate. A function of what the scheduler decides by.
+//! Room: policy. A function of what the scheduler decides by.
 
-use std::{fmt, time::Duration};
+use alloc::{borrow::ToOwned, string::String, vec::Vec};
+use core::{fmt, time::Duration};
 
-use crate::{decide::NodeCore, message::Time, state::NodeState};
+use crate::{decide::Core, state::NodeState, time::Time};
 
 /// An edge that keeps its producer waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +59,17 @@ pub struct Why {
     pub has_input: bool,
 }
 
-impl Why {
-    pub(crate) fn of(id: &str, node: &NodeCore, full: Vec<Full>, now: Time) -> Self {
+impl Full {
+    /// An edge, and who should take from it.
+    pub fn new(edge: String, depth: usize, capacity: usize, consumer: String, consumer_state: NodeState) -> Self {
+        Self { edge, depth, capacity, consumer, consumer_state }
+    }
+}
+
+impl Core {
+    /// Why a node, which is called `id`, waits. `full`: edges it waits for room in, as far as it does.
+    pub fn why(&self, node: u32, id: &str, full: Vec<Full>, now: Time) -> Why {
+        let node = self.node(node);
         let has_input = node.has_input();
         let waits = match node.state {
             NodeState::Created | NodeState::Ended | NodeState::Failed | NodeState::Stopped => {
@@ -74,7 +84,7 @@ impl Why {
             _ if node.facts.source => Waits::Outside,
             _ => Waits::Input,
         };
-        Self { node: id.to_owned(), waits, has_input }
+        Why { node: id.to_owned(), waits, has_input }
     }
 }
 

@@ -1,13 +1,13 @@
 //! What an edge does when it is full, and how urgent it is.
 //!
-//! Room: vocabulary of the crate. Values only.
+//! Room: policy. Values only.
 
-use std::fmt;
+use core::fmt;
 
 /// What an edge does with a message when it is full.
 ///
 /// A fourth way, to merge the message with the newest one in the queue, needs to know how:
-/// [`Connect::coalesce`](crate::Connect::coalesce).
+/// `Connect::coalesce`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Policy {
     /// The producer waits, and takes no input meanwhile. Nothing is lost.
@@ -32,7 +32,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What became of a message that was [put](crate::Out::put) on an edge. Of several edges of one output, the one that comes last in this list counts.
+/// What became of a message that was put on an edge. Of several edges of one output, the one that comes last in this list counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use = "the message may be gone, or still wait for room"]
 pub enum PutResult {

@@ -14,6 +14,8 @@
 //! A node that wants no more says so, and ends as if its inputs had. A node all of whose edges lead to such nodes has nothing left to do it for, and is one of them: so the end comes to the
 //! sources. Edges to `control` count as edges: a node that steers goes on.
 
+use alloc::{collections::VecDeque, vec, vec::Vec};
+
 use super::{Core, EdgeFacts, NodeFacts};
 use crate::{
     policy::Band,
@@ -83,7 +85,7 @@ impl Core {
         let counts = !node.steers;
         self.forget_inputs(index);
         let node = &mut self.nodes[index as usize];
-        node.steer.iter_mut().for_each(std::collections::VecDeque::clear);
+        node.steer.iter_mut().for_each(VecDeque::clear);
         self.alive -= usize::from(counts);
         self.to_close.extend_from_slice(&node.inputs);
         let (group, source) = (node.facts.group, node.facts.source);
@@ -130,7 +132,7 @@ impl Core {
             for at in 0..self.nodes[index as usize].inputs.len() {
                 let edge = self.nodes[index as usize].inputs[at];
                 let core = &mut self.edges[edge as usize];
-                if core.facts.steers || std::mem::replace(&mut core.unwanted, true) {
+                if core.facts.steers || core::mem::replace(&mut core.unwanted, true) {
                     continue;
                 }
                 let from = core.facts.from;
@@ -145,7 +147,7 @@ impl Core {
     /// Groups that nothing feeds are no longer kept.
     pub(super) fn release_groups(&mut self) {
         for (index, group) in self.groups.iter_mut().enumerate() {
-            if std::mem::take(&mut group.kept) {
+            if core::mem::take(&mut group.kept) {
                 group.open -= 1;
                 self.to_check.push_back(index as u32);
             }

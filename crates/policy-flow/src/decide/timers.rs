@@ -2,9 +2,10 @@
 //!
 //! Room: decisions. A time may be entered twice or outlived; whoever looks at the node finds out.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
 
-use crate::message::Time;
+use crate::time::Time;
 
 /// Nobody in particular: the flow itself.
 const NOBODY: u32 = u32::MAX;

@@ -2,39 +2,45 @@
 //!
 //! Room: decisions.
 
-use std::{collections::VecDeque, time::Duration};
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use core::time::Duration;
 
-use super::Work;
+use super::{Log, Work};
 use crate::{
-    message::Time,
-    node::cx::Log,
+    counts::NodeCounts,
     policy::Band,
     state::{Event, NodeState},
-    stats::NodeCounts,
+    time::Time,
 };
 
 /// What never changes about a node.
 #[derive(Debug, Clone)]
-pub(crate) struct NodeFacts {
-    pub(crate) source: bool,
-    pub(crate) cadence: Option<Duration>,
-    pub(crate) batch: u32,
+pub struct NodeFacts {
+    /// Messages enter the graph here.
+    pub source: bool,
+    /// It is given a tick this often.
+    pub cadence: Option<Duration>,
+    /// At most so many messages a turn.
+    pub batch: u32,
     /// Where it has its own turns.
-    pub(crate) band: Band,
+    pub band: Band,
     /// Nodes in a circle share a group.
-    pub(crate) group: u32,
+    pub group: u32,
 }
 
 /// What is known of an edge at the beginning.
 #[derive(Debug, Clone)]
-pub(crate) struct EdgeFacts {
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) band: Band,
+pub struct EdgeFacts {
+    /// The node that puts.
+    pub from: u32,
+    /// The node that takes.
+    pub to: u32,
+    /// How urgent it is.
+    pub band: Band,
     /// It leads to the input `control`.
-    pub(crate) steers: bool,
+    pub steers: bool,
     /// It closes a circle, or steers: its target does not wait for its end.
-    pub(crate) loose: bool,
+    pub loose: bool,
 }
 
 #[derive(Debug)]
@@ -61,10 +67,12 @@ pub(crate) enum Readiness {
     Idle,
 }
 
+/// A node, as the scheduler knows it.
 #[derive(Debug)]
-pub(crate) struct NodeCore {
+pub struct NodeCore {
     pub(crate) facts: NodeFacts,
-    pub(crate) state: NodeState,
+    /// Where it stands.
+    pub state: NodeState,
     pub(super) inputs: Vec<u32>,
     pub(super) outputs: Vec<u32>,
     pub(super) steers: bool,
@@ -94,7 +102,8 @@ pub(crate) struct NodeCore {
     /// `on_end` was called.
     pub(super) end_said: bool,
     own_was_last: bool,
-    pub(crate) counts: NodeCounts,
+    /// What it did so far.
+    pub counts: NodeCounts,
 }
 
 impl NodeCore {
@@ -262,7 +271,7 @@ impl NodeCore {
             counts.latency.record_nanos(each, log.handled);
         }
         if let Some(error) = &log.last_error {
-            counts.last_error = Some(std::sync::Arc::clone(error));
+            counts.last_error = Some(Arc::clone(error));
         }
         if counts.failure.is_none() {
             counts.failure.clone_from(&log.failure);

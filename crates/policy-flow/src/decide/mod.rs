@@ -16,28 +16,30 @@ mod ends;
 mod node;
 mod rush;
 mod timers;
+mod told;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use crate::{
-    message::Time,
-    node::{Produced, cx::Log},
+    planted::or_planted,
     policy::Band,
     state::{Event, NodeState},
+    time::Time,
 };
 use bands::Bands;
 use ends::Group;
 use node::{EdgeCore, Readiness};
-pub(crate) use node::{EdgeFacts, NodeCore, NodeFacts};
+pub use node::{EdgeFacts, NodeCore, NodeFacts};
 use rush::Rush;
 use timers::Timers;
+pub use told::{Log, Produced};
 
 /// What a turn is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
     /// Messages for the input `control`.
     Steer(u32),
     /// Messages of an edge.
@@ -56,7 +58,7 @@ pub(crate) enum Work {
 
 /// Further edges of a turn: if the first has little, a node with many inputs need not come again for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Also {
+pub struct Also {
     edges: [u32; 7],
     len: usize,
 }
@@ -71,7 +73,9 @@ impl Also {
         }
     }
 
-    pub(crate) fn edges(&self) -> &[u32] {
+    /// Their numbers.
+    #[inline]
+    pub fn edges(&self) -> &[u32] {
         &self.edges[..self.len]
     }
 }
@@ -79,19 +83,23 @@ impl Also {
 /// A turn of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a turn that is not reported keeps its node busy for ever"]
-pub(crate) struct Turn {
-    pub(crate) node: u32,
-    pub(crate) band: Band,
-    pub(crate) work: Work,
+pub struct Turn {
+    /// Whose turn it is.
+    pub node: u32,
+    /// Of which band.
+    pub band: Band,
+    /// What it is for.
+    pub work: Work,
     /// Served after the first edge, while the budget lasts.
-    pub(crate) also: Also,
+    pub also: Also,
     /// At most so many messages.
-    pub(crate) budget: u32,
+    pub budget: u32,
 }
 
 /// What is to be done now.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Pick {
+pub enum Pick {
+    /// This turn is to be given.
     Turn(Turn),
     /// Nothing until then, or until somebody says so.
     Idle(Option<Time>),
@@ -101,26 +109,31 @@ pub(crate) enum Pick {
 
 /// What a turn came to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// The work was not begun, because there was no room.
-    pub(crate) refused: bool,
+    pub refused: bool,
     /// More waits on the edge that was served.
-    pub(crate) more: bool,
+    pub more: bool,
     /// So many of the further edges were served, too.
-    pub(crate) also: usize,
+    pub also: usize,
     /// What was emitted does not fit, or nothing more would.
-    pub(crate) blocked: bool,
+    pub blocked: bool,
     /// Something that was emitted is not accepted yet.
-    pub(crate) unsent: bool,
-    pub(crate) accepts: bool,
-    pub(crate) done: bool,
-    pub(crate) produced: Option<Produced>,
-    pub(crate) rest_until: Option<Time>,
+    pub unsent: bool,
+    /// The node takes another message.
+    pub accepts: bool,
+    /// Nothing is under way inside the node.
+    pub done: bool,
+    /// What the source said, if it was asked.
+    pub produced: Option<Produced>,
+    /// A message failed and is tried again then.
+    pub rest_until: Option<Time>,
     /// The error policy stops the node.
-    pub(crate) broke: bool,
+    pub broke: bool,
     /// It was told to stop, pause or go on.
-    pub(crate) steered: Option<Event>,
-    pub(crate) took_nanos: u64,
+    pub steered: Option<Event>,
+    /// How long it took.
+    pub took_nanos: u64,
 }
 
 impl Default for Outcome {
@@ -144,18 +157,20 @@ impl Default for Outcome {
 
 /// Where the whole flow stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
+    /// Turns are given.
     Running,
     /// No new messages; the rest by this time.
     Draining(Time),
     /// No more turns. True if nodes were left before their end: the time was over, or somebody could not wait.
     Halted {
+        /// Nodes were left before their end.
         late: bool,
     },
 }
 
 /// The scheduler's mind.
-pub(crate) struct Core {
+pub struct Core {
     nodes: Vec<NodeCore>,
     edges: Vec<EdgeCore>,
     groups: Vec<Group>,
@@ -174,8 +189,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// `order`: producers before consumers.
-    pub(crate) fn new(nodes: Vec<NodeFacts>, edges: Vec<EdgeFacts>, order: &[u32], shares: [u32; 3]) -> Self {
+    /// A flow that has not begun. `order`: producers before consumers; `shares`: of the turns, for each band.
+    pub fn new(nodes: Vec<NodeFacts>, edges: Vec<EdgeFacts>, order: &[u32], shares: [u32; 3]) -> Self {
         let groups = ends::groups(&nodes, &edges, order);
         let steering = ends::steering(nodes.len(), &edges, order);
         let mut cores: Vec<NodeCore> = nodes.into_iter().map(NodeCore::new).collect();
@@ -205,7 +220,7 @@ impl Core {
     // ---- what happens ----
 
     /// `on_start` was called. If it failed and the policy says so, the node is over before it began.
-    pub(crate) fn started(&mut self, node: u32, outcome: &Outcome, log: &Log, now: Time) {
+    pub fn started(&mut self, node: u32, outcome: &Outcome, log: &Log, now: Time) {
         self.running += 1;
         self.nodes[node as usize].running = true;
         self.nodes[node as usize].moves(Event::Started);
@@ -223,7 +238,8 @@ impl Core {
     }
 
     /// The edge has something, and had not.
-    pub(crate) fn filled(&mut self, edge: u32) {
+    #[inline]
+    pub fn filled(&mut self, edge: u32) {
         self.enqueue(edge, VecDeque::push_back);
     }
 
@@ -248,7 +264,7 @@ impl Core {
     }
 
     /// The edge has room, and its producer waited.
-    pub(crate) fn roomy(&mut self, edge: u32) {
+    pub fn roomy(&mut self, edge: u32) {
         let source = self.edges[edge as usize].facts.from;
         let node = &mut self.nodes[source as usize];
         if node.running {
@@ -261,7 +277,7 @@ impl Core {
     }
 
     /// Somebody used the waker of a node.
-    pub(crate) fn woken(&mut self, node: u32) {
+    pub fn woken(&mut self, node: u32) {
         // Also while it is being started: it may have given its waker away already.
         if !self.nodes[node as usize].state.is_over() {
             self.nodes[node as usize].woken = true;
@@ -273,7 +289,7 @@ impl Core {
     }
 
     /// No more messages from outside; what is on its way has until then.
-    pub(crate) fn drain(&mut self, until: Time) {
+    pub fn drain(&mut self, until: Time) {
         if self.phase != Phase::Running {
             return;
         }
@@ -291,14 +307,14 @@ impl Core {
     }
 
     /// No more turns.
-    pub(crate) fn halt(&mut self) {
+    pub fn halt(&mut self) {
         if !matches!(self.phase, Phase::Halted { .. }) {
             self.phase = Phase::Halted { late: self.alive > 0 };
         }
     }
 
     /// Somebody outside tells a node to stop, pause or go on.
-    pub(crate) fn command(&mut self, node: u32, event: Event) {
+    pub fn command(&mut self, node: u32, event: Event) {
         self.steer(node, event);
         self.settle_ends();
     }
@@ -325,21 +341,21 @@ impl Core {
     }
 
     /// A node was stopped: the last thing that happens to it.
-    pub(crate) fn stopped(&mut self, node: u32, log: &Log) {
+    pub fn stopped(&mut self, node: u32, log: &Log) {
         let core = &mut self.nodes[node as usize];
         core.moves(Event::Halted);
         core.count(log, 0);
     }
 
     /// Something of a node failed outside its turns.
-    pub(crate) fn note_error(&mut self, node: u32, error: std::sync::Arc<str>) {
+    pub fn note_error(&mut self, node: u32, error: Arc<str>) {
         let counts = &mut self.nodes[node as usize].counts;
         counts.errors += 1;
         counts.last_error = Some(error);
     }
 
     /// A turn is over.
-    pub(crate) fn report(&mut self, turn: Turn, outcome: &Outcome, log: &Log) {
+    pub fn report(&mut self, turn: Turn, outcome: &Outcome, log: &Log) {
         let Turn { node: index, work, also, .. } = turn;
         self.running -= 1;
         log.filled.iter().for_each(|edge| self.filled(*edge));
@@ -357,7 +373,7 @@ impl Core {
         node.blocked = outcome.blocked;
         node.flush = false;
         // Room that came during the turn may have come after it was found missing.
-        if or_planted!(std::mem::take(&mut node.room_came), "room-came-ignored" => false) && node.blocked {
+        if or_planted!(core::mem::take(&mut node.room_came), "room-came-ignored" => false) && node.blocked {
             node.blocked = false;
             node.flush = true;
         }
@@ -430,7 +446,7 @@ impl Core {
     // ---- what is decided ----
 
     /// The next turn.
-    pub(crate) fn pick(&mut self, now: Time) -> Pick {
+    pub fn pick(&mut self, now: Time) -> Pick {
         if let Phase::Draining(until) = self.phase
             && now >= until
         {
@@ -478,12 +494,14 @@ impl Core {
     }
 
     /// Whether turns that are being given should end soon: control waits.
-    pub(crate) fn is_rushed(&self) -> bool {
+    #[inline]
+    pub fn is_rushed(&self) -> bool {
         self.rush.is_on()
     }
 
     /// Whether another worker would find something to do.
-    pub(crate) fn has_ready(&self) -> bool {
+    #[inline]
+    pub fn has_ready(&self) -> bool {
         !self.bands.is_empty() && !matches!(self.phase, Phase::Halted { .. })
     }
 
@@ -534,22 +552,28 @@ impl Core {
 
     // ---- what is asked ----
 
-    pub(crate) fn phase(&self) -> Phase {
+    /// Where the whole flow stands.
+    #[inline]
+    pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
+    /// Whether no new messages come, and the rest is on its way.
+    #[inline]
+    pub fn is_draining(&self) -> bool {
         matches!(self.phase, Phase::Draining(_))
     }
 
-    pub(crate) fn node(&self, node: u32) -> &NodeCore {
+    /// What is known of a node.
+    #[inline]
+    pub fn node(&self, node: u32) -> &NodeCore {
         &self.nodes[node as usize]
     }
 
     /// The edge is of another band from now on.
-    pub(crate) fn set_band(&mut self, edge: u32, band: Band) {
+    pub fn set_band(&mut self, edge: u32, band: Band) {
         let core = &mut self.edges[edge as usize];
-        let before = std::mem::replace(&mut core.band, band);
+        let before = core::mem::replace(&mut core.band, band);
         if before == band || !core.queued {
             return;
         }
@@ -562,12 +586,14 @@ impl Core {
     }
 
     /// When somebody must look again.
-    pub(crate) fn next_time(&self) -> Option<Time> {
+    #[inline]
+    pub fn next_time(&self) -> Option<Time> {
         self.timers.next()
     }
 
     /// Edges whose consumers are over, once each.
-    pub(crate) fn take_closed(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.to_close)
+    #[inline]
+    pub fn take_closed(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.to_close)
     }
 }
