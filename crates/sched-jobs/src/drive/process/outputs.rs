@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 
 use mech_process::How;
 
+use policy_jobs::Cause;
+
 use super::command::Command;
 use super::words;
-use crate::error::Cause;
 use crate::executor::Outcome;
 
 /// What tells whether a file is still the one it was.
