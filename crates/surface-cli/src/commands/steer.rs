@@ -61,8 +61,9 @@ pub(crate) fn cancel(options: &Cancel) -> Result<Exit, Failure> {
     let house = House::open()?;
     let Found { run, client, jobs } = options.whom.find(&house)?;
     if client.is_none() && !orphans::of(house.journal_of(&run.id), &run)?.is_empty() {
-        let count = orphans::end(house.journal_of(&run.id), &run, &jobs, options.now)?;
-        let jobs = if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
+        let ended = orphans::end(house.journal_of(&run.id), &run, &jobs, options.now)?;
+        ended.warnings.iter().for_each(|text| crate::exit::say!("bursar: {}", clean(text)));
+        let jobs = if ended.count == 1 { "1 job".to_owned() } else { format!("{} jobs", ended.count) };
         print(&format!("ended {jobs} of run {}, which was interrupted\n", run.id))?;
         return Ok(Exit::Well);
     }
