@@ -319,7 +319,7 @@ impl Handle {
     /// only make it sooner.
     pub fn cancel(&self, grace: Duration) {
         self.ask(&Request::Cancel { run: self.run.number, grace });
-        self.slot.wake_if_stopped();
+        self.slot.wake();
     }
 
     /// What the tree held when it was last looked at, in MB; 0 for one that has just started.

@@ -146,10 +146,11 @@ impl Slot {
         }
     }
 
-    /// A keeper that was stopped hears no request until it is continued.
-    pub(super) fn wake_if_stopped(&self) {
+    /// A keeper that was stopped hears no request until it is continued. One that was not takes no notice.
+    pub(super) fn wake(&self) {
+        // Not only if it stands still: it may have been stopped just now, and not yet stand.
         let keeper = self.pid.filter(|_| self.is_busy()).and_then(procfs::one);
-        if let Some(keeper) = keeper.filter(|keeper| keeper.is_still() && !keeper.is_dead()) {
+        if let Some(keeper) = keeper.filter(|keeper| !keeper.is_dead()) {
             signal(&keeper, Signal::CONT);
         }
     }

@@ -108,12 +108,14 @@ struct Watched<'a> {
 impl Watched<'_> {
     /// As the journal knows it, or the run itself while it goes on: the journal may be a moment behind. Its attempts are those that began.
     fn row(&self) -> Result<JobRow, Failure> {
+        // Asked first: what a run that does not answer any more has written is read after that.
+        let live = self.live()?;
         let rows = self.house.journal_of(&self.run.id).jobs(&self.run.id)?;
         let row = rows.into_iter().find(|row| row.name == self.name);
         let mut row =
             row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
         row.attempt = row.attempts_begun();
-        if let Some((state, attempts)) = self.live()? {
+        if let Some((state, attempts)) = live {
             row.state = state;
             row.attempt = attempts;
         }
