@@ -267,3 +267,19 @@ fn a_job_that_was_lost_with_run_and_keeper_is_not_shown_as_running() {
     let show = said(&site, "show");
     assert!(!show.contains("running") && show.contains("how it ended is not known"), "{show}");
 }
+
+#[test]
+fn logs_that_are_followed_wait_for_a_run_that_does_not_answer_but_still_writes() {
+    let site = Site::new(&FILE.replace("read line", "echo hello; read line"));
+    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml");
+    begun.wait();
+    // So is a run that is about to end: its socket is gone, and its last events are not yet in the journal.
+    std::fs::remove_file(site.journal().folder(&site.newest().id).join("control.sock")).unwrap();
+    let logs = site.command(["logs", "-f", "long"]).spawn().unwrap();
+    // Longer than it takes to ask the run twice, which nothing tells of.
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    gate.answer();
+    assert_code(&logs.wait_with_output().unwrap(), 0);
+    assert_eq!(run.wait().0, Some(0));
+}
