@@ -14,7 +14,7 @@ use crate::view::text::clean;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Whom {
     /// A run (`r-7f3a`, its beginning, `latest`), a job (`image[8]`), a group of jobs (`image`), or a run and a job;
-    /// without any, the one run that goes on
+    /// without any, the one run that goes on, or else the one interrupted run whose jobs still run
     #[arg(value_name = "RUN|JOB", num_args = 0..=2)]
     words: Vec<String>,
     /// The job and everything that needs it, directly or not
