@@ -419,9 +419,9 @@ fn reachable(kinds: &[Kind]) -> Vec<Kind> {
     kinds.iter().filter(|kind| is_caught || !matches!(kind.call, "send" | "recv" | "watch")).copied().collect()
 }
 
-/// Every kind of call was met.
+/// Every kind of call was met, but for one: a resumed run may have enough keepers, and then starts none.
 fn check_reach(table: &Table, kinds: &[Kind]) {
-    for Kind { side, call, .. } in kinds {
+    for Kind { side, call, .. } in kinds.iter().filter(|kind| (kind.side, kind.call) != (Side::Resume, "spawn")) {
         assert!(table.contains_key(&(*side, *call)), "no {call} of {side:?} was reached");
     }
 }
