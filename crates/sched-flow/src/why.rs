@@ -56,6 +56,8 @@ pub struct Why {
     pub waits: Waits,
     /// Messages that wait for it are known to do so.
     pub has_input: bool,
+    /// What it waits for outside the graph, [as it says](crate::Custody::waits_for).
+    pub outside: Option<String>,
 }
 
 impl Why {
@@ -74,13 +76,23 @@ impl Why {
             _ if node.facts.source => Waits::Outside,
             _ => Waits::Input,
         };
-        Self { node: id.to_owned(), waits, has_input }
+        Self { node: id.to_owned(), waits, has_input, outside: None }
+    }
+
+    /// With what the node itself says.
+    pub(crate) fn outside(mut self, what: Option<String>) -> Self {
+        let is_over = matches!(self.waits, Waits::Nothing(_) | Waits::Resume);
+        self.outside = what.filter(|_| !is_over);
+        self
     }
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let node = &self.node;
+        if let Some(outside) = &self.outside {
+            return write!(f, "{node} waits: {outside}");
+        }
         match &self.waits {
             Waits::Runs => write!(f, "{node} runs"),
             Waits::Turn => write!(f, "{node} has something to do and waits for its turn"),

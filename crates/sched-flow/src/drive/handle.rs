@@ -145,6 +145,10 @@ impl Handle {
                 errors: counts.errors,
                 retries: counts.retries,
                 lost: counts.lost,
+                unwanted: shared.custodies[index].unwanted(),
+                unconnected: shared.custodies[index].unconnected(),
+                failed: shared.custodies[index].failed(),
+                held: shared.custodies[index].held(),
                 ticks: counts.ticks,
                 ticks_missed: counts.ticks_missed,
                 turns: counts.turns,
@@ -211,7 +215,7 @@ impl Handle {
                 }
             })
             .collect();
-        Ok(Why::of(&shared.ids[index as usize], node, full, now))
+        Ok(Why::of(&shared.ids[index as usize], node, full, now).outside(shared.custodies[index as usize].waited_for()))
     }
 
     /// The names of all nodes.

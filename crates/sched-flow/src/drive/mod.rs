@@ -36,7 +36,7 @@ use crate::{
     edge::AnyEdge,
     graph::{Graph, Problems, check::Place},
     message::Time,
-    node::NodeError,
+    node::{Custody, NodeError},
     observe::Observer,
     stats::Stats,
 };
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     places: Vec<(Place, usize)>,
     ends: Vec<(u32, u32)>,
     order: Vec<u32>,
+    /// What each node has in its hands, by its number.
+    custodies: Vec<Custody>,
     cells: Vec<Mutex<Cell>>,
     signals: Arc<Signals>,
     clock: Arc<Clock>,

@@ -236,6 +236,9 @@ impl<T: Payload> Inlet<T> {
         if error.is_for_good() {
             cx.log.fail_for_good();
         }
+        if !matches!(policy, OnError::DeadLetter) {
+            cx.custody.count_failed();
+        }
         match policy {
             OnError::Skip | OnError::Retry(_) if error.is_for_good() => return Fate::StopNode,
             OnError::Skip | OnError::Retry(_) => {}

@@ -200,6 +200,7 @@ impl<T: Payload> Stage for Delay<T> {
         if let Some((due, _)) = self.held.front() {
             out.tick_at(*due);
         }
+        out.custody().set(self.held.len());
         Ok(())
     }
 
