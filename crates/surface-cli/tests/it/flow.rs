@@ -492,6 +492,7 @@ fn lines_for_an_address_where_nothing_listens_are_lost_and_the_refusal_is_told_o
     let output = site.bursar("flow run flow.toml --for 500ms");
     assert_code(&output, 1);
     let told = text(&output.stderr);
+    assert!(told.lines().next().unwrap().ends_with(": flow, 2 nodes, 1 edge"), "{told}");
     assert_eq!(told.matches(&format!("z: cannot send to {address}: Connection refused")).count(), 1, "{told}");
     assert!(last_lines(&output.stderr).contains(" · 0 messages delivered, 100 lost, 1 error"), "{told}");
 }
