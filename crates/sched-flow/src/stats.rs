@@ -150,7 +150,7 @@ pub struct NodeStats {
     pub unwanted: u64,
     /// Messages it emitted to an output without an edge.
     pub unconnected: u64,
-    /// Messages that failed and were given up: neither tried again nor made a dead letter. On their edge they are delivered.
+    /// Messages that failed and were not tried again: given up, or made a dead letter, which is another message. On their edge they are delivered.
     pub failed: u64,
     /// Messages it took and has not finished with, [as it says](crate::Custody). When the flow is over there are none: they are lost.
     pub held: u64,

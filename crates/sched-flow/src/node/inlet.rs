@@ -236,7 +236,8 @@ impl<T: Payload> Inlet<T> {
         if error.is_for_good() {
             cx.log.fail_for_good();
         }
-        if !matches!(policy, OnError::DeadLetter) {
+        // A dead letter that reaches nobody is counted as lost instead.
+        if !(matches!(policy, OnError::DeadLetter) && self.dead.is_unconnected()) {
             cx.custody.count_failed();
         }
         match policy {

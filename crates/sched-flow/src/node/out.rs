@@ -132,6 +132,11 @@ impl<T: Payload> Outlet<T> {
         worst.unwrap_or(PutResult::Closed)
     }
 
+    /// Whether what is emitted here reaches nobody.
+    pub(crate) fn is_unconnected(&self) -> bool {
+        self.edges.is_empty()
+    }
+
     /// Puts a dead letter into the outbox. Without an edge it reaches nobody, and is counted as lost.
     #[cold]
     pub(crate) fn bury(&mut self, message: Message<T>, cx: &mut Cx) {

@@ -93,7 +93,7 @@ pub(crate) struct NodeLine {
     pub(crate) unwanted: u64,
     /// Messages it emitted to an output without an edge.
     pub(crate) unconnected: u64,
-    /// Messages that failed and were given up.
+    /// Messages that failed and were given up, or made dead letters.
     pub(crate) failed: u64,
     /// Messages it took and has not finished with.
     pub(crate) held: u64,

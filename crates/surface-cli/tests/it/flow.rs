@@ -480,7 +480,10 @@ fn what_does_not_fit_on_a_full_disk_is_a_dead_letter_each() {
     );
     let output = site.bursar("flow run flow.toml");
     assert_code(&output, 1);
-    assert_eq!(site.lines("dead.txt").len(), 3000, "{}", last_lines(&output.stderr));
+    let last = last_lines(&output.stderr);
+    assert_eq!(site.lines("dead.txt").len(), 3000, "{last}");
+    // From `b` to the node that makes JSON of a dead letter, and from that to `d`.
+    assert!(last.contains(" · 6,000 messages delivered, 3,000 errors"), "{last}");
 }
 
 #[test]
