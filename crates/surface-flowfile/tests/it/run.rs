@@ -582,3 +582,22 @@ fn what_a_window_cannot_use_fails_and_is_counted() {
         assert_eq!((printed, window.errors, window.failed), (vec![lines.to_owned()], errors, errors), "{fields}");
     }
 }
+
+#[test]
+fn what_a_node_has_gathered_when_the_flow_is_stopped_is_lost() {
+    for (node, lost) in [("kind = 'batcher'\nsize = 10", 3), ("kind = 'debounce'\nquiet = '1h'", 1)] {
+        let text = format!(
+            "edges = ['a -> w -> z', 'b -> w']\n[node.a]\nkind = 'numbers'\nto = 3\n[node.b]\nkind = 'every'\ninterval = '1h'\n\
+             [node.w]\n{node}\n[node.z]\nkind = 'print'"
+        );
+        let (lines, ended) = run_plan(&crate::plan(&text), |handle| {
+            while handle.stats().node("w").unwrap().messages < 3 {
+                std::thread::yield_now();
+            }
+            assert_eq!(handle.stats().node("w").unwrap().held, lost);
+            handle.stop_now();
+        });
+        let window = ended.stats.node("w").unwrap();
+        assert_eq!((lines.len(), window.lost, window.held), (0, lost, 0), "{node}");
+    }
+}
