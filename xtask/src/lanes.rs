@@ -1,4 +1,4 @@
-//! `cargo xtask test asan`, `tsan`, `depths`, `aarch64`, `load`: the tests again, under another eye.
+//! `cargo xtask test asan`, `tsan`, `depths`, `aarch64`, `load`: the tests again, under another eye; and `bare`: decisions without a system below them.
 //!
 //! # Invariant
 //! A lane that passed could have failed. What it leaves out it names, with the reason; what it needs and does not find is a failure that says how to get it.
@@ -224,13 +224,52 @@ pub(crate) fn aarch64() -> Result<(), String> {
     lane.tests(&["mech-fiber", "mech-sync", "sched-tasks"]).run()
 }
 
+// ---- no system ----
+
+/// Crates that are built without `std`: values and decisions.
+const BARE: &[&str] = &["vocab", "policy-flow", "policy-jobs"];
+
+/// One that uses `std`, and nothing else that these do not.
+const NOT_BARE: &str = "policy-admission";
+
+/// Decisions for machines without a system: no thread, clock or lock can hide in them, for there is none. One target has words of 64 bits, one of 32.
+pub(crate) fn bare() -> Result<(), String> {
+    needs(&LIBRARY_SOURCE)?;
+    for target in ["x86_64-unknown-none", "thumbv7em-none-eabi"] {
+        let build = |packages: &[&str]| {
+            let packages: Vec<_> = packages.iter().map(|&name| name.to_owned()).collect();
+            with_compiler_of_source(Cargo::with("/usr/bin/cargo".into(), &["build", "--lib"]))
+                .args(&["-Z", "build-std=core,alloc", "--target", target])
+                .target("bare")
+                .packages(&packages)
+        };
+        let (output, report) = (build(&[NOT_BARE]).output()?, "can't find crate for `std`");
+        if !output.contains(report) {
+            println!("{output}");
+            return Err(format!("`{NOT_BARE}` uses `std` and was built for {target}: this lane would find nothing"));
+        }
+        println!("planted: `{NOT_BARE}`, which uses `std`, is not built for {target}, as it must be");
+        build(BARE).run()?;
+    }
+    Ok(())
+}
+
 // ---- load ----
 
 /// The tests that wait for something to happen, beside as many busy loops as there are CPUs.
 pub(crate) fn load() -> Result<(), String> {
     const ROUNDS: u32 = 5;
-    const PACKAGES: [&str; 7] =
-        ["mech-fiber", "mech-sync", "policy-admission", "sched-tasks", "sched-flow", "sched-jobs", "bursar"];
+    const PACKAGES: [&str; 9] = [
+        "mech-fiber",
+        "mech-sync",
+        "policy-flow",
+        "policy-jobs",
+        "policy-admission",
+        "sched-tasks",
+        "sched-flow",
+        "sched-jobs",
+        "bursar",
+    ];
     needs_nextest()?;
     let tests = |more: &[&str]| {
         let packages: Vec<String> = PACKAGES.map(str::to_owned).into();
@@ -394,12 +433,16 @@ const AARCH64_TOOLS: Tools = Tools {
 
 /// With Debian's compiler, and the library built with the same flags as the program.
 fn with_library_source(cargo: Cargo) -> Cargo {
+    with_compiler_of_source(cargo).args(&["-Z", "build-std"])
+}
+
+/// With Debian's compiler, which knows where the library's source is.
+fn with_compiler_of_source(cargo: Cargo) -> Cargo {
     cargo
         .env("CARGO", "/usr/bin/cargo")
         .env("RUSTC", "/usr/bin/rustc")
         .env("RUSTC_BOOTSTRAP", "1")
         .env("LD_LIBRARY_PATH", "") // rustup's, for its own compiler
-        .args(&["-Z", "build-std"])
 }
 
 /// Installs what is missing, if we may.
@@ -445,6 +488,22 @@ fn only_on_this_host() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crate_is_built_bare_if_it_opens_with_no_std_and_only_then() {
+        let entries = fs::read_dir(crate::root().join("crates")).expect("there are crates");
+        let mut found = Vec::new();
+        for entry in entries.map(|entry| entry.expect("it is a folder")) {
+            let text = fs::read_to_string(entry.path().join("src/lib.rs")).unwrap_or_default();
+            if text.lines().any(|line| line.starts_with("#![") && line.contains("no_std")) {
+                found.push(entry.file_name().into_string().expect("names are plain"));
+            }
+        }
+        found.sort();
+        let mut bare = BARE.to_vec();
+        bare.sort_unstable();
+        assert_eq!(found, bare, "BARE names what `cargo xtask test bare` builds");
+    }
 
     #[test]
     fn what_is_left_out_is_not_chosen() {

@@ -77,6 +77,11 @@ pub(crate) const LONG: &[Step] = &[
         run: lanes::aarch64,
     },
     Step {
+        name: "bare",
+        about: "values and decisions for machines without a system; needs rustc-web, as root it installs it",
+        run: lanes::bare,
+    },
+    Step {
         name: "depths",
         about: "every public operation with ever less stack left, in steps of 64 bytes, unoptimised and optimised",
         run: lanes::depths,
@@ -205,7 +210,8 @@ fn faults() -> Result<(), String> {
 }
 
 fn histories() -> Result<(), String> {
-    Cargo::new(&["test", "--release", "-p", "sched-jobs", "--lib", "--test", "it", "--", "--ignored", "--skip", "size"])
+    Cargo::new(&["test", "--release", "-p", "policy-jobs", "-p", "sched-jobs", "--lib", "--test", "it"])
+        .args(&["--", "--ignored", "--skip", "size"])
         .run_tests()
 }
 

@@ -18,6 +18,7 @@ mod cgroup;
 mod gpu;
 pub mod keeper;
 mod launch;
+mod log;
 pub mod machine;
 mod pool;
 mod procfs;
@@ -28,6 +29,7 @@ mod wire;
 
 pub use cgroup::Confinement;
 pub use launch::{End, How, Launch, Limits, OverRam, Report, Stdin};
+pub use log::LimitedLog;
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Seen, Survivor};
 
 /// The variable by which a keeper's processes are known if it is killed; its value is the keeper's name.

@@ -170,6 +170,12 @@ impl Found {
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
+    /// Is its keeper gone? Nothing is locked for long, and others may look at the same time.
+    pub(crate) fn looks_orphaned(&self) -> bool {
+        let is_free = flock(&self.file, FlockOperation::NonBlockingLockShared).is_ok();
+        is_free && flock(&self.file, FlockOperation::Unlock).is_ok()
+    }
+
     /// The ends that are recorded.
     pub(crate) fn ends(&self) -> io::Result<Vec<End>> {
         match fs::read(&self.path) {

@@ -1,8 +1,7 @@
 //! A dataflow graph: nodes with typed ports, edges with chosen backpressure, and bands of priority.
 //!
-//! Room: scheduler. `state.rs` moves a node from state to state, `decide/` says who has the next turn (no clock, no thread),
-//! `drive/` has the threads and clocks. `graph/` is what users build and what is checked before anything runs; `node/` and `edge/`
-//! carry the messages.
+//! Room: scheduler. Who has the next turn, and what a full edge does, is decided by `policy-flow`, which has no clock and no thread; `drive/` has the threads
+//! and clocks, and asks it. `graph/` is what users build and what is checked before anything runs; `node/` and `edge.rs` carry the messages.
 #![forbid(unsafe_code)]
 // Models take the sources they are about by their paths: see `tests/loom/main.rs`.
 #![cfg(not(loom))]
@@ -14,7 +13,6 @@ macro_rules! or_planted {
     };
 }
 
-mod decide;
 mod drive;
 mod edge;
 mod error;
@@ -25,22 +23,17 @@ mod metrics;
 mod node;
 mod nodes;
 mod observe;
-mod policy;
 mod spans;
-mod state;
 mod stats;
-mod why;
 
 pub use drive::{Builder, ControlError, Ended, Flow, FlowError, Handle};
 pub use error::{DeadLetter, NodeError, NodeResult, OnError, Retry};
 pub use graph::{Connect, DEFAULT_CAPACITY, Graph, InPort, MAX_CAPACITY, NodeRef, OutPort, Problem, Problems};
 pub use harness::Harness;
-pub use message::{Control, Header, Kind, Message, Payload, Revealed, Time, TraceId};
-pub use node::{AnyMessage, Context, Custody, Node, NodeSpec, Out, Ports, Produced, Schema, Source, Stage, WrongType};
+pub use message::{Control, Header, Kind, Message, Payload, Revealed, TraceId};
+pub use node::{AnyMessage, Context, Custody, Node, NodeSpec, Out, Ports, Schema, Source, Stage, WrongType};
 pub use nodes::*;
 pub use observe::{Call, Observer};
-pub use policy::{Band, Policy, PutResult};
+pub use policy_flow::{Band, Full, Histogram, NodeState, Policy, Produced, PutResult, Time, Waits, Why};
 pub use spans::TracingObserver;
-pub use state::NodeState;
-pub use stats::{EdgeStats, Histogram, NodeStats, Stats};
-pub use why::{Full, Waits, Why};
+pub use stats::{EdgeStats, NodeStats, Stats};

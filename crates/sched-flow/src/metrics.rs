@@ -8,7 +8,9 @@
 
 use std::{fmt::Write, time::Duration};
 
-use crate::stats::{EdgeStats, Histogram, NodeStats, Stats};
+use policy_flow::Histogram;
+
+use crate::stats::{EdgeStats, NodeStats, Stats};
 
 /// Upper ends of the buckets of latencies: from a microsecond to ten seconds.
 const LATENCIES: [(&str, Duration); 15] = [
@@ -128,11 +130,8 @@ fn escaped(text: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use crate::{
-        policy::{Band, Policy},
-        state::NodeState,
-        stats::{EdgeStats, Histogram, NodeStats, Stats},
-    };
+    use crate::stats::{EdgeStats, NodeStats, Stats};
+    use policy_flow::{Band, Histogram, NodeState, Policy};
 
     fn stats() -> Stats {
         let mut latency = Histogram::default();

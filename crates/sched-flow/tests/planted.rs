@@ -10,12 +10,6 @@ mod planting;
 
 /// Each planted bug, and the model that it must fail.
 const PLANTED: &[(&str, &str)] = &[
-    ("settle-stays-told", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
-    ("wanted-cleared-quietly", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
-    ("want-not-set", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
-    ("merge-want-not-set", "a_merge_that_fails_waits_for_room_and_is_signalled"),
-    ("room-came-ignored", "no_signal_is_lost_that_comes_during_a_turn"),
-    ("report-takes-back-ready", "no_signal_is_lost_that_comes_during_a_turn"),
     ("sleeps-uncounted", "whoever_sleeps_is_rung_when_there_is_something_to_do"),
     ("keeper-stays", "a_time_is_watched_again_after_the_one_who_did_was_rung"),
 ];

@@ -3,9 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
-
-use crate::aging::Aging;
-use crate::demand::Limits;
+use policy_jobs::{Aging, Limits};
 
 /// Which driver runs the jobs. Both keep the same contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -7,11 +7,9 @@ use core::any::Any;
 use core::fmt;
 use std::sync::{Arc, Weak};
 
-use crate::JobId;
-use crate::demand::Gpu;
+use policy_jobs::{Cause, Gpu, JobId, TraceId};
+
 use crate::drive::Shared;
-use crate::error::Cause;
-use crate::trace::TraceId;
 
 /// One attempt at one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

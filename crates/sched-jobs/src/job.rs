@@ -5,81 +5,16 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
+use policy_jobs::{Demand, JobId, Needed, NewJob, Rare, Retry};
 use sched_tasks::Confinement;
 
-use crate::decide::{NewJob, Retry};
-use crate::demand::Demand;
 use crate::drive::Ctx;
 use crate::executor::Executor;
 
-/// A job that was submitted. Numbers rise in the order of submission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobId(pub(crate) u32);
-
-impl JobId {
-    /// The job of that number: for workflows whose jobs need each other by number.
-    pub const fn from_index(index: u32) -> Self {
-        Self(index)
-    }
-
-    /// The number: 0 for the first job that was submitted.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
-    }
-}
-
-/// A job that another one needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Needed {
-    /// By what `submit` returned.
-    Id(JobId),
-    /// By name.
-    Name(Box<str>),
-}
-
-impl fmt::Display for Needed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Needed::Id(id) => id.fmt(f),
-            Needed::Name(name) => f.write_str(name),
-        }
-    }
-}
-
-impl From<JobId> for Needed {
-    fn from(id: JobId) -> Self {
-        Needed::Id(id)
-    }
-}
-
-impl From<&JobId> for Needed {
-    fn from(id: &JobId) -> Self {
-        Needed::Id(*id)
-    }
-}
-
-impl From<&str> for Needed {
-    fn from(name: &str) -> Self {
-        Needed::Name(name.into())
-    }
-}
-
-impl From<String> for Needed {
-    fn from(name: String) -> Self {
-        Needed::Name(name.into())
-    }
-}
-
-impl From<&String> for Needed {
-    fn from(name: &String) -> Self {
-        Needed::Name(name.as_str().into())
-    }
+/// The number of a job, as the decisions count.
+#[inline]
+pub(crate) const fn number(job: JobId) -> u32 {
+    job.index() as u32
 }
 
 /// A job that can be submitted.
@@ -102,20 +37,6 @@ pub struct Job {
     is_unnamed: bool,
     /// What few jobs have; apart, because builders move their job at every step.
     rare: Option<Box<Rare>>,
-}
-
-/// What few jobs have.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Rare {
-    pub(crate) named: Vec<(String, u64)>,
-    pub(crate) gpus: u32,
-    /// The cards that an earlier life of this run gave it, by their ids.
-    pub(crate) was_on: Vec<String>,
-    pub(crate) retry: Retry,
-    pub(crate) expected: Option<Duration>,
-    pub(crate) done: bool,
-    pub(crate) attempts: u32,
-    pub(crate) key: Option<String>,
 }
 
 /// What a job does.

@@ -1,19 +1,20 @@
 //! Who makes what another job reads: such a job is needed, whether the file says so or leaves it to us.
 //!
-//! Room: surface, pure. Paths are compared as they are written, not looked up on the disk.
+//! Room: surface. Paths are compared by where they lead (`src/paths.rs`), however they are written.
 //!
 //! # Invariant
 //! In a plan without problems a job that reads a file, which another job declares as its output, runs after that job. What a job reads without saying so is
 //! not known here.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
 
 use glob::{MatchOptions, Pattern};
 
 use crate::expand::Expanded;
+use crate::fresh::matches;
 use crate::keys::Values;
 use crate::limits::Limits;
+use crate::paths::Paths;
 use crate::plan::Job;
 use crate::read::Drafts;
 use surface_text::units::clip;
@@ -26,17 +27,17 @@ const MATCHING: MatchOptions =
 struct Makers(BTreeMap<String, usize>);
 
 impl Makers {
-    fn of(jobs: &[Job]) -> Self {
-        let makers = jobs.iter().enumerate().flat_map(|(at, job)| {
-            let path = move |output: &String| (plain(job.cwd.as_deref(), output), at);
-            job.outputs.iter().map(path)
-        });
-        Self(makers.collect())
+    fn of(jobs: &[Job], paths: &mut Paths<'_>) -> Self {
+        let mut makers = BTreeMap::new();
+        for (at, job) in jobs.iter().enumerate() {
+            makers.extend(job.outputs.iter().map(|output| (paths.name(job.cwd.as_deref(), output), at)));
+        }
+        Self(makers)
     }
 
     /// Calls `found` with every job that makes something which `input` means: that file, one that a glob fits, or a folder it is in.
-    fn of_input(&self, job: &Job, input: &str, mut found: impl FnMut(usize, &str)) {
-        let path = plain(job.cwd.as_deref(), input);
+    fn of_input(&self, job: &Job, input: &str, paths: &mut Paths<'_>, mut found: impl FnMut(usize, &str)) {
+        let path = paths.name(job.cwd.as_deref(), input);
         let literal = path.find(['*', '?', '[']).unwrap_or(path.len());
         for (end, _) in path[..literal].match_indices('/') {
             if let Some((folder, maker)) = self.0.get_key_value(&path[..end]) {
@@ -56,37 +57,42 @@ impl Makers {
     }
 }
 
-/// A path from the folder of the file, without `.` and without the `..` that lead nowhere.
-fn plain(cwd: Option<&Path>, file: &str) -> String {
-    let path = cwd.map_or_else(|| file.into(), |cwd| cwd.join(file));
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir if parts.last().is_some_and(|last| !matches!(*last, ".." | "")) => {
-                parts.pop();
-            }
-            Component::ParentDir => parts.push(".."),
-            Component::RootDir | Component::Prefix(_) => parts.push(""),
-            Component::CurDir => {}
-            Component::Normal(part) => parts.push(part.to_str().unwrap_or_default()),
-        }
-    }
-    parts.join("/")
-}
-
 /// Adds the needs of jobs that leave them to their inputs, and tells of jobs that read what they do not wait for.
-pub(crate) fn needs(drafts: &Drafts<'_, '_>, all: &mut Expanded, limits: &Limits, values: &mut Values<'_>) {
-    if all.jobs.iter().all(|job| job.outputs.is_empty()) {
+pub(crate) fn needs(
+    drafts: &Drafts<'_, '_>,
+    all: &mut Expanded,
+    paths: &mut Paths<'_>,
+    limits: &Limits,
+    values: &mut Values<'_>,
+) {
+    if all.jobs.iter().all(|job| job.outputs.is_empty()) && drafts.jobs.iter().all(|draft| !draft.needs_inputs) {
         return;
     }
-    let makers = Makers::of(&all.jobs);
+    let makers = Makers::of(&all.jobs, paths);
     let mut edges_left = limits.edges.saturating_sub(all.jobs.iter().map(|job| job.needs.len()).sum());
     for (range, draft) in all.ranges.clone().into_iter().zip(&drafts.jobs).filter(|(_, draft)| draft.needs_inputs) {
         for at in range {
             let job = &all.jobs[at];
             let mut needs = job.needs.clone();
-            for input in &job.inputs {
-                makers.of_input(job, input, |maker, _| needs.extend((maker != at).then_some(maker)));
+            for (nth, input) in job.inputs.iter().enumerate() {
+                let mut is_made = false;
+                makers.of_input(job, input, paths, |maker, _| {
+                    is_made = true;
+                    needs.extend((maker != at).then_some(maker));
+                });
+                // Who makes it is what the job waits for, so a name that nobody makes is a slip of the pen.
+                if !is_made && limits.globs && is_missing(&job.folder(paths.base()), input) {
+                    let input = clip(input);
+                    let message =
+                        format!("job `{}` reads `{input}`, which no job makes and which is not there", job.name);
+                    let help =
+                        "correct its name, add it to the `outputs` of the job that makes it, or list `needs` by name";
+                    return values.report.add(
+                        &draft.inputs.get(nth).map_or(&draft.at, |spot| &spot.at).clone(),
+                        message,
+                        help,
+                    );
+                }
             }
             needs.sort_unstable();
             needs.dedup();
@@ -106,7 +112,7 @@ pub(crate) fn needs(drafts: &Drafts<'_, '_>, all: &mut Expanded, limits: &Limits
             let job = &all.jobs[at];
             for (nth, input) in job.inputs.iter().enumerate() {
                 let mut missed = None;
-                makers.of_input(job, input, |maker, file| {
+                makers.of_input(job, input, paths, |maker, file| {
                     if missed.is_none() && maker != at && !waits_for(&all.jobs, at, maker, &mut steps) {
                         missed = Some((maker, file.to_owned()));
                     }
@@ -128,6 +134,11 @@ pub(crate) fn needs(drafts: &Drafts<'_, '_>, all: &mut Expanded, limits: &Limits
     }
 }
 
+/// Whether nothing on the disk is what an input means.
+fn is_missing(folder: &std::path::Path, input: &str) -> bool {
+    matches(folder, input).is_ok_and(|files| !files.iter().any(|file| std::fs::symlink_metadata(file).is_ok()))
+}
+
 /// Whether a job runs after `other`. Beyond so many steps it is believed to.
 fn waits_for(jobs: &[Job], at: usize, other: usize, steps: &mut usize) -> bool {
     if jobs[at].needs.binary_search(&other).is_ok() {
@@ -147,19 +158,4 @@ fn waits_for(jobs: &[Job], at: usize, other: usize, steps: &mut usize) -> bool {
         }
     }
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain;
-    use std::path::Path;
-
-    #[test]
-    fn paths_that_mean_the_same_are_written_the_same() {
-        assert_eq!(plain(None, "./a//b/../c"), "a/c");
-        assert_eq!(plain(Some(Path::new("sub")), "../a"), "a");
-        assert_eq!(plain(Some(Path::new("sub")), "../../a"), "../a");
-        assert_eq!(plain(Some(Path::new("sub")), "/x/./y"), "/x/y");
-        assert_eq!(plain(None, "../../a"), "../../a");
-    }
 }

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::fresh::matches;
+use crate::fresh::{matches, unreadable_name};
 use crate::keys::{VALUE, Values, field};
 use crate::limits::Limits;
 use crate::read::Draft;
@@ -211,6 +211,13 @@ fn files(pattern: &str, node: &Node<'_>, around: &Around<'_>, values: &mut Value
             return None;
         }
     };
+    // A glob passes over such names, and a job that is left out without a word is found out too late.
+    if let Some(path) = unreadable_name(around.base, pattern) {
+        let path = path.strip_prefix(around.base).unwrap_or(&path);
+        let message = format!("file {} has a name that is no UTF-8", path.display());
+        values.report.add(&node.at, message, "rename it");
+        return None;
+    }
     let mut files = Vec::with_capacity(found.len());
     for path in found.iter().filter(|path| path.exists()) {
         let path = path.strip_prefix(around.base).unwrap_or(path);

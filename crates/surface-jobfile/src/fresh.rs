@@ -1,6 +1,6 @@
 //! Whether a job's outputs are there and newer than what it reads.
 //!
-//! Room: surface; the only file besides `src/lib.rs` and `src/foreach.rs` that looks at the disk, and it only looks.
+//! Room: surface; beside `src/lib.rs`, `src/foreach.rs`, `src/files.rs` and `src/paths.rs` the only file that looks at the disk, and it only looks.
 //!
 //! # Invariant
 //! In doubt a job is stale: a missing input, a clock that cannot be read or a glob without a match never make it fresh.
@@ -74,6 +74,33 @@ fn stale(job: &Job, folder: &Path) -> Option<String> {
 
 fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
+}
+
+/// A file whose name is no UTF-8 and that a pattern would mean if it were; in a folder that the pattern leads to.
+pub(crate) fn unreadable_name(folder: &Path, pattern: &str) -> Option<PathBuf> {
+    let parts: Vec<&str> = pattern.split('/').collect();
+    let sign = |part: &&str| part.contains(['*', '?', '[']);
+    for (at, part) in parts.iter().enumerate().filter(|(_, part)| sign(part)) {
+        let Ok(fits) = glob::Pattern::new(part) else { continue };
+        let above = parts[..at].join("/");
+        // `a/**` means all folders in `a`, and `a` itself.
+        let mut folders = match (above.as_str(), at) {
+            ("", 0) => vec![folder.to_owned()],
+            ("", _) => vec![PathBuf::from("/")],
+            (above, _) => matches(folder, above).unwrap_or_default(),
+        };
+        if *part == "**" {
+            folders.extend(matches(folder, &parts[..=at].join("/")).unwrap_or_default());
+        }
+        for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
+            let name = entry.file_name();
+            let is_meant = || *part != "**" || entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if name.to_str().is_none() && fits.matches(&name.to_string_lossy()) && is_meant() {
+                return Some(entry.path());
+            }
+        }
+    }
+    None
 }
 
 /// The files a pattern means, sorted; a path without `*`, `?` or `[`, or one that exists as it is, means itself.

@@ -39,6 +39,7 @@ pub mod graph;
 mod keys;
 mod limits;
 mod needs;
+mod paths;
 mod plan;
 mod read;
 mod reference;
@@ -105,14 +106,15 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
     let drafts = read::read(&tree, &mut values, limits);
     let mut all = expand::expand(&drafts, base, limits, &mut values);
     needs::groups(&drafts, &mut values);
+    let mut paths = paths::Paths::new(base, limits.globs);
     // The rest would tell of jobs that are missing only because of another problem.
     if values.report.is_empty() {
         needs::resolve(&drafts, &mut all, limits, &mut values);
-        files::needs(&drafts, &mut all, limits, &mut values);
+        files::needs(&drafts, &mut all, &mut paths, limits, &mut values);
     }
     if values.report.is_empty() {
         needs::circle(&drafts, &all, &mut values);
-        needs::writers(&drafts, &all, &mut values);
+        needs::writers(&drafts, &all, &mut paths, &mut values);
     }
     if !values.report.is_empty() {
         return Err(values.report.finish(file, bytes));

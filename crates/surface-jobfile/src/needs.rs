@@ -6,11 +6,11 @@
 //! Edges are counted before they are built: a group that needs a group is a product.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use crate::expand::{Expanded, Index, instance_name};
 use crate::keys::{Spot, Values};
 use crate::limits::Limits;
+use crate::paths::Paths;
 use crate::plan::Job;
 use crate::read::{Draft, Drafts};
 use crate::template::Template;
@@ -244,13 +244,13 @@ pub(crate) fn circle(drafts: &Drafts<'_, '_>, all: &Expanded, values: &mut Value
 }
 
 /// Two jobs that write one file would each find it newer than what they read.
-pub(crate) fn writers(drafts: &Drafts<'_, '_>, all: &Expanded, values: &mut Values<'_>) {
-    let mut writers: HashMap<(Option<&Path>, &str), usize> = HashMap::new();
+pub(crate) fn writers(drafts: &Drafts<'_, '_>, all: &Expanded, paths: &mut Paths<'_>, values: &mut Values<'_>) {
+    let mut writers: HashMap<String, usize> = HashMap::new();
     for (range, draft) in all.ranges.iter().zip(&drafts.jobs) {
         'draft: for at in range.clone() {
             let job = &all.jobs[at];
             for (nth, output) in job.outputs.iter().enumerate() {
-                let first = *writers.entry((job.cwd.as_deref(), output)).or_insert(at);
+                let first = *writers.entry(paths.name(job.cwd.as_deref(), output)).or_insert(at);
                 if first == at {
                     continue;
                 }

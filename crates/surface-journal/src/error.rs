@@ -126,6 +126,15 @@ impl JournalError {
         }
     }
 
+    /// Whether it is only that the disk is full.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Full { .. } => true,
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+
     pub(crate) fn sqlite(file: &Path, source: rusqlite::Error) -> JournalError {
         let file = file.to_owned();
         match source.sqlite_error_code() {
@@ -133,10 +142,19 @@ impl JournalError {
                 JournalError::Corrupt { file, detail: source.to_string() }
             }
             Some(ErrorCode::DiskFull) => JournalError::Full { file },
+            // SQLite says so of some of its files, and not why.
+            Some(ErrorCode::SystemIoFailure) if is_disk_full(&file) => JournalError::Full { file },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::Busy { file },
             _ => JournalError::Sqlite { file, source: Arc::new(source) },
         }
     }
+}
+
+/// Whether the disk that `file` is on has no room for another page.
+fn is_disk_full(file: &Path) -> bool {
+    const PAGES_BYTES: u64 = 64 << 10; // what SQLite asks for at once to share its log
+    let folder = file.parent().unwrap_or(file);
+    rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < PAGES_BYTES)
 }
 
 impl fmt::Display for JournalError {
@@ -146,6 +164,11 @@ impl fmt::Display for JournalError {
                 f,
                 "no place for the journal: BURSAR_STATE_DIR, XDG_STATE_HOME and HOME are unset; \
                  set BURSAR_STATE_DIR to a directory"
+            ),
+            Self::Io { doing, path, source } if self.is_full() => write!(
+                f,
+                "cannot {doing} {}: {source}; free some disk space, or remove old runs with `bursar prune --keep 10`",
+                path.display()
             ),
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             Self::Newer { file, found, known } => write!(
@@ -175,9 +198,11 @@ impl fmt::Display for JournalError {
                  (`mv {0} {0}.damaged`, and `{0}-wal`, `{0}-shm` too) and a new one is made",
                 file.display()
             ),
-            Self::Full { file } => {
-                write!(f, "no room for the journal {}; free some disk space, or prune old runs", file.display())
-            }
+            Self::Full { file } => write!(
+                f,
+                "no room for the journal {}; free some disk space, or remove old runs with `bursar prune --keep 10`",
+                file.display()
+            ),
             Self::Busy { file } => write!(
                 f,
                 "another process keeps the journal {} to itself; try again, or look with `fuser {0}`",

@@ -56,13 +56,13 @@ impl Journal {
         Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db), _copy: None })
     }
 
-    /// Opens the journal in `dir` to look at it: one that cannot be written is read as it is.
+    /// Opens the journal in `dir` to look at it: one that cannot be written, or whose disk is full, is read as it is.
     ///
     /// # Errors
     /// As [`open`](Self::open); or if it cannot even be read. To write into a journal that is only read is an error, too.
     pub fn open_to_read(dir: &Path) -> Result<Journal, JournalError> {
         match Journal::open(dir) {
-            Err(error) if error.is_about_writing() && place::database(dir).exists() => {
+            Err(error) if (error.is_about_writing() || error.is_full()) && place::database(dir).exists() => {
                 place::check_owners(dir)?;
                 let (db, copy) = schema::open_to_read(&place::database(dir))?;
                 Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db), _copy: copy })

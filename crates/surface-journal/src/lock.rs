@@ -47,10 +47,8 @@ impl RunLock {
             }
             Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
         }
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{pid}"))
-            .map_err(JournalError::io("write", &path))?;
+        // For messages only. On a full disk it cannot be written, and a run must be held to be removed from there.
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{pid}"));
         Ok(RunLock { id: id.clone(), folder: folder.to_owned(), _file: Arc::new(file) })
     }
 

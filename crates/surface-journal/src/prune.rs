@@ -6,6 +6,7 @@
 //! History stays: it is bounded by itself.
 
 use std::fs;
+use std::path::Path;
 
 use rusqlite::Connection;
 
@@ -63,11 +64,8 @@ impl Journal {
             Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(true),
             Err(error) => return Err(error),
         };
-        let logs = folder.join("logs");
-        match fs::remove_dir_all(&logs) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JournalError::io("remove", &logs)(error)),
-            _ => Ok(true),
-        }
+        remove_all(&folder.join("logs"))?;
+        Ok(true)
     }
 
     /// Forgets a run, with its folder. False if a process holds it.
@@ -84,6 +82,8 @@ impl Journal {
             Err(error) => return Err(error),
         };
         let seq = self.require(run)?;
+        // First what needs no room to be removed: on a full disk the database needs some to forget.
+        remove_all(&folder.join("logs"))?;
         self.synced(|transaction| {
             for sql in [
                 "DELETE FROM events WHERE run = ?1",
@@ -96,12 +96,43 @@ impl Journal {
             }
             Ok(())
         })?;
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(JournalError::io("remove", &folder)(error))
+        remove_all(&folder)?;
+        Ok(true)
+    }
+
+    /// Gives room in the database file back to the disk, if much of it is unused and little is left to be copied. Without room for the copy nothing is done.
+    ///
+    /// # Errors
+    /// If the database cannot be read or written.
+    pub fn compact(&self) -> Result<(), JournalError> {
+        let done = self.with(|db| {
+            let number = |sql| db.query_row(sql, [], |row| row.get::<_, i64>(0));
+            let page_bytes = number("PRAGMA page_size")?;
+            let unused_bytes = number("PRAGMA freelist_count")?.saturating_mul(page_bytes);
+            let kept_bytes = number("PRAGMA page_count")?.saturating_mul(page_bytes) - unused_bytes;
+            if unused_bytes >= WORTH_BYTES && unused_bytes >= kept_bytes && kept_bytes <= COPIED_BYTES_MAX {
+                db.execute_batch("VACUUM")?;
+                db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             }
-            _ => Ok(true),
+            Ok(())
+        });
+        match done {
+            Err(JournalError::Full { .. } | JournalError::Busy { .. }) => Ok(()), // a courtesy
+            done => done,
         }
+    }
+}
+
+/// Less unused room in the database than this is left there.
+const WORTH_BYTES: i64 = 1 << 20;
+/// A larger rest is not copied: other runs wait meanwhile before they can write.
+const COPIED_BYTES_MAX: i64 = 256 << 20;
+
+/// Removes a folder, if it is there.
+fn remove_all(folder: &Path) -> Result<(), JournalError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JournalError::io("remove", folder)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -156,6 +156,13 @@ impl Counts {
         self.succeeded + self.failed + self.canceled
     }
 
+    /// How many of these are in each state.
+    pub fn count(states: impl IntoIterator<Item = State>) -> Counts {
+        let mut counts = Counts::default();
+        states.into_iter().for_each(|state| *counts.of_mut(state) += 1);
+        counts
+    }
+
     pub(crate) fn of_mut(&mut self, state: State) -> &mut u32 {
         match state {
             State::Queued => &mut self.queued,
@@ -229,6 +236,14 @@ pub struct JobRow {
 }
 
 impl JobRow {
+    /// Attempts that began. One that is still queued or ready has a number, but has not begun.
+    pub fn attempts_begun(&self) -> u32 {
+        match self.state {
+            State::Queued | State::Ready => self.attempt.saturating_sub(1),
+            _ => self.attempt,
+        }
+    }
+
     /// What it was given; what it asked for, if nobody said otherwise.
     pub fn given(&self) -> &Demand {
         self.detail.demand.as_ref().unwrap_or(&self.demand)

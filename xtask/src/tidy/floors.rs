@@ -9,7 +9,7 @@ use super::{File, Problem};
 /// Floors of the house, lowest first. A crate depends only on floors below its own.
 const FLOORS: &[&[&str]] = &[
     &["vocab", "bursar-macros"],
-    &["mech-fiber", "mech-sync", "mech-process", "policy-cpu"],
+    &["mech-fiber", "mech-sync", "mech-process", "policy-cpu", "policy-jobs", "policy-flow"],
     &["policy-admission"],
     &["sched-tasks"],
     &["sched-jobs", "sched-flow"],

@@ -16,7 +16,6 @@
 
 mod fell;
 mod freeze;
-mod log;
 mod serve;
 mod spawn;
 mod tree;

@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{fell, freeze::Freezer, log::Log};
+use super::{fell, freeze::Freezer};
 use crate::launch::{End, How, Launch, Limits, OverRam};
+use crate::log::LimitedLog;
 use crate::procfs;
 use crate::raw::reap;
 use crate::wire::{Alive, Reply};
@@ -74,7 +75,7 @@ pub(super) struct Tree {
     peak_kb: u64,
     cpu: Duration,
     /// Those that have a limit.
-    logs: Vec<Log>,
+    logs: Vec<LimitedLog>,
 }
 
 impl Tree {
@@ -104,7 +105,8 @@ impl Tree {
             warned: false,
             peak_kb: 0,
             cpu: Duration::ZERO,
-            logs: log_bytes_max.map_or_else(Vec::new, |bytes| logs.filter_map(|path| Log::new(&path, bytes)).collect()),
+            logs: log_bytes_max
+                .map_or_else(Vec::new, |bytes| logs.filter_map(|path| LimitedLog::open(&path, bytes).ok()).collect()),
         }
     }
 

@@ -67,10 +67,26 @@ impl KeeperProgram {
 pub struct Seen {
     /// Keepers that live: those with a client, and those whose command outlived theirs.
     pub alive: usize,
-    /// The tokens of commands that run.
+    /// The tokens of commands that run below their keepers.
     pub running: Vec<String>,
+    /// The tokens of commands whose keepers are gone and whose processes still run.
+    pub unkept: Vec<String>,
+    /// The tokens of commands that are gone together with their keepers: how they ended is not known.
+    pub lost: Vec<String>,
     /// Ends that are recorded.
     pub ended: Vec<End>,
+}
+
+impl Seen {
+    /// Whether a keeper lives, or processes of one that is gone.
+    pub fn is_busy(&self) -> bool {
+        self.alive > 0 || !self.unkept.is_empty()
+    }
+
+    /// The tokens of all commands that run, with their keepers or without.
+    pub fn all_running(&self) -> impl Iterator<Item = &str> {
+        self.running.iter().chain(&self.unkept).map(String::as_str)
+    }
 }
 
 /// Is told what becomes of one command. Called from the pool's thread, in order, ending with one `Ended`; it must not block for long.
@@ -180,18 +196,36 @@ impl Keepers {
     ///
     /// Ends are found again and again until they are [forgotten](Keepers::forget), so nothing is lost if this client is killed too.
     pub fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
-        recover::recover(home)
+        recover::recover(home, |_| true)
     }
 
-    /// Reads what an earlier client left in `home` from its files, without connecting to a keeper. Nothing is changed, and other clients are not disturbed.
+    /// As [`recover`](Keepers::recover), but keepers whose present command has another token are left alone, and so are the processes of
+    /// such a command whose keeper is gone.
+    ///
+    /// # Errors
+    /// As `recover`.
+    pub fn recover_some(home: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Recovered>> {
+        recover::recover(home, is_wanted)
+    }
+
+    /// Reads what an earlier client left in `home` from its files and from `/proc`, without connecting to a keeper. Nothing is changed, and other clients are not disturbed.
     pub fn look(home: &Path) -> io::Result<Seen> {
         let mut seen = Seen::default();
+        let mut gone = Vec::new();
         for found in record::find(home)? {
-            if !found.is_orphaned() {
-                seen.alive += 1;
-                seen.running.extend(found.running());
-            }
+            let is_gone = found.looks_orphaned();
+            let running = found.running();
             seen.ended.extend(found.ends()?);
+            match running {
+                Some(token) if is_gone => gone.push((found.id, token)),
+                running => seen.running.extend(running.filter(|_| !is_gone)),
+            }
+            seen.alive += usize::from(!is_gone);
+        }
+        let inhabited = sweep::with_processes(gone.iter().map(|(id, _)| id.as_str()));
+        for (id, token) in gone {
+            let list = if inhabited.contains(&id) { &mut seen.unkept } else { &mut seen.lost };
+            list.push(token);
         }
         Ok(seen)
     }
@@ -285,6 +319,7 @@ impl Handle {
     /// only make it sooner.
     pub fn cancel(&self, grace: Duration) {
         self.ask(&Request::Cancel { run: self.run.number, grace });
+        self.slot.wake();
     }
 
     /// What the tree held when it was last looked at, in MB; 0 for one that has just started.

@@ -80,9 +80,12 @@ impl Survivor {
     }
 }
 
-pub(super) fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
+/// What is in `home`, of keepers whose present command is wanted; of others nothing is touched.
+pub(super) fn recover(home: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Recovered>> {
     let mut recovered = Vec::new();
-    for found in find(home)? {
+    // Without a client a keeper starts nothing: what it runs can only end.
+    let is_left = |found: &Found| found.running().is_some_and(|token| !is_wanted(&token));
+    for found in find(home)?.into_iter().filter(|found| !is_left(found)) {
         let until = Instant::now() + PATIENCE;
         let mut look_at = Instant::now() + LOOK;
         loop {

@@ -12,9 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::Signal;
 
 use super::Listener;
+use crate::keeper::signal;
 use crate::launch::{End, How, Launch, Report, Stdin};
+use crate::procfs;
 use crate::wire::{Alive, Incoming, Link, Outgoing, Reply, Request};
 
 /// One command on a keeper.
@@ -140,6 +143,15 @@ impl Slot {
         let run = lock(&self.now).current.as_ref().map(|current| current.run.number);
         if let Some(run) = run {
             self.ask(&Request::Cancel { run, grace: std::time::Duration::ZERO });
+        }
+    }
+
+    /// A keeper that was stopped hears no request until it is continued. One that was not takes no notice.
+    pub(super) fn wake(&self) {
+        // Not only if it stands still: it may have been stopped just now, and not yet stand.
+        let keeper = self.pid.filter(|_| self.is_busy()).and_then(procfs::one);
+        if let Some(keeper) = keeper.filter(|keeper| !keeper.is_dead()) {
+            signal(&keeper, Signal::CONT);
         }
     }
 

@@ -6,7 +6,7 @@
 //! Processes that carry the keeper's mark in their environment, all of its session, and those in its control group. A process
 //! that cleared its environment *and* left the session before the keeper was killed is not found.
 
-use std::fs;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -27,14 +27,13 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
     }
     let inside = || group.as_ref().map(Group::pids).unwrap_or_default();
     let me = std::process::id().cast_signed();
-    let mark = format!("{MARK}={id}");
     // The session keeps its number from being used again while it has members, and dead keepers have no other members.
     let find = || {
         let inside = inside();
         let is_ours = |one: &Process| {
             one.pid != me
                 && !one.is_dead()
-                && (keeper == Some(one.session) || inside.contains(&one.pid) || has_mark(one.pid, &mark))
+                && (keeper == Some(one.session) || inside.contains(&one.pid) || mark_of(one.pid).as_deref() == Some(id))
         };
         procfs::all().into_iter().filter(is_ours).collect::<Vec<_>>()
     };
@@ -61,7 +60,25 @@ fn one_by_one(processes: &[Process], to_send: Signal) {
     }
 }
 
-fn has_mark(pid: i32, mark: &str) -> bool {
-    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environ.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+/// Of these keepers, which are gone, those that left processes behind. Only looks.
+pub(super) fn with_processes<'a>(keepers: impl IntoIterator<Item = &'a str>) -> HashSet<String> {
+    let mut keepers: HashSet<&str> = keepers.into_iter().collect();
+    let mut found = HashSet::new();
+    if keepers.is_empty() {
+        return found; // as usual: then nobody reads all of `/proc`
+    }
+    let me = std::process::id().cast_signed();
+    let alive: Vec<Process> = procfs::all().into_iter().filter(|one| one.pid != me && !one.is_dead()).collect();
+    found.extend(alive.iter().filter_map(|one| mark_of(one.pid)).filter(|mark| keepers.contains(mark.as_str())));
+    keepers.retain(|id| !found.contains(*id));
+    let alive: HashSet<i32> = alive.iter().map(|one| one.pid).collect();
+    let is_inhabited =
+        |id: &&str| Group::of(id).is_some_and(|group| group.pids().iter().any(|pid| alive.contains(pid)));
+    found.extend(keepers.into_iter().filter(is_inhabited).map(str::to_owned));
+    found
+}
+
+/// The keeper that started a process, or one above it.
+fn mark_of(pid: i32) -> Option<String> {
+    procfs::variable(pid, MARK)
 }

@@ -335,6 +335,29 @@ fn a_command_that_was_lost_with_client_and_keeper_is_told_as_lost_until_it_is_fo
     assert!(is_empty(&bench.home()));
 }
 
+#[test]
+fn a_command_that_outlives_client_and_keeper_is_seen_and_left_alone_until_it_is_wanted() {
+    let bench = Bench::new();
+    killed_client(&bench, "started", "t1", "echo $$ > pid; echo up > up; exec sleep 1000");
+    bench.wait_for("up");
+    let pid: i32 = fs::read_to_string(bench.path("pid")).unwrap().trim().parse().unwrap();
+    let keeper = keeper_of(pid);
+    kill_process(keeper, Signal::KILL).unwrap();
+    until("the keeper is gone", || is_zombie(keeper.as_raw_pid()));
+    for _ in 0..2 {
+        let seen = Keepers::look(&bench.home()).unwrap();
+        assert_eq!((seen.alive, seen.running.len(), seen.lost.len()), (0, 0, 0));
+        assert_eq!(seen.unkept, ["t1"]);
+        assert!(seen.is_busy() && !is_zombie(pid));
+        assert!(Keepers::recover_some(&bench.home(), |token| token != "t1").unwrap().is_empty());
+    }
+    let ended = Keepers::recover_some(&bench.home(), |token| token == "t1").unwrap();
+    assert!(matches!(&ended[..], [Recovered::Ended(End { how: How::KeeperLost, .. })]), "{ended:?}");
+    assert_eq!(bench.left(), [0; 0]);
+    let seen = Keepers::look(&bench.home()).unwrap();
+    assert_eq!((seen.unkept.len(), seen.lost, seen.alive), (0, vec!["t1".to_owned()], 0));
+}
+
 fn is_stopped(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))

@@ -15,8 +15,9 @@ use super::{
     host::{Keepers, NurseryHost},
     signals::{NodeWaker, Signals},
 };
+use policy_flow::{Band, Core, EdgeFacts, NodeFacts};
+
 use crate::{
-    decide::{Core, EdgeFacts, NodeFacts},
     edge::{AnyEdge, EdgeSetup},
     graph::{
         Graph, Problem, Problems,
@@ -24,7 +25,6 @@ use crate::{
     },
     node::{NodeSpec, cx::Cx},
     observe::Observer,
-    policy::Band,
 };
 
 /// At most so many messages a turn, unless told otherwise.

@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
+use policy_flow::{Band, Event, Outcome, Turn, Work};
+
 use crate::{
-    decide::{Outcome, Turn, Work},
     error::{NodeError, NodeResult, OnError},
     graph::check::Place,
     message::{Control, Message, Time},
@@ -18,8 +19,6 @@ use crate::{
         inlet::{Body, Fate, Inlet, panic_of, panicked},
         unit::{Hook, Unit, call_hook, note},
     },
-    policy::Band,
-    state::Event,
 };
 
 /// After a failure, a source is left alone for this long; twice as long after the next, and so on.

@@ -11,13 +11,11 @@ use super::{
     Shared,
     signals::{Mind, Rings},
 };
+use policy_flow::{Band, Event, Full, Phase, Why};
+
 use crate::{
-    decide::Phase,
     graph::MAX_CAPACITY,
-    policy::Band,
-    state::Event,
     stats::{EdgeStats, NodeStats, Stats},
-    why::{self, Why},
 };
 
 /// Steers a flow and looks at it, from any thread. Cheap to clone.
@@ -198,24 +196,20 @@ impl Handle {
         };
         let mind = shared.signals.lock();
         let now = shared.clock.now();
-        let node = mind.core.node(index);
         let outputs: Vec<u32> =
             (0..shared.ends.len() as u32).filter(|edge| shared.ends[*edge as usize].0 == index).collect();
         let full = outputs.iter().filter(|edge| shared.edges[**edge as usize].state().wanted);
-        let full: Vec<why::Full> = full
+        let full: Vec<Full> = full
             .map(|edge| {
                 let state = shared.edges[*edge as usize].state();
                 let target = shared.ends[*edge as usize].1;
-                why::Full {
-                    edge: shared.edge_ids[*edge as usize].clone(),
-                    depth: state.depth,
-                    capacity: state.capacity,
-                    consumer: shared.ids[target as usize].to_string(),
-                    consumer_state: mind.core.node(target).state,
-                }
+                let (edge, consumer) =
+                    (shared.edge_ids[*edge as usize].clone(), shared.ids[target as usize].to_string());
+                Full::new(edge, state.depth, state.capacity, consumer, mind.core.node(target).state)
             })
             .collect();
-        Ok(Why::of(&shared.ids[index as usize], node, full, now).outside(shared.custodies[index as usize].waited_for()))
+        let why = mind.core.why(index, &shared.ids[index as usize], full, now);
+        Ok(why.with_outside(shared.custodies[index as usize].waited_for()))
     }
 
     /// The names of all nodes.

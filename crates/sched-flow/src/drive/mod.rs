@@ -31,8 +31,9 @@ use std::{
 pub use build::Builder;
 pub use handle::{ControlError, Handle};
 
+use policy_flow::Phase;
+
 use crate::{
-    decide::Phase,
     edge::AnyEdge,
     graph::{Graph, Problems, check::Place},
     message::Time,

@@ -17,7 +17,9 @@ use sched_tasks::{Receiver, Sender, channel};
 
 pub(crate) use super::sleepers::Rings;
 use super::sleepers::Sleepers;
-use crate::{decide::Core, error::NodeError, message::Time};
+use policy_flow::Core;
+
+use crate::{error::NodeError, message::Time};
 
 /// The decisions and who waits for them.
 pub(crate) struct Mind {

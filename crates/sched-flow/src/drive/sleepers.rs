@@ -11,7 +11,7 @@
 //! it. A ring is a token in a channel that outlives the moment, so it cannot come too early. `idle` and `rung` together say how many
 //! sleep or are being woken, whichever of them takes the token. Checked by `tests/loom/main.rs`.
 
-use crate::message::Time;
+use policy_flow::Time;
 
 /// How many to ring.
 #[must_use = "workers sleep on until they are rung"]

@@ -12,12 +12,7 @@ use super::{
     crew::Member,
     signals::{Mind, Rings},
 };
-use crate::{
-    decide::{Outcome, Pick, Turn},
-    message::Time,
-    node::cx::Log,
-    state::NodeState,
-};
+use policy_flow::{Log, NodeState, Outcome, Pick, Time, Turn};
 
 /// A fiber gives way to others of its thread after so many turns.
 const TURNS_BETWEEN_YIELDS: u32 = 8;

@@ -13,10 +13,11 @@ use super::{
     order::{self, Arrow},
     urgency::{self, Asked},
 };
+use policy_flow::{Band, Policy};
+
 use crate::{
     message::Control,
     node::schema::{Carried, PortSpec},
-    policy::{Band, Policy},
 };
 
 pub(crate) use super::flatten::Place;

@@ -12,12 +12,13 @@ use std::{any::Any, fmt, sync::Arc};
 
 pub use problem::{Problem, Problems};
 
+use policy_flow::{Band, Policy};
+
 use crate::{
-    edge::queue::Merge,
+    edge::Merge,
     error::NodeError,
     message::Payload,
     node::{NodeSpec, schema::Carried},
-    policy::{Band, Policy},
 };
 
 /// An edge holds so many messages unless told otherwise.

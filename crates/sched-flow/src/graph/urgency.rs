@@ -9,7 +9,7 @@
 //! A node all of whose outputs are edges of control has its own turns in that band, and so are the edges into it: by induction from the last edge backwards, every
 //! step of such a message is. What a user said of a node or an edge stays, and so does what is before it.
 
-use crate::policy::Band;
+use policy_flow::Band;
 
 /// An edge, as far as it matters here.
 #[derive(Debug, Clone, Copy)]

@@ -14,6 +14,8 @@ mod told;
 
 use std::{any::Any, collections::VecDeque, fmt, sync::Arc, task::Waker, time::Duration};
 
+use policy_flow::Policy;
+
 use crate::{
     drive::{cell::stops, host::NurseryHost},
     edge::{AnyEdge, Edge, EdgeSetup},
@@ -27,7 +29,6 @@ use crate::{
         unit::{Hook, Unit, call_hook, note},
     },
     observe::Observer,
-    policy::Policy,
 };
 use told::{Bell, Errors, WAKE_LIMIT};
 

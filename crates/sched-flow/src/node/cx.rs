@@ -10,6 +10,8 @@ use std::{
     task::Waker,
 };
 
+use policy_flow::Log;
+
 use crate::{
     error::NodeError,
     message::{Header, Kind, Time, TraceId},
@@ -88,48 +90,6 @@ pub(crate) trait Host: Send {
     fn spawn(&mut self, body: Box<dyn FnOnce() + Send>);
     /// Cancels what was started and waits for it.
     fn end(&mut self);
-}
-
-/// What the scheduler must learn of a turn.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    /// Edges that have something now, and had not.
-    pub(crate) filled: Vec<u32>,
-    /// Edges that have room now, for a producer that waits.
-    pub(crate) roomy: Vec<u32>,
-    pub(crate) emitted: u64,
-    pub(crate) handled: u64,
-    pub(crate) errors: u64,
-    pub(crate) retries: u64,
-    /// Messages that the node took and that came to nothing.
-    pub(crate) lost: u64,
-    pub(crate) shutdown: bool,
-    /// The node wants no more input.
-    pub(crate) finish: bool,
-    pub(crate) ticked: bool,
-    pub(crate) tick_at: Option<Time>,
-    /// What the node failed with last.
-    pub(crate) last_error: Option<Arc<str>>,
-    /// What it failed with for good: the first cause.
-    pub(crate) failure: Option<Arc<str>>,
-}
-
-impl Log {
-    /// The last error was for good.
-    #[cold]
-    pub(crate) fn fail_for_good(&mut self) {
-        if self.failure.is_none() {
-            self.failure.clone_from(&self.last_error);
-        }
-    }
-
-    /// As new, with its memory kept.
-    pub(crate) fn clear(&mut self) {
-        self.filled.clear();
-        self.roomy.clear();
-        *self =
-            Log { filled: std::mem::take(&mut self.filled), roomy: std::mem::take(&mut self.roomy), ..Log::default() };
-    }
 }
 
 /// Tells the time.

@@ -10,6 +10,8 @@ use std::{
     sync::Arc,
 };
 
+use policy_flow::PutResult;
+
 use crate::{
     edge::{AnyEdge, EdgeSetup},
     error::{DeadLetter, NodeError, NodeResult, OnError},
@@ -22,7 +24,6 @@ use crate::{
         stage::{add_check, open},
         unit::{Declared, Hook, Unit, dead_name},
     },
-    policy::PutResult,
 };
 
 /// A node with several inputs, or with inputs and outputs of different types.

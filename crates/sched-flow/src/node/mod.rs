@@ -33,6 +33,7 @@ use crate::{
     error::NodeResult,
     message::{Message, Payload},
 };
+pub(crate) use policy_flow::Produced;
 
 /// A node with one input, `in`, and outputs of one type: most nodes are this.
 ///
@@ -120,17 +121,6 @@ pub trait Stage: Send + 'static {
     fn is_done(&self) -> bool {
         true
     }
-}
-
-/// What a source has to say after it was asked for messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Produced {
-    /// There may be more: ask again.
-    More,
-    /// Nothing now: ask again after a tick or a wake.
-    Idle,
-    /// That was all.
-    End,
 }
 
 /// A node without input, where messages enter the graph.

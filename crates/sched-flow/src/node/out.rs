@@ -16,11 +16,12 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
+use policy_flow::{PutResult, Queue};
+
 use crate::{
-    edge::{Edge, queue::Queue},
+    edge::Edge,
     message::{Control, Header, Kind, Message, Payload, TraceId},
     node::{cx::Cx, schema::Check},
-    policy::PutResult,
 };
 
 /// A node may emit so many messages within one call; more is an error of the node, before it eats the memory.
@@ -41,7 +42,7 @@ pub(crate) struct Outlet<T> {
     counted: usize,
     pub(crate) checks: Vec<Check<T>>,
     /// What edges let go of, on its way out.
-    gone: Vec<T>,
+    gone: Vec<Message<T>>,
 }
 
 impl<T: Payload> Outlet<T> {
@@ -229,9 +230,9 @@ impl<T: Payload> Outlet<T> {
 #[inline]
 fn settle<T: Payload>(
     edge: &Edge<T>,
-    mut queue: MutexGuard<'_, Queue<T>>,
+    mut queue: MutexGuard<'_, Queue<Message<T>>>,
     put: usize,
-    gone: &mut Vec<T>,
+    gone: &mut Vec<Message<T>>,
     cx: &mut Cx,
 ) -> usize {
     if queue.tell() {

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use policy_flow::Band;
+
 use crate::{
     error::OnError,
     message::Payload,
@@ -13,7 +15,6 @@ use crate::{
         stage::StageUnit,
         unit::{Declared, Unit},
     },
-    policy::Band,
 };
 
 /// A node and its settings: what [`Graph::add`](crate::Graph::add) takes. The functions that make stock nodes, such as

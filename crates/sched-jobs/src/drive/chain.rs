@@ -15,9 +15,10 @@
 
 use std::sync::PoisonError;
 
+use policy_jobs::Time;
+
 use super::Inner;
 use super::pool::Post;
-use crate::aging::Time;
 use crate::job::Work;
 
 /// What a chain should take in all.

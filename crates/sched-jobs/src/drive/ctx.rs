@@ -5,11 +5,11 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use policy_jobs::{Gpu, JobId, TraceId};
+
 use super::Shared;
 use super::pool::{CANCEL, PAUSE, Post};
-use crate::demand::Gpu;
-use crate::job::{JobId, Stopped};
-use crate::trace::TraceId;
+use crate::job::Stopped;
 
 /// A running closure's view of its job.
 pub struct Ctx<'a> {
@@ -22,7 +22,7 @@ pub struct Ctx<'a> {
 impl Ctx<'_> {
     /// Its job.
     pub fn id(&self) -> JobId {
-        JobId(self.id)
+        JobId::from_index(self.id)
     }
 
     /// Its job's name.
@@ -38,7 +38,7 @@ impl Ctx<'_> {
 
     /// The id of the [part](crate::Part) that its job belongs to: to be passed on to whatever it calls.
     pub fn trace_id(&self) -> Option<TraceId> {
-        self.shared.lock().core.trace_of(self.id).given()
+        self.shared.lock().core.trace_id(self.id)
     }
 
     /// The graphics cards it was given: none if it asked for none, or none is known.

@@ -4,10 +4,9 @@
 
 use core::fmt;
 use core::time::Duration;
+use policy_jobs::Event;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
-
-use crate::event::Event;
 
 /// What one listener may leave unread.
 const LIMIT: usize = 1 << 20;

@@ -5,13 +5,11 @@ use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
+use policy_jobs::{Cause, ControlError, JobId, Needed, Rules, Scope, State, SubmitError, Usage, Why};
+
 use super::{Events, JobStatus, Neighbours, Observer, Panics, RunFailed, Shared, Summary};
 use crate::config::{Config, Scheduler};
-use crate::decide::{Rules, Scope, Usage};
-use crate::error::{Cause, ControlError, SubmitError};
-use crate::job::{Job, JobId, Needed};
-use crate::state::State;
-use crate::why::Why;
+use crate::job::{Job, number};
 
 /// A scheduler for a graph of jobs.
 ///
@@ -212,12 +210,12 @@ impl Jobs {
 
     /// The job that was submitted with that [key](Job::key).
     pub fn find_key(&self, key: &str) -> Option<JobId> {
-        self.shared().lock().core.find_key(key).map(JobId)
+        self.shared().lock().core.find_key(key).map(JobId::from_index)
     }
 
     fn find(inner: &super::Inner, job: &Needed) -> Result<u32, ControlError> {
         let found = match job {
-            Needed::Id(id) => Some(id.0).filter(|id| (*id as usize) < inner.core.len()),
+            Needed::Id(id) => Some(number(*id)).filter(|id| (*id as usize) < inner.core.len()),
             Needed::Name(name) => inner.core.find(name),
         };
         found.ok_or_else(|| ControlError::UnknownJob { name: job.to_string() })

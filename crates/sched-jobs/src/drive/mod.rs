@@ -39,6 +39,8 @@ use core::any::Any;
 use hashbrown::HashMap;
 use sched_tasks::Canceller;
 
+use policy_jobs::{Cause, Core, Effect, Event, JobFacts, JobId, Others, Rules, Time, Usage};
+
 pub use self::ctx::{Ctx, InputError};
 pub use self::feed::Events;
 pub use self::handle::{Builder, Jobs, Target};
@@ -50,11 +52,6 @@ use self::chain::Chain;
 use self::feed::Feed;
 use self::panics::{Caught, Thrown, Whose};
 use self::pool::Post;
-use crate::JobId;
-use crate::aging::Time;
-use crate::decide::{Core, Effect, JobFacts, Others, Rules, Usage};
-use crate::error::Cause;
-use crate::event::Event;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 use crate::job::Work;
 
@@ -295,10 +292,10 @@ impl Shared {
     }
 
     fn order(&self, inner: &mut Inner, id: u32) -> Message {
-        let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
+        let ticket = Ticket { job: JobId::from_index(id), attempt: inner.core.attempt(id) };
         let report = Reporter { shared: self.me.clone(), ticket };
         let name = inner.core.name(id).into_owned();
-        let (gpus, trace_id) = (inner.core.cards(id), inner.core.trace_of(id).given());
+        let (gpus, trace_id) = (inner.core.cards(id), inner.core.trace_id(id));
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
         let order = Order { ticket, name, trace_id, gpus, work: remote.work.clone(), report };
         Message { executor: remote.executor.clone(), ticket, request: Request::Start(order, remote.token.take()) }
@@ -318,7 +315,7 @@ impl Shared {
                 }
                 continue;
             }
-            let ticket = Ticket { job: JobId(id), attempt: inner.core.attempt(id) };
+            let ticket = Ticket { job: JobId::from_index(id), attempt: inner.core.attempt(id) };
             let Work::Remote(remote) = &inner.works[id as usize] else { unreachable!("what is not local is remote") };
             let executor = remote.executor.clone();
             let request = match effect {

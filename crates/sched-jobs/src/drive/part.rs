@@ -7,12 +7,10 @@ use core::time::Duration;
 use std::hash::RandomState;
 use std::sync::Arc;
 
+use policy_jobs::{ControlError, JobId, Scope, State, SubmitError, TraceId};
+
 use super::{JobStatus, Jobs, RunFailed, Summary};
-use crate::decide::Scope;
-use crate::error::{ControlError, SubmitError};
-use crate::job::{Job, JobId};
-use crate::state::State;
-use crate::trace::TraceId;
+use crate::job::Job;
 
 /// Some jobs of a scheduler, to be waited for, steered and traced apart from all others: those that were submitted through it.
 ///

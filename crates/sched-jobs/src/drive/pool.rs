@@ -18,14 +18,12 @@ use std::time::{Duration, Instant};
 use mech_sync::Agenda;
 use sched_tasks::{Canceller, NurseryOptions, Stop, contain, nursery_with};
 
+use policy_jobs::{Cause, Effect, Ended, State, Time};
+
 use super::chain::{CHAIN_NS, Chain, LONGEST, WATCH_NS};
 use super::ctx::Ctx;
 use super::{Inner, Shared};
-use crate::aging::Time;
-use crate::decide::{Effect, Ended};
-use crate::error::Cause;
 use crate::job::{Done, Failure, Work};
-use crate::state::State;
 
 /// How long a worker looks for work before it sleeps.
 const SEARCH: Duration = Duration::from_micros(50);

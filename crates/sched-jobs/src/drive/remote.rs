@@ -1,14 +1,15 @@
 //! What executors report.
 
+use policy_jobs::{Ended, State};
+
 use super::Shared;
-use crate::decide::Ended;
 use crate::executor::{Outcome, Ticket};
-use crate::state::State;
+use crate::job::number;
 
 impl Shared {
     /// Whether this is still the attempt that is going on.
     fn is_current(inner: &super::Inner, ticket: Ticket) -> bool {
-        let id = ticket.job.0;
+        let id = number(ticket.job);
         let state = inner.core.state(id);
         inner.core.attempt(id) == ticket.attempt && (state == State::Running || inner.core.is_paused_from_running(id))
     }
@@ -16,7 +17,7 @@ impl Shared {
     pub(crate) fn remote_paused(&self, ticket: Ticket) {
         self.section(|inner, now| {
             if Self::is_current(inner, ticket) {
-                inner.core.paused(now, ticket.job.0);
+                inner.core.paused(now, number(ticket.job));
             }
         });
     }
@@ -25,8 +26,8 @@ impl Shared {
         let done = if done.is_finite() { done.clamp(0.0, 1.0) } else { 0.0 };
         self.section(|inner, now| {
             if Self::is_current(inner, ticket) {
-                inner.progress.insert(ticket.job.0, done);
-                inner.core.progress(now, ticket.job.0, done);
+                inner.progress.insert(number(ticket.job), done);
+                inner.core.progress(now, number(ticket.job), done);
             }
         });
     }
@@ -41,8 +42,8 @@ impl Shared {
                 Outcome::Failed(cause) => Ended::Badly(cause),
                 Outcome::Stopped => Ended::Stopped,
             };
-            inner.progress.remove(&ticket.job.0);
-            inner.core.ended(now, ticket.job.0, how);
+            inner.progress.remove(&number(ticket.job));
+            inner.core.ended(now, number(ticket.job), how);
         });
     }
 }

@@ -3,11 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
+use policy_jobs::{Cause, JobId, State, TraceId};
+
 use super::Inner;
-use crate::error::Cause;
-use crate::job::JobId;
-use crate::state::State;
-use crate::trace::TraceId;
+use crate::job::number;
 
 /// What is known about a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +83,7 @@ impl Inner {
         let [ready, started, ended] = self.core.times(id).map(|at| at.map(Duration::from_nanos));
         let part = self.core.part_of(id);
         JobStatus {
-            id: JobId(id),
+            id: JobId::from_index(id),
             name: self.core.name(id).into_owned(),
             state: self.core.state(id),
             attempts: self.core.attempt(id),
@@ -125,7 +124,7 @@ impl Inner {
         }
         let bad = |id: u32| match self.core.cause(id)? {
             // That one is listed itself, if it is one of those that are meant.
-            Cause::Ancestor { id, .. } if part.is_none() || self.core.part_of(id.0) == part => None,
+            Cause::Ancestor { id, .. } if part.is_none() || self.core.part_of(number(*id)) == part => None,
             cause => Some((self.core.name(id).into_owned(), cause.clone())),
         };
         let first = match part {

@@ -11,11 +11,11 @@
 use core::ops::Range;
 use std::sync::{MutexGuard, PoisonError};
 
+use policy_jobs::{Draft, JobId, SubmitError};
+
 use super::chain::CHAIN_NS;
 use super::{Inner, Shared};
-use crate::decide::Draft;
-use crate::error::SubmitError;
-use crate::job::{Job, JobId, Work};
+use crate::job::{Job, Work};
 
 /// How many jobs are made before they are added, and admitted before news of them is told: few enough to stay in the cache.
 const STRETCH: usize = 256;
@@ -32,17 +32,17 @@ impl Taken {
     /// One job for each that was handed in.
     pub(super) fn ids(self) -> Vec<JobId> {
         if self.known.is_empty() {
-            return self.jobs.map(JobId).collect();
+            return self.jobs.map(JobId::from_index).collect();
         }
         let (mut new, mut known) = (self.jobs, self.known.into_iter().peekable());
         let count = new.len() + known.len();
         let id = |at: u32| known.next_if(|(before, _)| *before == at).map(|(_, id)| id).or_else(|| new.next());
-        (0..count as u32).filter_map(id).map(JobId).collect()
+        (0..count as u32).filter_map(id).map(JobId::from_index).collect()
     }
 
     /// That of a single job.
     pub(super) fn id(&self) -> JobId {
-        JobId(self.known.first().map_or(self.jobs.start, |(_, id)| *id))
+        JobId::from_index(self.known.first().map_or(self.jobs.start, |(_, id)| *id))
     }
 }
 

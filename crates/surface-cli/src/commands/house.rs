@@ -159,9 +159,21 @@ impl House {
     fn only_live(&self) -> Result<RunRow, Failure> {
         let mut live = self.live()?;
         match live.len() {
-            0 => Err(Failure::not_found(
-                "no run is going on; start one with `bursar run FILE`, or name one of `bursar runs`",
-            )),
+            // One that was interrupted goes on as long as its jobs do.
+            0 => {
+                let mut orphaned: Vec<RunRow> = self.orphans()?.into_iter().map(|(run, _)| run).collect();
+                match orphaned.len() {
+                    0 => Err(Failure::not_found(
+                        "no run is going on; start one with `bursar run FILE`, or name one of `bursar runs`",
+                    )),
+                    1 => Ok(orphaned.swap_remove(0)),
+                    count => {
+                        let runs = listed(&orphaned);
+                        let message = format!("{count} interrupted runs have jobs that still run: {runs}; name one");
+                        Err(Failure::new(Exit::Usage, message))
+                    }
+                }
+            }
             1 => Ok(live.swap_remove(0)),
             count => Err(Failure::new(Exit::Usage, format!("{count} runs are going on: {}; name one", listed(&live)))),
         }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use surface_journal::{Filter, JobRow, RunRow, Status};
 
 use super::house::House;
-use super::orphans;
 use super::out::{json, print, table};
+use super::{orphans, standing};
 use crate::control::{JobLine, Request, RunLine, remove_stale};
 use crate::exit::{Exit, Failure};
 use crate::view::text::{clean, jobs as count_jobs, megabytes, time};
@@ -177,6 +177,8 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
         Stands::Canceled => Status::Canceled,
     });
     let runs = house.runs(Filter { status, limit: Some(options.limit), ..Filter::default() })?;
+    let stands = |run: RunRow| standing::of_run(house.journal_of(&run.id), run);
+    let runs: Vec<RunRow> = runs.into_iter().map(stands).collect::<Result<_, _>>()?;
     if options.json {
         json(&runs)?;
         return Ok(Exit::Well);
@@ -207,7 +209,8 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
 pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     let house = House::open()?;
     let run = house.run(&options.run)?;
-    let jobs = house.journal_of(&run.id).jobs(&run.id)?;
+    let journal = house.journal_of(&run.id);
+    let (run, jobs) = standing::of(journal, run)?;
     let is_bad = |job: &&JobRow| matches!(job.state, sched_jobs::State::Failed | sched_jobs::State::Canceled);
     let shown: Vec<&JobRow> = jobs.iter().filter(|job| !options.failed || is_bad(job)).collect();
     if options.json {
@@ -262,7 +265,7 @@ fn row_cells(job: &JobRow) -> Vec<String> {
     vec![
         clean(&job.name),
         job.state.name().to_owned(),
-        if job.attempt > 0 { job.attempt.to_string() } else { String::new() },
+        Some(job.attempts_begun()).filter(|begun| *begun > 0).map(|begun| begun.to_string()).unwrap_or_default(),
         ms(detail.wall_ms.or(between(job.started_us, job.ended_us))),
         ms(detail.waited_ms.or(between(job.ready_us, job.started_us))),
         detail.peak_rss_kb.map(|kb| megabytes(kb.div_ceil(1000))).unwrap_or_default(),

@@ -106,13 +106,16 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// As the journal knows it, or the run itself while it goes on: the journal may be a moment behind.
+    /// As the journal knows it, or the run itself while it goes on: the journal may be a moment behind. Its attempts are those that began.
     fn row(&self) -> Result<JobRow, Failure> {
+        // Asked first: what a run that does not answer any more has written is read after that.
+        let live = self.live()?;
         let rows = self.house.journal_of(&self.run.id).jobs(&self.run.id)?;
         let row = rows.into_iter().find(|row| row.name == self.name);
         let mut row =
             row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
-        if let Some((state, attempts)) = self.live()? {
+        row.attempt = row.attempts_begun();
+        if let Some((state, attempts)) = live {
             row.state = state;
             row.attempt = attempts;
         }
@@ -159,9 +162,10 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
         let (now, attempts) = match watched.live()? {
             Some(live) => live,
             None => {
-                // The run is over, or was killed: nothing more will come.
+                // Looked at before the row: a run that does not answer any more may still write its last events.
+                let has_run_ended = !watched.house.journal_of(&watched.run.id).run(&watched.run.id)?.status.is_live();
                 let row = watched.row()?;
-                if !is_over(row.state) {
+                if has_run_ended && !is_over(row.state) {
                     if let Some(file) = &mut file {
                         file.copy()?;
                     }

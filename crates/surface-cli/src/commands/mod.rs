@@ -10,6 +10,7 @@ pub(crate) mod manual;
 pub(crate) mod orphans;
 pub(crate) mod out;
 pub(crate) mod prune;
+mod standing;
 pub(crate) mod steer;
 pub(crate) mod why;
 

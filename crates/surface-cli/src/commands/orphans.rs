@@ -1,4 +1,4 @@
-//! Jobs that outlived their run: it was killed, and they go on below their keepers.
+//! Jobs that outlived their run: it was killed, and they go on below their keepers, or without those if they were killed, too.
 //!
 //! # Invariant
 //! Looking at such jobs disturbs no process. Ending them requires the lock of their run, so the run cannot be resumed meanwhile.
@@ -7,9 +7,11 @@ use std::collections::HashSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use mech_process::{KeeperProgram, Keepers, Recovered, Report};
+use mech_process::{How, KeeperProgram, Keepers, Recovered, Report};
+use sched_jobs::State;
 use sched_jobs::process::Processes;
-use surface_journal::{Filter, JobRow, Journal, RunRow, Status};
+use surface_jobfile::Incomplete;
+use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunRow, Status};
 
 use crate::exit::Failure;
 use crate::run::{command_of, keepers_home, planned};
@@ -28,7 +30,7 @@ pub(crate) fn of(journal: &Journal, run: &RunRow) -> Result<Vec<JobRow>, Failure
     // Not what the journal calls running: it may not have heard of a start before its run was killed.
     let Ok(seen) = Keepers::look(&keepers_home(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
     let numbers: HashSet<usize> =
-        seen.running.iter().filter_map(|token| Some(Processes::attempt_of(token)?.0)).collect();
+        seen.all_running().filter_map(|token| Some(Processes::attempt_of(token)?.0)).collect();
     if numbers.is_empty() {
         return Ok(Vec::new());
     }
@@ -61,36 +63,60 @@ pub(crate) fn names(jobs: &[JobRow]) -> String {
     names.join(", ")
 }
 
-/// Ends jobs of an interrupted run, all or those of these names, and waits until they are gone. How many there were.
+/// What became of jobs that were to end.
+pub(crate) struct Ended {
+    /// How many there were.
+    pub(crate) count: usize,
+    /// What people should know of files.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Ends jobs of an interrupted run, all or those of these names, waits until they are gone, and records them as cancelled.
 ///
 /// # Errors
-/// If the run is resumed meanwhile, or its jobs cannot be reached.
-pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool) -> Result<usize, Failure> {
+/// If the run is resumed meanwhile, its jobs cannot be reached, or the journal cannot be written.
+pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool) -> Result<Ended, Failure> {
     let lock = journal.hold(&run.id)?;
     let plan = planned(journal, &run.id)?;
     let home = keepers_home(lock.folder());
     let cannot = |error: std::io::Error| Failure::broken(format!("cannot reach the jobs of run {}: {error}", run.id));
     let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home).map_err(cannot)?;
     keepers.hold_ends(); // a resumed run is to learn how they ended
+    let job_of = |token: &str| Processes::attempt_of(token).and_then(|(job, _)| plan.jobs.get(job));
+    let is_wanted = |token: &str| wanted.is_empty() || job_of(token).is_some_and(|job| wanted.contains(&job.name));
+    let mut unkept = Keepers::look(&home).map_err(cannot)?.unkept;
+    unkept.retain(|token| is_wanted(token));
     let (tell, ends) = mpsc::channel();
     let mut count = 0;
-    for one in Keepers::recover(&home).map_err(cannot)? {
+    for one in Keepers::recover_some(&home, is_wanted).map_err(cannot)? {
         let Recovered::Running(survivor) = one else { continue };
-        let job = Processes::attempt_of(survivor.token()).and_then(|(job, _)| plan.jobs.get(job));
-        if !wanted.is_empty() && job.is_none_or(|job| !wanted.contains(&job.name)) {
-            continue;
-        }
+        let job = job_of(survivor.token());
         let grace = job.filter(|_| !now).map_or(Duration::ZERO, |job| command_of(job, &plan).grace);
         let tell = tell.clone();
         let listen = Box::new(move |report| {
-            if let Report::Ended(_) = report {
-                let _ = tell.send(()); // gone only if we are
+            if let Report::Ended(end) = report {
+                let _ = tell.send(end); // gone only if we are
             }
         });
         keepers.adopt(survivor, listen).map_err(cannot)?.cancel(grace);
         count += 1;
     }
     drop(tell);
-    ends.iter().take(count).for_each(drop);
-    Ok(count)
+    // What ended by itself meanwhile is not cancelled: a resumed run learns how from its keeper.
+    let mut canceled: Vec<String> = unkept;
+    canceled.extend(ends.iter().take(count).filter(|end| end.how == How::Canceled).map(|end| end.token));
+    let mut ended = Ended { count: canceled.len(), warnings: Vec::new() };
+    let writer = journal.writer(&lock)?;
+    for token in canceled {
+        let Some((number, attempt)) = Processes::attempt_of(&token) else { continue };
+        let error = Some("cancelled on request, after its run was interrupted".to_owned());
+        let detail = Detail { token: Some(token), error, ..Detail::default() };
+        writer.record(Moved::new(number as u32, attempt, State::Canceled).with(detail));
+        if let Some(job) = plan.jobs.get(number).filter(|job| job.incomplete == Incomplete::Remove) {
+            let left = command_of(job, &plan).doubtful_outputs();
+            ended.warnings.extend(left.into_iter().map(|text| format!("{}: {text}", job.name)));
+        }
+    }
+    writer.flush()?;
+    Ok(ended)
 }

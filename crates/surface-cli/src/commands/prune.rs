@@ -68,13 +68,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let message = "say which runs are to go: --older 30d, --keep 100 or --size 2GB; with several, each chooses";
         return Err(Failure::usage(message));
     }
-    let journal = Journal::open(&Journal::default_dir()?)?;
+    let (journal, chosen) = open(options)?;
     let mut gone = Gone { runs: Vec::new(), bytes: 0, busy: Vec::new(), dry_run: options.dry_run };
-    for (run, bytes) in chosen(&journal, options)? {
-        let folder = journal.folder(&run.id);
-        // What still runs needs its folder, and its end is told there.
-        let is_busy = Keepers::look(&keepers_home(&folder)).map_or(true, |seen| seen.alive > 0);
-        let is_gone = !is_busy
+    for (run, bytes) in chosen {
+        let is_gone = !is_busy(&journal, &run)
             && (options.dry_run
                 || if options.logs { journal.remove_logs(&run.id)? } else { journal.remove(&run.id)? });
         if is_gone {
@@ -84,12 +81,44 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             gone.busy.push(run.id.to_string());
         }
     }
+    if !gone.runs.is_empty() && !options.dry_run && !options.logs {
+        journal.compact()?;
+    }
     if options.json {
         json(&gone)?;
     } else {
         print(&told(&gone, options.logs))?;
     }
     Ok(Exit::Well)
+}
+
+/// The journal, and what is to go. On a full disk, where the journal cannot even be opened, logs go first.
+fn open(options: &Options) -> Result<(Journal, Vec<(RunRow, u64)>), Failure> {
+    let dir = Journal::default_dir()?;
+    match Journal::open(&dir) {
+        Ok(journal) => {
+            let chosen = chosen(&journal, options)?;
+            Ok((journal, chosen))
+        }
+        Err(error) if error.is_full() => {
+            let journal = Journal::open_to_read(&dir)?;
+            let chosen = chosen(&journal, options)?;
+            if options.dry_run {
+                return Ok((journal, chosen));
+            }
+            for (run, _) in chosen.iter().filter(|(run, _)| !is_busy(&journal, run)) {
+                journal.remove_logs(&run.id)?;
+            }
+            drop(journal);
+            Ok((Journal::open(&dir)?, chosen))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether jobs of a run still run: they need its folder, and their ends are told there.
+fn is_busy(journal: &Journal, run: &RunRow) -> bool {
+    Keepers::look(&keepers_home(&journal.folder(&run.id))).map_or(true, |seen| seen.is_busy())
 }
 
 /// The runs that a rule chooses, oldest first, with the bytes that would go.

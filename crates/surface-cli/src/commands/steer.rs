@@ -14,7 +14,7 @@ use crate::view::text::clean;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Whom {
     /// A run (`r-7f3a`, its beginning, `latest`), a job (`image[8]`), a group of jobs (`image`), or a run and a job;
-    /// without any, the one run that goes on
+    /// without any, the one run that goes on, or else the one interrupted run whose jobs still run
     #[arg(value_name = "RUN|JOB", num_args = 0..=2)]
     words: Vec<String>,
     /// The job and everything that needs it, directly or not
@@ -61,8 +61,9 @@ pub(crate) fn cancel(options: &Cancel) -> Result<Exit, Failure> {
     let house = House::open()?;
     let Found { run, client, jobs } = options.whom.find(&house)?;
     if client.is_none() && !orphans::of(house.journal_of(&run.id), &run)?.is_empty() {
-        let count = orphans::end(house.journal_of(&run.id), &run, &jobs, options.now)?;
-        let jobs = if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
+        let ended = orphans::end(house.journal_of(&run.id), &run, &jobs, options.now)?;
+        ended.warnings.iter().for_each(|text| crate::exit::say!("bursar: {}", clean(text)));
+        let jobs = if ended.count == 1 { "1 job".to_owned() } else { format!("{} jobs", ended.count) };
         print(&format!("ended {jobs} of run {}, which was interrupted\n", run.id))?;
         return Ok(Exit::Well);
     }

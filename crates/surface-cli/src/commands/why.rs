@@ -8,8 +8,8 @@ use serde::Serialize;
 use surface_journal::{JobRow, RunRow, Status};
 
 use super::house::{Found, House, Intent};
-use super::orphans;
 use super::out::{json, print};
+use super::{orphans, standing};
 use crate::control::{AskError, Request};
 use crate::exit::{Exit, Failure};
 use crate::view::text::{clean, megabytes, time, typed};
@@ -42,12 +42,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let house = House::open()?;
     let run = options.run.as_deref();
     // With --run, the word is a job even if it looks like a run.
-    let Found { run, mut client, jobs } = house.find(run, Some(&options.job), Intent::Look)?;
+    let Found { mut run, mut client, jobs } = house.find(run, Some(&options.job), Intent::Look)?;
     if jobs.is_empty() {
         let message = format!("`{}` is a run; name one of its jobs: `bursar show {}` lists them", options.job, run.id);
         return Err(Failure::new(Exit::Usage, message));
     }
-    let rows = if client.is_some() { Vec::new() } else { house.journal_of(&run.id).jobs(&run.id)? };
+    let mut rows = Vec::new();
+    if client.is_none() {
+        (run, rows) = standing::of(house.journal_of(&run.id), run)?;
+    }
     let orphans = if client.is_some() { Vec::new() } else { orphans::of(house.journal_of(&run.id), &run)? };
     for job in jobs.iter().take(EXPLAINED) {
         let live = match &mut client {
@@ -110,6 +113,9 @@ fn remembered(run: &RunRow, row: &JobRow) -> String {
         State::Failed => format!("{name} does not wait: it failed{error}. Try it again with `{resume} --retry-failed`"),
         State::Canceled => {
             format!("{name} does not wait: it was canceled{error}. Try it again with `{resume} --retry-failed`")
+        }
+        _ if run.status == Status::Interrupted && row.detail.error.is_some() => {
+            format!("{name} waits for the run, which was interrupted when the job ran{error}. Go on with `{resume}`")
         }
         state if run.status == Status::Interrupted => {
             format!("{name} waits for the run, which was interrupted when the job was {state}. Go on with `{resume}`")

@@ -113,7 +113,11 @@ fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
     if options.dry_run && !dir.exists() {
         return Ok(None); // to look at something must not make anything
     }
-    let way_out = |error: journal::JournalError| Failure::broken(format!("{error}; or use --no-journal"));
+    let way_out = |error: journal::JournalError| {
+        Failure::broken(format!(
+            "{error}; set BURSAR_STATE_DIR to a directory that can be written, or use --no-journal"
+        ))
+    };
     Journal::open(&dir).map(Some).map_err(way_out)
 }
 

@@ -1,7 +1,7 @@
 //! The output of a command, passed on as it is written to its log.
 //!
 //! # Invariant
-//! When [`Following::finish`] returns, everything that was in the log has been passed on.
+//! When [`Following::finish`] returns `Ok`, everything that was in the log has been passed on. The log takes no more of the disk than its limit, but never loses what was not passed on.
 //!
 //! # Why it holds
 //! The thread reads to the end of the file after it was told that nothing more comes. Until then it waits in the kernel, for the
@@ -13,51 +13,78 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::thread::JoinHandle;
 
+use mech_process::LimitedLog;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 /// A log that is being passed on.
 pub(crate) struct Following {
     done: OwnedFd,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<io::Result<()>>,
 }
 
-/// Passes on to `to` what is written to `log`, which is made if it is not there, from its beginning.
-pub(crate) fn follow(log: &Path, to: impl Write + Send + 'static) -> io::Result<Following> {
+/// Passes on to `to` what is written to `log`, which is made if it is not there, from its beginning. `closed` is called if whoever reads that has had enough.
+pub(crate) fn follow(
+    log: &Path,
+    bytes_max: u64,
+    to: impl Write + Send + 'static,
+    closed: impl FnOnce() + Send + 'static,
+) -> io::Result<Following> {
     let file = File::options().create(true).append(true).read(true).open(log)?;
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, log, WatchFlags::MODIFY)?;
+    let limited = LimitedLog::open(log, bytes_max)?;
     let (is_done, done) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let thread = std::thread::Builder::new()
-        .name("bursar-follow".to_owned())
-        .spawn(move || pass_on(file, to, &watch, &is_done))?;
+    let pass = move || {
+        let passed = pass_on(file, limited, to, &watch, &is_done);
+        if passed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            closed();
+        }
+        passed
+    };
+    let thread = std::thread::Builder::new().name("bursar-follow".to_owned()).spawn(pass)?;
     Ok(Following { done, thread })
 }
 
 impl Following {
     /// Nothing more comes: passes on the rest.
-    pub(crate) fn finish(self) {
+    ///
+    /// # Errors
+    /// If not all could be passed on. The log has it.
+    pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.done); // the other end of the pipe sees it
-        let _ = self.thread.join();
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that passes it on panicked")))
     }
 }
 
-fn pass_on(mut file: File, mut out: impl Write, watch: &OwnedFd, is_done: &OwnedFd) {
+fn pass_on(
+    mut file: File,
+    limited: LimitedLog,
+    mut out: impl Write,
+    watch: &OwnedFd,
+    is_done: &OwnedFd,
+) -> io::Result<()> {
+    let (mut limited, mut passed) = (Some(limited), 0_u64);
     let mut buffer = vec![0; 64 << 10];
     let mut over = false;
     loop {
         loop {
             match file.read(&mut buffer) {
                 Ok(0) => break,
-                // Who listens no longer loses nothing: the log has it.
-                Ok(count) if out.write_all(&buffer[..count]).and_then(|()| out.flush()).is_err() => return,
-                Ok(_) => {}
+                Ok(count) => {
+                    out.write_all(&buffer[..count]).and_then(|()| out.flush())?;
+                    passed += count as u64;
+                    // Where the file system cannot give a part of a file back, the log grows.
+                    if limited.as_mut().is_some_and(|log| log.trim_before(passed).is_err()) {
+                        limited = None;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return,
+                Err(error) => return Err(error),
             }
         }
         if over {
-            return;
+            return Ok(());
         }
         let mut ready = [PollFd::new(watch, PollFlags::IN), PollFd::new(is_done, PollFlags::IN)];
         if poll(&mut ready, None).is_err() {

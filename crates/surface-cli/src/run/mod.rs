@@ -45,6 +45,10 @@ pub(crate) fn check_cards(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
 
 /// Runs what the options say. Gives the code for the shell.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+    if options.retry_failed && options.resume.is_none() {
+        let message = "--retry-failed is about a run that has ended; write `bursar run --resume [RUN] --retry-failed`";
+        return Err(Failure::usage(message.to_owned()));
+    }
     match &options.resume {
         Some(wanted) => resume::resume(options, wanted.as_deref()),
         None => begin::begin(options),

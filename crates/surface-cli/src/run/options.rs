@@ -103,11 +103,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", requires = "command", value_parser = time_ms)]
     pub(crate) timeout: Option<u64>,
 
+    /// With a command: disk space that each of its logs may take, as `100MB`; of a longer one the beginning and the end stay; 0 for no limit [default: 1GB]
+    #[arg(long, value_name = "SIZE", requires = "command", value_parser = size_mb)]
+    pub(crate) log_limit: Option<u64>,
+
     /// With a command: what to call it; else its program's name
     #[arg(long, value_name = "NAME", requires = "command")]
     pub(crate) name: Option<String>,
 
-    /// Only failures and the last line
+    /// Only failures
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) quiet: bool,
 
@@ -175,7 +179,11 @@ fn size_mb(text: &str) -> Result<u64, String> {
 }
 
 fn time_ms(text: &str) -> Result<u64, String> {
-    surface_jobfile::millis(text).map_err(|why| format!("{why}; write `90s`, `10m` or `1h30m`"))
+    match surface_jobfile::millis(text) {
+        Ok(0) => Err("nothing ends in no time; write `90s`, `10m` or `1h30m`, or leave it out for no limit".to_owned()),
+        Ok(ms) => Ok(ms),
+        Err(why) => Err(format!("{why}; write `90s`, `10m` or `1h30m`")),
+    }
 }
 
 fn named(text: &str) -> Result<(String, u64), String> {

@@ -47,6 +47,9 @@ fn single(options: &Options) -> Result<Planned, Failure> {
         })
     });
     let argv: Vec<String> = argv.collect::<Result<_, _>>()?;
+    if argv[0].is_empty() {
+        return Err(Failure::usage("the command is empty; write `bursar run -- PROGRAM …`".to_owned()));
+    }
     let program = Path::new(&argv[0]).file_name().map_or(argv[0].clone(), |name| name.to_string_lossy().into_owned());
     let base = std::env::current_dir().map_err(|error| {
         Failure::broken(format!("cannot tell the current directory: {error}; change to one that exists"))
@@ -60,6 +63,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     job.named = asked.resource.clone();
     job.priority = options.priority.unwrap_or(0);
     job.timeout_ms = options.timeout;
+    job.log_limit_mb = options.log_limit;
     // A resource that only this command names has room for it; others who name it share it.
     let resources = Resources { named: asked.resource.clone(), ..Resources::default() };
     let asked = Asked { jobs: asked.jobs, scheduler: asked.scheduler, ..Asked::default() };

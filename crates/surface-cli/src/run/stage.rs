@@ -28,6 +28,7 @@ use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
 use super::{cards, follow, share, submit, unrecorded};
 use crate::exit::{Exit, Failure, say};
+use crate::view::text::clean;
 use crate::view::{Ended, Mode, Scene, log_path};
 
 /// Where a run leaves its traces.
@@ -105,8 +106,12 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let following = if stage.is_single && !stage.left[0].is_over() {
         let log = log_path(&folder.join("logs"), 0, 1);
         let err = log.with_extension("err");
-        let started = follow::follow(&log, io::stdout()).and_then(|out| Ok([out, follow::follow(&err, io::stderr())?]));
-        Some(started.map_err(cannot("read the log"))?)
+        let most = submit::log_bytes_max(&plan.jobs[0]).unwrap_or(u64::MAX);
+        let notices = notices.clone();
+        let closed = move || drop(notices.send(Notice::OutputClosed)); // gone only when the run is over
+        let started = follow::follow(&log, most, io::stdout(), closed)
+            .and_then(|out| Ok([out, follow::follow(&err, most, io::stderr(), || ())?]));
+        Some((log, started.map_err(cannot("read the log"))?))
     } else {
         None
     };
@@ -119,7 +124,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
 
     drop(listening);
     drop(watch);
-    following.into_iter().flatten().for_each(follow::Following::finish);
+    let passed_on = following.map(|(log, streams)| (log, streams.map(follow::Following::finish)));
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
     signals.close();
@@ -151,11 +156,19 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     }
     let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();
     if let Some(words) = words.flatten() {
-        say!("bursar: {} {words}", plan.name);
+        say!("bursar: {} {}", clean(&plan.name), clean(&words));
+    }
+    if let Some((log, [Err(error), _])) = passed_on.filter(|_| is_all_well) {
+        return Err(Failure::broken(format!(
+            "{} succeeded, but not all that it printed could be written to standard output: {error}; {} has it",
+            clean(&plan.name),
+            log.display()
+        )));
     }
     if !place.keep && is_all_well {
         unrecorded::forget(stage.place.journal);
     }
+    let signal = signal.or(verdict.output_closed().filter(|_| !is_all_well));
     Ok(code(signal, is_all_well, command))
 }
 

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use sched_jobs::process::Processes;
 use sched_jobs::{Jobs, State, Target};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use surface_journal::JournalError;
 
 use super::record::Recorder;
@@ -26,6 +26,8 @@ pub(crate) enum Notice {
     Signal(i32),
     /// A job failed for good.
     Failed,
+    /// The reader of what one command prints has gone: called directly, the command would have ended by SIGPIPE.
+    OutputClosed,
     /// Nothing more can be recorded.
     JournalBroken(JournalError),
     /// The run is over.
@@ -37,6 +39,7 @@ pub(crate) enum Notice {
 pub(crate) struct Verdict {
     signal: AtomicI32,
     pub(crate) stopped_early: AtomicBool,
+    output_closed: AtomicBool,
     pub(crate) broken: Mutex<Option<JournalError>>,
 }
 
@@ -44,6 +47,11 @@ impl Verdict {
     /// The signal that ended the run.
     pub(crate) fn signal(&self) -> Option<i32> {
         Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    }
+
+    /// The signal that a command gets whose output is not read any more, if ours is not.
+    pub(crate) fn output_closed(&self) -> Option<i32> {
+        self.output_closed.load(Ordering::SeqCst).then_some(SIGPIPE)
     }
 
     /// Why the journal could not be written.
@@ -75,6 +83,10 @@ impl Charge {
                 Notice::Signal(signal) => self.signalled(signal),
                 Notice::Failed if self.fail_fast => self.stop_all(),
                 Notice::Failed => {}
+                Notice::OutputClosed => {
+                    self.verdict.output_closed.store(true, Ordering::SeqCst);
+                    let _ = self.jobs.cancel(Target::Run); // a run is never unknown
+                }
                 Notice::JournalBroken(error) => self.start_nothing_more(error),
                 Notice::Over => return,
             }

@@ -34,6 +34,12 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
 /// Disk space that a log may take unless its job says otherwise, in MB.
 const LOG_LIMIT_MB: u64 = 1_000;
 
+/// Disk space that a log of a job may take. `None`: any.
+pub(crate) fn log_bytes_max(job: &jobfile::Job) -> Option<u64> {
+    let mb = job.log_limit_mb.unwrap_or(LOG_LIMIT_MB);
+    (mb > 0).then(|| mb.saturating_mul(1_000_000))
+}
+
 /// What is run for a job.
 pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut command = Command::new(job.action.argv());
@@ -52,8 +58,7 @@ pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) ->
     if let Some(ms) = job.grace_ms {
         command.grace = Duration::from_millis(ms);
     }
-    let log_mb = job.log_limit_mb.unwrap_or(LOG_LIMIT_MB);
-    command.log_bytes_max = (log_mb > 0).then(|| log_mb.saturating_mul(1_000_000));
+    command.log_bytes_max = log_bytes_max(job);
     command.outputs = job.output_paths(&plan.base);
     command.keep_incomplete = keep_incomplete || job.incomplete == jobfile::Incomplete::Keep;
     command.on_crash = match job.on_crash {
@@ -64,7 +69,7 @@ pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) ->
     command
 }
 
-/// One command instead of a file: it reads what we read, its two streams stay apart, and none of what it prints is left out.
+/// One command instead of a file: it reads what we read, its two streams stay apart, and what it prints is passed on before its log is cut.
 pub(crate) fn single(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut command = command(job, plan, keep_incomplete);
     (command.stdin, command.splits_streams, command.log_bytes_max) = (Stdin::Client, true, None);

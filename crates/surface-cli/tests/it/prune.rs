@@ -50,3 +50,49 @@ fn a_run_whose_jobs_still_run_is_not_pruned() {
     assert_code(&site.bursar("prune --keep 0"), 0);
     assert_eq!(runs(&site), 0);
 }
+
+/// Where the system lets us mount one.
+#[test]
+fn old_runs_can_be_pruned_when_the_disk_is_full() {
+    struct Mounted(std::path::PathBuf);
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+        }
+    }
+    let site = Site::new("[job.a]\nforeach = { n = '1..200' }\nrun = 'echo {n}'\n");
+    std::fs::create_dir(site.state_dir()).unwrap();
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=8m", "none"]).arg(site.state_dir());
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: no right to mount a tmpfs here");
+        return;
+    }
+    let _mounted = Mounted(site.state_dir());
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    let id = site.newest().id;
+    // A log that fills the disk, to its last byte.
+    let log = site.state_dir().join("runs").join(id.as_str()).join("logs").join("big");
+    let mut file = std::fs::File::create(&log).unwrap();
+    while std::io::Write::write(&mut file, &[b'x'; 4096]).is_ok() {}
+    drop(file);
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    assert!(text(&output.stderr).contains("bursar prune"), "{}", text(&output.stderr));
+    assert_code(&site.bursar("prune --keep 0 --interrupted"), 0);
+    assert!(!log.exists());
+    assert_eq!(runs(&site), 0);
+    assert_code(&site.bursar("run jobs.toml"), 0);
+}
+
+#[test]
+fn what_a_large_run_took_in_the_database_is_given_back_when_it_is_pruned() {
+    let site = Site::new("[job.a]\nforeach = { n = '1..20000' }\nrun = 'exit 1'\n");
+    assert_code(&site.bursar("run jobs.toml --fail-fast --quiet"), 1);
+    let database = std::fs::read_dir(site.state_dir()).unwrap().map(|entry| entry.unwrap().path());
+    let database = database.into_iter().find(|path| path.extension().is_some_and(|end| end == "db")).unwrap();
+    let size = || std::fs::metadata(&database).unwrap().len();
+    let before = size();
+    assert_code(&site.bursar("prune --keep 0"), 0);
+    assert!(size() < before / 4, "{before} bytes before, {} after", size());
+}

@@ -102,3 +102,60 @@ fn it_takes_what_it_is_said_to_take() {
     assert!(text(&output.stderr).contains("[3001]"), "{}", text(&output.stderr));
     assert_code(&site.bursar("run --resource licence=2 -- true"), 0);
 }
+
+#[test]
+fn what_cannot_be_passed_on_is_no_success_and_the_log_has_it() {
+    let site = Site::new("");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = site.command(["run", "--", "seq", "3"]).stdout(full).output().unwrap();
+    assert_code(&output, 1);
+    let said = text(&output.stderr);
+    assert!(said.contains("could be written to standard output: No space left on device"), "{said}");
+    assert_eq!(text(&site.bursar("logs seq").stdout), "1\n2\n3\n");
+}
+
+#[test]
+fn a_command_whose_output_is_not_read_any_more_ends_as_by_sigpipe() {
+    let site = Site::new("");
+    let mut child = site.command(["run", "--", "yes"]).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    assert_eq!(line, "y\n");
+    drop(out); // as `| head -1` does
+    let output = child.wait_with_output().unwrap();
+    assert_code(&output, 141);
+    assert_eq!(site.newest().status, surface_journal::Status::Canceled);
+}
+
+#[test]
+fn the_log_of_one_command_is_cut_only_where_it_was_passed_on() {
+    use std::os::unix::fs::MetadataExt;
+    let site = Site::new("");
+    let args = ["run", "--log-limit", "10MB", "--", "head", "-c", "60000000", "/dev/zero"];
+    let mut child = site.command(args).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let passed = std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(passed, 60_000_000);
+    let log = site.journal().folder(&site.newest().id).join("logs/0.1.log");
+    let about = std::fs::metadata(&log).unwrap();
+    assert!(about.blocks() * 512 < 11_000_000, "it takes {} bytes of the disk", about.blocks() * 512);
+}
+
+#[test]
+fn a_command_that_makes_no_sense_is_refused_before_anything_runs() {
+    let site = Site::new("");
+    for (args, part) in [
+        (&["run", "--timeout", "0", "--", "true"][..], "nothing ends in no time"),
+        (&["run", "--", ""], "the command is empty"),
+        (&["run", "jobs.toml", "--retry-failed"], "--resume [RUN] --retry-failed"),
+    ] {
+        let output = site.command(args).output().unwrap();
+        assert_code(&output, 2);
+        assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
+    }
+    let output = site.command(["run", "--", "/no/\u{1b}[31m"]).output().unwrap();
+    assert_code(&output, 127);
+    assert!(!output.stderr.contains(&0x1b), "{}", text(&output.stderr));
+}

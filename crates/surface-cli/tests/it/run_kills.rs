@@ -40,7 +40,7 @@ struct Done {
 }
 
 /// The keepers of a place that live now.
-fn keepers(site: &Site) -> Vec<Pid> {
+pub(crate) fn keepers(site: &Site) -> Vec<Pid> {
     let home = site.state_dir();
     let is_named_so = |pid: &Pid| {
         let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();

@@ -1,6 +1,10 @@
 //! Jobs whose run was killed with -9 stay what they were: shown, counted, steered, and not started twice.
 
-use super::run_site::{Bell, Site, assert_code};
+use rustix::process::{Signal, kill_process};
+use surface_journal::State;
+
+use super::run_kills::keepers;
+use super::run_site::{Bell, Site, assert_code, is_alive};
 use super::text;
 
 const FILE: &str = "[resources]\nlicence = 1\n[job.long]\nlicence = 1\nrun = 'echo x >> ran; echo begun > begun; read line < gate; echo done >> ran'\n";
@@ -100,11 +104,11 @@ fn a_job_whose_run_was_killed_can_be_cancelled_by_its_name_or_its_runs() {
         let told = said(&site, by);
         assert!(told.starts_with("ended 1 job of run r-"), "{by}: {told}");
         assert!(!said(&site, "ps").contains("still run"));
-        // It did not end by itself, so a resumed run does it once more.
+        // It did not end by itself, so a resumed run that is asked to does it once more.
         site.write(FILE);
         let gate = Bell::at(site.path("gate"));
         let begun = Bell::at(site.path("begun"));
-        let run = site.start("run --resume");
+        let run = site.start("run --resume --retry-failed");
         begun.wait();
         gate.answer();
         assert_eq!(run.wait().0, Some(0));
@@ -158,4 +162,124 @@ fn a_job_that_is_found_again_has_run_since_it_started_and_not_since_it_was_found
     let ran_ms: u64 = succeeded.split("\"ran_ms\":").nth(1).unwrap().split([',', '}']).next().unwrap().parse().unwrap();
     let wall_ms = job.detail.wall_ms.unwrap();
     assert!(ran_ms.abs_diff(wall_ms) < 1_000 && ran_ms + 50 >= wall_ms, "{ran_ms} of {wall_ms} ms");
+}
+
+/// A job that goes on, and whose run and keeper were killed; its process.
+fn unkept(site: &Site) -> String {
+    let begun = site.bell("begun");
+    site.bell("gate");
+    let run = site.start("run jobs.toml");
+    let pid = begun.wait();
+    run.kill();
+    keepers(site).into_iter().for_each(|keeper| kill_process(keeper, Signal::KILL).unwrap());
+    while !keepers(site).is_empty() {
+        std::thread::yield_now();
+    }
+    assert!(is_alive(&pid));
+    pid
+}
+
+#[test]
+fn a_job_whose_run_and_keeper_were_killed_is_known_and_not_started_twice() {
+    let site = Site::new(&FILE.replace("echo begun >", "echo $$ >"));
+    let pid = unkept(&site);
+    let id = site.newest().id;
+    let ps = said(&site, "ps");
+    assert!(ps.contains("still run: long") && ps.contains(&format!("bursar cancel {id}")), "{ps}");
+    let why = said(&site, "why long");
+    assert!(why.contains("it still runs"), "{why}");
+    assert!(said(&site, "prune --keep 0 --interrupted").contains("their jobs still run"));
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    assert!(text(&output.stderr).contains("would run twice"), "{}", text(&output.stderr));
+    assert!(is_alive(&pid), "to look disturbs nothing");
+    let told = said(&site, &format!("cancel {id}"));
+    assert!(told.starts_with("ended 1 job of run r-"), "{told}");
+    assert!(!is_alive(&pid));
+    assert!(!said(&site, "ps").contains("still run"));
+    assert_eq!(site.lines("ran"), ["x"]);
+}
+
+#[test]
+fn to_cancel_a_job_by_name_leaves_others_whose_keepers_were_killed() {
+    let one = "[job.NAME]\nrun = 'echo $$ > NAME; read line < gate'\n";
+    let site = Site::new(&(one.replace("NAME", "a") + &one.replace("NAME", "b")));
+    let (a, b) = (site.bell("a"), site.bell("b"));
+    site.bell("gate");
+    let run = site.start("run jobs.toml --cpu 2");
+    let (a, b) = (a.wait(), b.wait());
+    run.kill();
+    keepers(&site).into_iter().for_each(|keeper| kill_process(keeper, Signal::KILL).unwrap());
+    let told = said(&site, "cancel a");
+    assert!(told.starts_with("ended 1 job of run r-"), "{told}");
+    assert_eq!((is_alive(&a), is_alive(&b)), (false, true));
+    let told = said(&site, "cancel");
+    assert!(told.starts_with("ended 1 job of run r-"), "{told}");
+    assert!(!is_alive(&b));
+}
+
+#[test]
+fn cancel_without_a_name_means_the_one_interrupted_run_whose_jobs_still_run() {
+    let site = Site::new(FILE);
+    let _gate = orphaned(&site);
+    let told = said(&site, "cancel --now");
+    assert!(told.starts_with("ended 1 job of run r-"), "{told}");
+}
+
+#[test]
+fn a_job_that_was_cancelled_after_its_run_was_killed_is_not_run_again_unasked() {
+    let site = Site::new(FILE);
+    let _gate = orphaned(&site);
+    assert!(said(&site, "cancel latest").starts_with("ended 1 job of run r-"));
+    assert_eq!(site.job("long").state, State::Canceled);
+    let show = said(&site, "show");
+    assert!(show.contains("1 canceled") && !show.contains("running"), "{show}");
+    assert_code(&site.bursar("run --resume"), 1);
+    assert_eq!(site.lines("ran"), ["x"]);
+}
+
+#[test]
+fn show_runs_and_why_know_what_ended_after_its_run_was_killed() {
+    for (end, word) in [("exit 0", "succeeded"), ("exit 3", "failed")] {
+        let site = Site::new(&FILE.replace("echo done >> ran", &format!("echo done >> ran; {end}")));
+        let gate = orphaned(&site);
+        gate.answer();
+        site.until_no_job_runs();
+        let show = said(&site, "show");
+        assert!(show.contains(&format!("1 job: 1 {word}")) && !show.contains("running"), "{show}");
+        let why = said(&site, "why long");
+        assert!(why.contains(word) && !why.contains("running"), "{why}");
+        let done = if word == "succeeded" { "1/1" } else { "0/1" };
+        assert!(said(&site, "runs").contains(done), "{}", said(&site, "runs"));
+        assert!(said(&site, "show --json").contains(&format!("\"state\":\"{word}\"")));
+    }
+}
+
+#[test]
+fn a_job_that_was_lost_with_run_and_keeper_is_not_shown_as_running() {
+    let site = Site::new(&FILE.replace("echo begun >", "echo $$ >"));
+    let pid = unkept(&site);
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    while is_alive(&pid.as_raw_pid().to_string()) {
+        std::thread::yield_now();
+    }
+    let show = said(&site, "show");
+    assert!(!show.contains("running") && show.contains("how it ended is not known"), "{show}");
+}
+
+#[test]
+fn logs_that_are_followed_wait_for_a_run_that_does_not_answer_but_still_writes() {
+    let site = Site::new(&FILE.replace("read line", "echo hello; read line"));
+    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml");
+    begun.wait();
+    // So is a run that is about to end: its socket is gone, and its last events are not yet in the journal.
+    std::fs::remove_file(site.journal().folder(&site.newest().id).join("control.sock")).unwrap();
+    let logs = site.command(["logs", "-f", "long"]).spawn().unwrap();
+    // Longer than it takes to ask the run twice, which nothing tells of.
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    gate.answer();
+    assert_code(&logs.wait_with_output().unwrap(), 0);
+    assert_eq!(run.wait().0, Some(0));
 }

@@ -202,3 +202,113 @@ fn a_pipeline_of_ten_broken_in_the_middle_three_ways_is_run_until_it_is_right() 
     assert_code(&site.bursar("run jobs.toml"), 0);
     assert!(site.jobs().iter().all(|job| job.attempt == 0), "all is up to date");
 }
+
+#[test]
+fn a_half_file_of_a_job_that_failed_after_its_run_was_killed_is_told_of() {
+    let site = Site::new(
+        "[job.make]\noutputs = ['out']\nrun = 'echo half > out; echo begun > begun; read line < gate; exit 3'\n",
+    );
+    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml");
+    begun.wait();
+    run.kill();
+    gate.answer();
+    site.until_no_job_runs();
+    let output = site.bursar("run --resume");
+    assert_code(&output, 1);
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(said.contains("out may be incomplete, and stays"), "{said}");
+    assert_eq!(site.lines("out"), ["half"]);
+}
+
+#[test]
+fn a_half_file_of_a_job_that_was_cancelled_after_its_run_was_killed_is_told_of() {
+    let site =
+        Site::new("[job.make]\noutputs = ['out']\nrun = 'echo half > out; echo begun > begun; read line < gate'\n");
+    let (begun, _gate) = (site.bell("begun"), site.bell("gate"));
+    let run = site.start("run jobs.toml");
+    begun.wait();
+    run.kill();
+    let output = site.bursar("cancel latest");
+    assert_code(&output, 0);
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(said.contains("out may be incomplete, and stays"), "{said}");
+}
+
+#[test]
+fn a_folder_that_a_failed_job_made_is_told_of() {
+    let site = Site::new("[job.make]\noutputs = ['dir']\nrun = 'mkdir dir; echo half > dir/a; exit 3'\n");
+    let output = site.bursar("run jobs.toml");
+    assert_code(&output, 1);
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(said.contains("dir is incomplete, and stays"), "{said}");
+}
+
+#[test]
+fn a_failing_job_cannot_remove_a_file_that_another_makes_under_another_spelling() {
+    let site = Site::new("");
+    fs::create_dir(site.path("sub")).unwrap();
+    std::os::unix::fs::symlink(site.path("sub"), site.path("link")).unwrap();
+    let absolute = site.path("same.txt").display().to_string();
+    for (first, second) in
+        [("same.txt", "./same.txt"), ("same.txt", "sub/../same.txt"), ("same.txt", &absolute), ("sub/x", "link/x")]
+    {
+        site.write(&format!(
+            "[job.good]\noutputs = ['{first}']\nrun = 'echo good > {first}'\n\
+             [job.bad]\noutputs = ['{second}']\nneeds = ['good']\nrun = 'rm -f {second}; exit 1'\n"
+        ));
+        for words in ["check jobs.toml", "run jobs.toml"] {
+            let output = site.bursar(words);
+            assert_code(&output, 3);
+            assert!(text(&output.stderr).contains("both write"), "{}", text(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn an_input_that_is_spelled_differently_is_needed_all_the_same() {
+    let site = Site::new("");
+    let absolute = site.path("made").display().to_string();
+    for (output, input) in [("made", absolute.as_str()), (absolute.as_str(), "made")] {
+        site.write(&format!(
+            "[job.read]\nneeds = 'inputs'\ninputs = ['{input}']\nrun = 'cat {input}'\n\
+             [job.make]\noutputs = ['{output}']\nrun = 'sleep 0.1; echo x > {output}'\n"
+        ));
+        assert_code(&site.bursar("run jobs.toml"), 0);
+        fs::remove_file(site.path("made")).unwrap();
+    }
+}
+
+#[test]
+fn an_input_that_no_job_makes_and_that_is_not_there_is_a_mistake_where_needs_are_left_to_inputs() {
+    let site = Site::new("");
+    fs::write(site.path("there"), "").unwrap();
+    for input in ["mdae", "mdae-*"] {
+        site.write(&format!(
+            "[job.make]\noutputs = ['made']\nrun = 'touch made'\n\
+             [job.read]\nneeds = 'inputs'\ninputs = ['there', '{input}']\nrun = 'touch ran'\n"
+        ));
+        for words in ["check jobs.toml", "run jobs.toml"] {
+            let output = site.bursar(words);
+            assert_code(&output, 3);
+            let said = text(&output.stderr);
+            assert!(said.contains(&format!("`{input}`")) && said.contains("no job makes"), "{said}");
+        }
+    }
+    assert!(!site.path("ran").exists());
+}
+
+#[test]
+fn a_file_whose_name_is_no_text_is_a_mistake_and_not_left_out() {
+    use std::os::unix::ffi::OsStrExt;
+    let site = Site::new("[job.a]\nforeach = { f = 'glob:img/*.png' }\ncommand = ['echo', '{f}']\n");
+    fs::create_dir(site.path("img")).unwrap();
+    fs::write(site.path("img/a.png"), "").unwrap();
+    fs::write(site.path("img").join(std::ffi::OsStr::from_bytes(b"\xff.txt")), "").unwrap();
+    assert_code(&site.bursar("check jobs.toml"), 0);
+    fs::write(site.path("img").join(std::ffi::OsStr::from_bytes(b"\xff.png")), "").unwrap();
+    let output = site.bursar("check jobs.toml");
+    assert_code(&output, 3);
+    let said = text(&output.stderr);
+    assert!(said.contains(".png") && said.contains("UTF-8"), "{said}");
+}

@@ -5,7 +5,9 @@ use std::fs;
 use rustix::process::Signal;
 use surface_journal::{State, Status};
 
+use super::run_kills::keepers;
 use super::run_site::{Site, assert_code, is_alive};
+use super::text;
 
 #[test]
 fn ctrl_c_asks_running_jobs_to_end_and_the_run_can_go_on() {
@@ -124,4 +126,39 @@ fn a_wild_tree_is_gone_when_cancel_returns_and_the_rest_goes_on() {
     assert_eq!(code, Some(1), "{said}");
     assert_eq!((site.job("wild").state, site.job("other").state), (State::Canceled, State::Succeeded));
     assert_eq!(site.newest().status, Status::Canceled);
+}
+
+#[test]
+fn after_ctrl_c_logs_and_show_count_the_attempts_that_began() {
+    let site = Site::new("[job.p]\nrun = 'echo hello; echo up > bell; exec sleep 600'\n");
+    let bell = site.bell("bell");
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    run.signal(Signal::INT);
+    assert_eq!(run.wait().0, Some(130));
+    let output = site.bursar("logs p");
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "hello\n");
+    let show = text(&site.bursar("show").stdout);
+    let row = show.lines().find(|line| line.starts_with("p ")).unwrap();
+    assert_eq!(row.split_whitespace().nth(2), Some("1"), "{show}");
+}
+
+#[test]
+fn a_keeper_that_was_stopped_does_not_keep_its_job_from_being_cancelled() {
+    use rustix::process::kill_process;
+    for ends in ["cancel", "cancel --now", "ctrl-c"] {
+        let site = Site::new("[job.p]\ngrace = '100ms'\nrun = 'echo $$ > bell; exec sleep 600'\n");
+        let bell = site.bell("bell");
+        let run = site.start("run jobs.toml");
+        let pid = bell.wait();
+        keepers(&site).into_iter().for_each(|keeper| kill_process(keeper, Signal::STOP).unwrap());
+        if ends == "ctrl-c" {
+            run.signal(Signal::INT);
+        } else {
+            site.bursar(ends);
+        }
+        let (_, said) = run.wait_at_most(std::time::Duration::from_secs(20));
+        assert!(!is_alive(&pid), "{ends}: {said}");
+    }
 }

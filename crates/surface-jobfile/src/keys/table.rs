@@ -112,7 +112,7 @@ pub(crate) const JOB: &[Key] = &[
         Field::new("needs", "a list of jobs, or \"inputs\"", "[\"other\"]"),
         TextsOr("inputs"),
         NONE,
-        "jobs that must succeed before: `image` for all of a group, `image[3]` or `image[{scene}]` for one; \"inputs\" for all that make what it reads",
+        "jobs that must succeed before: `image` for all of a group, `image[3]` or `image[{scene}]` for one; \"inputs\" for all that make what it reads; what no job makes must be there",
         Set::Job(set::needs),
     ),
     key(
@@ -277,7 +277,7 @@ pub(crate) const SHARED: &[Key] = &[
         Field::new("incomplete", "\"remove\" or \"keep\"", "\"remove\""),
         Word(&["remove", "keep"]),
         "remove",
-        "what becomes of outputs that an attempt made which did not succeed; they are never taken for whole, and what was there before always stays",
+        "what becomes of outputs that an attempt made which did not succeed; they are never taken for whole, and what was there before always stays; a file that another program made there meanwhile is taken for the attempt's, and is removed, too",
         Set::Shared(set::incomplete),
     ),
     key(

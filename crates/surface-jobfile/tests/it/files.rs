@@ -35,7 +35,7 @@ fn a_job_that_reads_what_another_makes_must_wait_for_it() {
 #[test]
 fn needs_can_be_left_to_the_inputs() {
     let joined = plan(
-        "[job.join]\nneeds = 'inputs'\nrun = 'j'\ninputs = ['part-*', 'other']\n\
+        "[job.join]\nneeds = 'inputs'\nrun = 'j'\ninputs = ['part-*', 'Cargo.toml']\n\
          [job.part]\nforeach = { n = '1..3' }\nrun = 'p'\noutputs = ['part-{n}']\n\
          [job.twice]\nforeach = { n = '1..3' }\nneeds = 'inputs'\nrun = 't'\ninputs = ['part-{n}']\noutputs = ['twice-{n}']\n",
     );

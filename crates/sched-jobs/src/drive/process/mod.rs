@@ -30,6 +30,8 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use mech_process::{Handle, How, Keepers, Launch, Recovered, Report, Survivor};
 
+use policy_jobs::{Cause, Gpu, GpuDriver, JobId};
+
 pub use self::command::{Command, OnCrash};
 pub use self::outputs::{Made, Stamp};
 pub use self::vram::VramWatch;
@@ -37,11 +39,9 @@ pub use self::words::{exit_code, words};
 pub use mech_process::{End, Limits as ProcessLimits, OverRam, Stdin};
 
 use self::outputs::{Verdict, Watched};
-use crate::JobId;
-use crate::demand::{Gpu, GpuDriver};
 use crate::drive::panics::{Caught, Whose};
-use crate::error::Cause;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
+use crate::job::number;
 
 /// What is told about attempts, from the thread that hears of it and before the scheduler does. Must be quick. A panic is counted by [`Jobs::panics`](crate::Jobs::panics) and
 /// keeps nothing from ending.
@@ -202,7 +202,8 @@ impl Processes {
     /// What each command that runs holds now, in MB, as far as its keeper has looked.
     pub fn usage_mb(&self) -> Vec<(JobId, u64)> {
         let desks = lock(&self.desks);
-        let used = desks.iter().filter_map(|(job, desk)| Some((JobId(*job), desk.handle.as_ref()?.usage_mb())));
+        let used =
+            desks.iter().filter_map(|(job, desk)| Some((JobId::from_index(*job), desk.handle.as_ref()?.usage_mb())));
         used.collect()
     }
 
@@ -216,14 +217,14 @@ impl Processes {
     /// The desk of an attempt, and whether it was cancelled before it began. Anything about an earlier attempt goes.
     fn sit_down(&self, ticket: Ticket, grace: Duration) -> bool {
         let mut desks = lock(&self.desks);
-        let desk = desks.entry(ticket.job.0).or_insert_with(|| Desk::new(ticket.attempt));
+        let desk = desks.entry(number(ticket.job)).or_insert_with(|| Desk::new(ticket.attempt));
         if desk.attempt != ticket.attempt {
             *desk = Desk::new(ticket.attempt);
         }
         desk.grace = grace;
         let goes = !desk.cancel;
         if !goes {
-            desks.remove(&ticket.job.0);
+            desks.remove(&number(ticket.job));
         }
         goes
     }
@@ -231,7 +232,9 @@ impl Processes {
     /// There is a process: what was asked meanwhile is asked of it now.
     fn seat(&self, ticket: Ticket, handle: Handle) {
         let mut desks = lock(&self.desks);
-        let Some(desk) = desks.get_mut(&ticket.job.0).filter(|desk| desk.attempt == ticket.attempt) else { return };
+        let Some(desk) = desks.get_mut(&number(ticket.job)).filter(|desk| desk.attempt == ticket.attempt) else {
+            return;
+        };
         if desk.cancel {
             handle.cancel(self.grace(desk.grace));
         } else if desk.pause {
@@ -242,13 +245,13 @@ impl Processes {
 
     fn stand_up(&self, ticket: Ticket) {
         let mut desks = lock(&self.desks);
-        if desks.get(&ticket.job.0).is_some_and(|desk| desk.attempt == ticket.attempt) {
-            desks.remove(&ticket.job.0);
+        if desks.get(&number(ticket.job)).is_some_and(|desk| desk.attempt == ticket.attempt) {
+            desks.remove(&number(ticket.job));
         }
     }
 
     fn is_canceled(&self, ticket: Ticket) -> bool {
-        lock(&self.desks).get(&ticket.job.0).is_some_and(|desk| desk.attempt == ticket.attempt && desk.cancel)
+        lock(&self.desks).get(&number(ticket.job)).is_some_and(|desk| desk.attempt == ticket.attempt && desk.cancel)
     }
 
     fn grace(&self, grace: Duration) -> Duration {
@@ -258,7 +261,7 @@ impl Processes {
     /// Asks something of an attempt, or leaves it at its desk.
     fn ask(&self, ticket: Ticket, change: impl FnOnce(&mut Desk), request: impl FnOnce(&Handle, Duration)) {
         let mut desks = lock(&self.desks);
-        let desk = desks.entry(ticket.job.0).or_insert_with(|| Desk::new(ticket.attempt));
+        let desk = desks.entry(number(ticket.job)).or_insert_with(|| Desk::new(ticket.attempt));
         if desk.attempt > ticket.attempt {
             return; // that one is over
         }

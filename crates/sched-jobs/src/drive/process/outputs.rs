@@ -6,7 +6,7 @@
 //!
 //! # Why they hold
 //! An attempt ends through [`Watched::end`], whatever its end. The files are looked at before the command starts. Of an attempt that an earlier
-//! life of the program started it is not known what was there before, so its files stay.
+//! life of the program started it is not known what was there before, so its files stay, and that is told.
 //!
 //! # Rejected
 //! To remove a file that was there and was changed: it may be a database that the command adds to. It stays and is told of; a caller that
@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 
 use mech_process::How;
 
+use policy_jobs::Cause;
+
 use super::command::Command;
 use super::words;
-use crate::error::Cause;
 use crate::executor::Outcome;
 
 /// What tells whether a file is still the one it was.
@@ -63,6 +64,21 @@ impl Command {
         let made = |path: &PathBuf| Stamp::of(path).map(|stamp| Made { path: path.clone(), stamp });
         self.outputs.iter().map(|path| made(path).ok_or(path.as_path())).collect()
     }
+
+    /// What a person should know of its declared files after an attempt did not succeed that an earlier life of the program started.
+    pub fn doubtful_outputs(&self) -> Vec<String> {
+        doubtful(&self.outputs)
+    }
+}
+
+/// Of an attempt that an earlier life started: its files that are there.
+fn doubtful(outputs: &[PathBuf]) -> Vec<String> {
+    let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok();
+    let tell = |path: &PathBuf| {
+        let shown = path.display();
+        format!("its output {shown} may be incomplete, and stays: whether it was there before the job is not known")
+    };
+    outputs.iter().filter(is_there).map(tell).collect()
 }
 
 /// The declared files of an attempt, before and after.
@@ -116,7 +132,10 @@ impl Watched {
 
     /// Half a file is taken for a whole one by whatever reads it next.
     fn remove_incomplete(&self) -> Vec<String> {
-        let Some(before) = self.before.as_ref().filter(|_| !self.keep) else { return Vec::new() };
+        if self.keep {
+            return Vec::new();
+        }
+        let Some(before) = &self.before else { return doubtful(&self.outputs) };
         let mut warnings = Vec::new();
         for (path, before) in self.outputs.iter().zip(before) {
             let shown = path.display();
@@ -130,7 +149,10 @@ impl Watched {
                 (Some(Some(before)), Some(Some(now))) if *before != now => {
                     warnings.push(format!("its output {shown} was there before, and is changed and incomplete now"));
                 }
-                _ => {} // not touched, or a folder, which may have what others wrote
+                (None, Some(_)) => {
+                    warnings.push(format!("its output {shown} is incomplete, and stays: only plain files are removed"));
+                }
+                _ => {} // not touched, or a folder that was there, which may have what others wrote
             }
         }
         warnings

@@ -31,7 +31,7 @@ fn order(ticket: Ticket) -> Order {
 fn a_cancel_that_overtakes_its_start_is_not_lost() {
     let home = tempfile::tempdir().unwrap();
     let processes = without_keepers(home.path());
-    let ticket = Ticket { job: JobId(3), attempt: 2 };
+    let ticket = Ticket { job: JobId::from_index(3), attempt: 2 };
     processes.cancel(ticket);
     assert!(!processes.sit_down(ticket, std::time::Duration::ZERO), "it must not begin");
     // Of an earlier attempt it is void, and a later one begins.
@@ -40,14 +40,14 @@ fn a_cancel_that_overtakes_its_start_is_not_lost() {
     assert!(processes.sit_down(next, std::time::Duration::ZERO));
     processes.cancel(ticket);
     assert!(!super::lock(&processes.desks)[&3].cancel, "that one is over");
-    processes.start(order(Ticket { job: JobId(4), attempt: 1 }));
+    processes.start(order(Ticket { job: JobId::from_index(4), attempt: 1 }));
     assert_eq!(super::lock(&processes.desks).len(), 1, "what could not start has no desk");
 }
 
 #[test]
 fn a_token_names_its_attempt_whatever_life_it_is_from() {
     let home = tempfile::tempdir().unwrap();
-    let token = without_keepers(home.path()).token(Ticket { job: JobId(12), attempt: 3 });
+    let token = without_keepers(home.path()).token(Ticket { job: JobId::from_index(12), attempt: 3 });
     assert_eq!(token, "12/3/life");
     assert_eq!(Processes::attempt_of("12/3/other/with/slashes"), Some((12, 3)));
     for token in ["", "12", "12/3", "a/3/x", "12/-1/x"] {
@@ -139,7 +139,7 @@ fn an_end_is_reported_although_the_listener_panics() {
 
 #[test]
 fn a_command_is_told_its_cards_by_one_variable_and_its_own_word_goes_before() {
-    use crate::demand::{Gpu, GpuDriver};
+    use policy_jobs::{Gpu, GpuDriver};
     let told = |own: &[(&str, &str)], gpus: &[Gpu]| -> Vec<(String, String)> {
         let own: Vec<_> = own.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let text = |text: std::ffi::OsString| text.into_string().unwrap();

@@ -10,9 +10,11 @@ use std::thread::JoinHandle;
 
 use mech_process::{Handle, machine};
 
+use policy_jobs::JobId;
+
 use super::{Processes, lock};
-use crate::JobId;
 use crate::executor::Ticket;
+use crate::job::number;
 
 /// Looks until it is dropped.
 #[derive(Debug)]
@@ -69,12 +71,12 @@ impl Processes {
                 desk.peak_vram_mb = desk.peak_vram_mb.max(*mb);
             }
         }
-        used.into_iter().map(|(job, _, mb)| (JobId(job), mb)).collect()
+        used.into_iter().map(|(job, _, mb)| (JobId::from_index(job), mb)).collect()
     }
 
     /// The most that was seen of an attempt, in MB.
     pub(super) fn peak_vram_mb(&self, ticket: Ticket) -> u64 {
         let desks = lock(&self.desks);
-        desks.get(&ticket.job.0).filter(|desk| desk.attempt == ticket.attempt).map_or(0, |desk| desk.peak_vram_mb)
+        desks.get(&number(ticket.job)).filter(|desk| desk.attempt == ticket.attempt).map_or(0, |desk| desk.peak_vram_mb)
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mech_process::How;
 
-use crate::demand::megabytes;
-use crate::error::Cause;
+use policy_jobs::{Cause, megabytes};
+
 use crate::executor::Outcome;
 
 /// What an end means for the attempt.

@@ -1,0 +1,286 @@
+//! Pause, resume, cancel, retry: for a job, for everything below it, for a part, or for all.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use hashbrown::HashSet;
+
+use super::graph::{CANCELING, EXTRA, Edge, NONE, PART, PAUSING, RESUMING};
+use super::{Alarm, Core, Effect};
+use crate::aging::Time;
+use crate::error::{Cause, ControlError};
+use crate::event::What;
+use crate::state::{Move, State};
+
+/// Whom a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// This job.
+    Job(u32),
+    /// This job, and everything that needs it.
+    Subtree(u32),
+    /// The jobs of this part.
+    Part(u32),
+    /// All jobs.
+    Run,
+}
+
+impl Core {
+    /// The jobs a request is about, ancestors before their descendants where it matters.
+    pub fn members(&self, scope: Scope) -> Vec<u32> {
+        match scope {
+            Scope::Job(id) => vec![id],
+            Scope::Part(part) => self.part_jobs(part).collect(),
+            Scope::Run => (0..self.admitted).collect(),
+            Scope::Subtree(root) => {
+                let mut seen: HashSet<u32> = [root].into_iter().collect();
+                let (mut members, mut at) = (vec![root], 0);
+                while let Some(&id) = members.get(at) {
+                    at += 1;
+                    let mut edge = self.nodes[id as usize].first_dependent;
+                    while edge != NONE {
+                        let Edge { dependent, next, .. } = self.edges[edge as usize];
+                        if dependent < self.admitted && seen.insert(dependent) {
+                            members.push(dependent);
+                        }
+                        edge = next;
+                    }
+                }
+                members
+            }
+        }
+    }
+
+    /// The error that says that a job is in no state for that request.
+    pub fn not_now(&self, id: u32, request: &'static str) -> ControlError {
+        // One that was asked to end cannot be paused any more; but it cannot be tried again before it has ended.
+        let is_over = self.is_canceling(id) && request != "retry";
+        let state = if is_over { State::Canceled } else { self.state(id) };
+        ControlError::NotNow { job: self.name(id).into_owned(), state, request }
+    }
+
+    /// Pauses; returns the running jobs that were asked to and have not yet.
+    ///
+    /// # Errors
+    /// If it is about a single job, and that is in no state to be paused.
+    pub fn pause(&mut self, now: Time, scope: Scope) -> Result<Vec<u32>, ControlError> {
+        let mut asked = Vec::new();
+        for id in self.members(scope) {
+            match self.state(id) {
+                State::Queued => {
+                    self.step(id, Move::Paused);
+                    self.nodes[id as usize].paused_from = State::Queued;
+                    self.tell(now, id, What::Paused);
+                }
+                State::Ready => {
+                    self.leave_lane(now, id);
+                    self.step(id, Move::Paused);
+                    self.nodes[id as usize].paused_from = State::Ready;
+                    self.tell(now, id, What::Paused);
+                }
+                State::Running if !self.nodes[id as usize].is(CANCELING) => {
+                    let node = &mut self.nodes[id as usize];
+                    if !node.is(PAUSING) {
+                        node.set(PAUSING, true);
+                        let limit = u64::try_from(self.rules.pause_timeout.as_nanos()).unwrap_or(u64::MAX);
+                        let at = now.saturating_add(limit);
+                        self.alarms.push(Reverse((at, id, node.stamp, Alarm::PauseTimeout)));
+                        self.effects.push(Effect::Pause(id));
+                    }
+                    asked.push(id);
+                }
+                State::Paused => {
+                    self.nodes[id as usize].set(RESUMING, false);
+                }
+                _ if scope == Scope::Job(id) => return Err(self.not_now(id, "pause")),
+                _ => {}
+            }
+        }
+        Ok(asked)
+    }
+
+    /// A running job stands still at a checkpoint, or is frozen. `false` if that is no longer wanted.
+    pub fn paused(&mut self, now: Time, id: u32) -> bool {
+        let node = &mut self.nodes[id as usize];
+        if node.state != State::Running || !node.is(PAUSING) || node.is(CANCELING) {
+            return false;
+        }
+        node.set(PAUSING, false);
+        node.stamp = node.stamp.wrapping_add(1); // its timeout is void
+        node.paused_from = State::Running;
+        self.step(id, Move::Paused);
+        self.exact(id);
+        let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
+        self.room.step_aside(need, self.cards.get(&id).copied().unwrap_or_default());
+        self.tell(now, id, What::Paused);
+        true
+    }
+
+    pub(super) fn pause_timed_out(&mut self, now: Time, id: u32) {
+        let cause = Cause::PauseTimeout { waited: self.rules.pause_timeout };
+        self.cancel_running(now, id, cause);
+    }
+
+    /// Lets paused jobs go on where they were.
+    ///
+    /// # Errors
+    /// If it is about a single job, and that is not paused.
+    pub fn resume(&mut self, now: Time, scope: Scope) -> Result<(), ControlError> {
+        let mut members = self.members(scope);
+        members.sort_unstable(); // lanes want the earliest first
+        for id in members {
+            let node = &mut self.nodes[id as usize];
+            match (node.state, node.paused_from) {
+                (State::Paused, State::Running) if node.is(CANCELING) || node.is(RESUMING) => {}
+                (State::Paused, State::Running) => {
+                    node.set(RESUMING, true);
+                    self.resuming.push_back(id);
+                }
+                (State::Paused, from) => {
+                    self.step(id, Move::Resumed(from));
+                    self.tell(now, id, What::Resumed);
+                    if from == State::Ready {
+                        self.join_lane(now, id);
+                    }
+                }
+                (State::Running, _) if node.is(PAUSING) => {
+                    node.set(PAUSING, false);
+                    node.stamp = node.stamp.wrapping_add(1);
+                    self.effects.push(Effect::Resume(id));
+                }
+                _ if scope == Scope::Job(id) => return Err(self.not_now(id, "resume")),
+                _ => {}
+            }
+        }
+        // With others, only while they are counted: `pick` does it.
+        if !self.room.is_shared {
+            self.let_back(now);
+        }
+        Ok(())
+    }
+
+    /// Paused jobs that were resumed get their CPU slots before anybody new: they hold memory.
+    #[inline]
+    pub fn let_back(&mut self, now: Time) {
+        while let Some(&id) = self.resuming.front() {
+            if !self.nodes[id as usize].is(RESUMING) {
+                self.resuming.pop_front(); // it was paused again, or has ended
+                continue;
+            }
+            let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
+            if !self.room.can_come_back(need) {
+                break;
+            }
+            self.room.come_back(need, self.cards.get(&id).copied().unwrap_or_default());
+            self.resuming.pop_front();
+            self.nodes[id as usize].set(RESUMING, false);
+            self.step(id, Move::Resumed(State::Running));
+            self.effects.push(Effect::Resume(id));
+            self.tell(now, id, What::Resumed);
+        }
+    }
+
+    /// Whether somebody who was resumed waits for CPU slots, after `let_back`: then nobody new may take them.
+    pub(super) fn is_somebody_coming_back(&self) -> bool {
+        !self.resuming.is_empty()
+    }
+
+    /// Cancels. What has ended stays as it is, so asking twice changes nothing.
+    pub fn cancel(&mut self, now: Time, scope: Scope) {
+        if self.open() == 0 {
+            return;
+        }
+        for id in self.members(scope) {
+            match self.state(id) {
+                State::Succeeded | State::Failed | State::Canceled => {}
+                State::Running => self.cancel_running(now, id, Cause::Asked),
+                State::Paused if self.nodes[id as usize].paused_from == State::Running => {
+                    self.cancel_running(now, id, Cause::Asked);
+                }
+                _ => {
+                    self.drop_from_line(now, id);
+                    self.end(now, id, Move::Canceled, Some(Cause::Asked));
+                    self.cancel_dependents(now, id);
+                }
+            }
+        }
+    }
+
+    fn cancel_running(&mut self, now: Time, id: u32, cause: Cause) {
+        let node = &mut self.nodes[id as usize];
+        if node.is(CANCELING) {
+            return;
+        }
+        node.set(CANCELING, true);
+        node.set(EXTRA, true);
+        node.set(RESUMING, false);
+        self.extras.entry(id).or_default().cause = Some(cause);
+        self.effects.push(Effect::Cancel(id));
+        self.cancel_dependents(now, id);
+    }
+
+    /// Tries a job again that failed or was cancelled: first whatever it needs that ended badly, and with it whatever was cancelled
+    /// because of any of these.
+    ///
+    /// # Errors
+    /// If it neither failed nor was cancelled.
+    pub fn retry(&mut self, now: Time, id: u32) -> Result<(), ControlError> {
+        let ended_badly = |core: &Self, id: u32| matches!(core.state(id), State::Failed | State::Canceled);
+        if !ended_badly(self, id) {
+            return Err(self.not_now(id, "retry"));
+        }
+        // It cannot run before what it needs has.
+        let mut chosen: HashSet<u32> = [id].into_iter().collect();
+        let (mut revived, mut at) = (vec![id], 0);
+        while let Some(&one) = revived.get(at) {
+            at += 1;
+            revived.extend(self.needs_of(one).filter(|need| ended_badly(self, *need) && chosen.insert(*need)));
+        }
+        // Below these, whatever was cancelled for an ancestor, as long as nothing else it needs ended badly. It is looked at
+        // whenever something it needs is chosen; the last time decides.
+        let mut at = 0;
+        while let Some(&one) = revived.get(at) {
+            at += 1;
+            let mut edge = self.nodes[one as usize].first_dependent;
+            while edge != NONE {
+                let Edge { dependent, next, .. } = self.edges[edge as usize];
+                edge = next;
+                let for_ancestor = dependent < self.admitted
+                    && self.state(dependent) == State::Canceled
+                    && matches!(self.cause(dependent), Some(Cause::Ancestor { .. }));
+                if for_ancestor
+                    && !chosen.contains(&dependent)
+                    && self.needs_of(dependent).all(|need| chosen.contains(&need) || !ended_badly(self, need))
+                {
+                    chosen.insert(dependent);
+                    revived.push(dependent);
+                }
+            }
+        }
+        revived.sort_unstable(); // lanes want the earliest first
+        for &other in &revived {
+            let how = if self.state(other) == State::Failed { Move::Retried } else { Move::Revived };
+            self.step(other, how);
+            let node = &mut self.nodes[other as usize];
+            node.forget_end();
+            if node.is(PART) {
+                self.opens_in_part(other);
+            }
+            let attempt = self.attempt(other);
+            if let Some(extra) = self.extras.get_mut(&other) {
+                extra.cause = None;
+                extra.spent = attempt;
+            }
+            self.tell(now, other, What::Revived);
+        }
+        for &other in &revived {
+            let unmet = self.needs_of(other).filter(|need| self.state(*need) != State::Succeeded).count();
+            self.nodes[other as usize].unmet = unmet as u32;
+            if unmet == 0 {
+                self.make_ready(now, other);
+            }
+        }
+        Ok(())
+    }
+}

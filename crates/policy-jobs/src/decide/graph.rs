@@ -1,0 +1,236 @@
+//! The graph: jobs, who needs whom, and their names.
+//!
+//! # Invariant
+//! A job costs some 110 bytes here, finished or not, and finding one by name or waking one of its dependents touches a handful of them.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use alloc::borrow::Cow;
+use core::hash::BuildHasher;
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::aging::Time;
+use crate::state::State;
+
+pub(super) const NONE: u32 = u32::MAX;
+
+/// It was asked to pause, and has not yet.
+pub(super) const PAUSING: u8 = 1;
+/// It was asked to end, and has not yet.
+pub(super) const CANCELING: u8 = 2;
+/// It was paused while running and is to go on as soon as it has its CPU slots.
+pub(super) const RESUMING: u8 = 4;
+/// There is more about it in `extras`.
+pub(super) const EXTRA: u8 = 8;
+/// It was promised to a worker that will run it after another one, in the same room.
+pub(super) const CLAIMED: u8 = 16;
+/// It runs closures on a worker of this process.
+pub(super) const LOCAL: u8 = 32;
+/// It belongs to a part of the graph.
+pub(super) const PART: u8 = 64;
+
+/// A moment that has not come.
+pub(super) const NEVER: Time = Time::MAX;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Since when it has been ready, the last time it was; or [`NEVER`].
+    pub(super) ready_since: Time,
+    /// When the last attempt started; or [`NEVER`].
+    pub(super) started: Time,
+    /// Its dependencies: a stretch of `edges`.
+    pub(super) first_need: u32,
+    pub(super) needs: u32,
+    /// Its dependents: a list in `edges`.
+    pub(super) first_dependent: u32,
+    pub(super) unmet: u32,
+    pub(super) lane: u32,
+    /// Changes whenever it leaves its lane or a timer of it is void.
+    pub(super) stamp: u32,
+    pub(super) attempt: u32,
+    /// Where it runs: an index of the driver. Once it has ended, one half of when.
+    pub(super) place: u32,
+    /// Where it stands in `holding`, if it does. Once it has ended, the other half.
+    pub(super) held_at: u32,
+    pub(super) state: State,
+    pub(super) paused_from: State,
+    pub(super) flags: u8,
+}
+
+impl Node {
+    pub(super) fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(super) fn set(&mut self, flag: u8, on: bool) {
+        if on { self.flags |= flag } else { self.flags &= !flag }
+    }
+
+    /// It ended then: kept where it had its place, which it has no more.
+    #[inline]
+    pub(super) fn set_ended(&mut self, at: Time) {
+        debug_assert!(self.state.is_terminal(), "a job that has not ended has a place");
+        (self.place, self.held_at) = ((at >> 32) as u32, at as u32);
+    }
+
+    /// It begins another life.
+    pub(super) fn forget_end(&mut self) {
+        (self.place, self.held_at) = (NONE, NONE);
+    }
+
+    /// When it ended, if this life saw it.
+    pub(super) fn ended(&self) -> Option<Time> {
+        let at = u64::from(self.place) << 32 | u64::from(self.held_at);
+        Some(at).filter(|at| self.state.is_terminal() && *at != NEVER)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Edge {
+    /// Who is needed.
+    pub(super) need: u32,
+    /// Who needs it.
+    pub(super) dependent: u32,
+    /// The next dependent of `need`.
+    pub(super) next: u32,
+}
+
+/// Names of jobs, in one buffer, and a table to find them.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    text: String,
+    /// Where each name ends.
+    ends: Vec<u32>,
+    table: HashTable<Place>,
+    hasher: DefaultHashBuilder,
+}
+
+/// A name in the table: with a part of its hash, so that looking for one touches no other.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    hash: u32,
+    id: u32,
+}
+
+impl Place {
+    /// The hash that the table works with. From a part of the whole one, so that the table can grow without reading names.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+impl Names {
+    /// What was given; empty if nothing was.
+    fn given(&self, id: u32) -> &str {
+        let id = id as usize;
+        let start = if id == 0 { 0 } else { self.ends[id - 1] as usize };
+        &self.text[start..self.ends[id] as usize]
+    }
+
+    /// A job without a name is called by its number: `#17`.
+    pub(super) fn get(&self, id: u32) -> Cow<'_, str> {
+        match self.given(id) {
+            "" => Cow::Owned(format!("#{id}")),
+            name => Cow::Borrowed(name),
+        }
+    }
+
+    fn hash(&self, name: &str) -> u32 {
+        (self.hasher.hash_one(name) >> 32) as u32
+    }
+
+    fn find_hashed(&self, hash: u32, name: &str) -> Option<u32> {
+        let is_it = |place: &Place| place.hash == hash && self.given(place.id) == name;
+        self.table.find(Place::spread(hash), is_it).map(|place| place.id)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
+        self.find_hashed(self.hash(name), name).or_else(|| {
+            let id: u32 = name.strip_prefix('#')?.parse().ok()?;
+            Some(id).filter(|&id| (id as usize) < self.ends.len() && self.given(id).is_empty())
+        })
+    }
+
+    /// Whether there is room for a name of so many bytes.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.text.len() + bytes <= u32::MAX as usize
+    }
+
+    /// Adds the name of the next job, empty for none; `false` if it is taken.
+    pub(super) fn add(&mut self, name: &str) -> bool {
+        if name.is_empty() {
+            self.ends.push(self.text.len() as u32);
+            return true;
+        }
+        let hash = self.hash(name);
+        if self.find_hashed(hash, name).is_some() {
+            return false;
+        }
+        let id = self.ends.len() as u32;
+        self.text.push_str(name);
+        self.ends.push(self.text.len() as u32);
+        self.table.insert_unique(Place::spread(hash), Place { hash, id }, |place| Place::spread(place.hash));
+        true
+    }
+
+    /// Forgets the last names, so that `count` are left.
+    pub(super) fn truncate(&mut self, count: usize) {
+        while self.ends.len() > count {
+            let id = (self.ends.len() - 1) as u32;
+            let hash = self.hash(self.given(id));
+            if let Ok(entry) = self.table.find_entry(Place::spread(hash), |place| place.id == id) {
+                entry.remove();
+            }
+            self.ends.pop();
+            self.text.truncate(self.ends.last().map_or(0, |end| *end as usize));
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// The jobs of a batch that need each other in a circle, if there are any. `needs(i)` are the members that `i` needs.
+pub(super) fn find_cycle<'a, I: Iterator<Item = usize> + 'a>(
+    count: usize,
+    needs: impl Fn(usize) -> I,
+) -> Option<Vec<usize>> {
+    // Depth first, without recursion: a chain may be a million long.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        OnPath,
+        Done,
+    }
+    let mut marks = vec![Mark::New; count];
+    let mut path: Vec<(usize, I)> = Vec::new();
+    for root in 0..count {
+        if marks[root] != Mark::New {
+            continue;
+        }
+        marks[root] = Mark::OnPath;
+        path.push((root, needs(root)));
+        while let Some((at, rest)) = path.last_mut() {
+            match rest.next() {
+                Some(next) if marks[next] == Mark::OnPath => {
+                    let start = path.iter().position(|(member, _)| *member == next).expect("it is on the path");
+                    return Some(path[start..].iter().map(|(member, _)| *member).collect());
+                }
+                Some(next) if marks[next] == Mark::New => {
+                    marks[next] = Mark::OnPath;
+                    path.push((next, needs(next)));
+                }
+                Some(_) => {}
+                None => {
+                    marks[*at] = Mark::Done;
+                    path.pop();
+                }
+            }
+        }
+    }
+    None
+}

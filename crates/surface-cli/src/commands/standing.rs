@@ -1,0 +1,132 @@
+//! How the jobs of an interrupted run stand: what the journal says, and what their keepers recorded after it.
+//!
+//! Room: surface. Only looks: a resumed run makes the same of the same facts, and then writes it down.
+//!
+//! # Invariant
+//! No job of an interrupted run is shown as running unless a process of it runs.
+
+use std::collections::HashMap;
+
+use mech_process::{End, How, Keepers, Seen};
+use sched_jobs::State;
+use sched_jobs::process::{Processes, exit_code, words};
+use surface_jobfile::Plan;
+use surface_journal::{Counts, JobRow, Journal, RunRow, Status};
+
+use crate::exit::Failure;
+use crate::run::{command_of, keepers_home, planned};
+
+/// What is said of a job that is gone together with its keeper.
+const LOST: &str = "how it ended is not known, since its keeper process is gone, too";
+
+/// What a keeper knows of an attempt.
+#[derive(Clone, Copy)]
+enum Known<'a> {
+    Runs,
+    Ended(&'a End),
+    Lost,
+}
+
+/// A run and its jobs as they stand.
+///
+/// # Errors
+/// If the journal cannot be read.
+pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobRow>), Failure> {
+    let mut rows = journal.jobs(&run.id)?;
+    if let Some(seen) = seen(journal, &run) {
+        let known = newest(&seen);
+        // Only who has ended well is asked for its files.
+        let has_ended_well = seen.ended.iter().any(|end| end.how == How::Exit(0));
+        let plan = if has_ended_well { planned(journal, &run.id).ok() } else { None };
+        for row in &mut rows {
+            let known = known.get(&(row.job as usize)).copied();
+            // A keeper that lives may not have been able to write that it started something.
+            let known = known.or((seen.alive == 0).then_some((row.attempt, Known::Lost)));
+            if let Some((attempt, known)) = known {
+                stand(row, attempt, known, plan.as_ref());
+            }
+        }
+        run.counts = Counts::count(rows.iter().map(|row| row.state));
+    }
+    Ok((run, rows))
+}
+
+/// A run alone, as it stands.
+///
+/// # Errors
+/// If the journal cannot be read.
+pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> {
+    // Nobody need read all its jobs if no keeper knows more than the journal.
+    let is_as_written = |seen: &Seen| {
+        let tells = seen.ended.len() + seen.running.len() + seen.unkept.len() + seen.lost.len();
+        tells == 0 && run.counts.running + run.counts.paused == 0
+    };
+    match seen(journal, &run) {
+        Some(seen) if !is_as_written(&seen) => Ok(of(journal, run)?.0),
+        _ => Ok(run),
+    }
+}
+
+/// What keepers left of an interrupted run.
+fn seen(journal: &Journal, run: &RunRow) -> Option<Seen> {
+    let is_interrupted = run.status == Status::Interrupted;
+    is_interrupted.then(|| Keepers::look(&keepers_home(&journal.folder(&run.id))).ok()).flatten()
+}
+
+/// Of each job, the latest attempt that a keeper knows.
+fn newest(seen: &Seen) -> HashMap<usize, (u32, Known<'_>)> {
+    let ended = seen.ended.iter().map(|end| (end.token.as_str(), Known::Ended(end)));
+    let running = seen.all_running().map(|token| (token, Known::Runs));
+    let lost = seen.lost.iter().map(|token| (token.as_str(), Known::Lost));
+    let mut newest: HashMap<usize, (u32, Known<'_>)> = HashMap::new();
+    for (token, known) in lost.chain(running).chain(ended) {
+        let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
+        // A later life's attempt of the same number came after the earlier one was lost or cancelled.
+        let is_open = |known: &Known<'_>| {
+            matches!(known, Known::Lost | Known::Ended(End { how: How::Canceled | How::KeeperLost, .. }))
+        };
+        let rank = |(attempt, known): &(u32, Known<'_>)| (*attempt, !is_open(known));
+        let new = (attempt, known);
+        if newest.get(&job).is_none_or(|old| rank(old) <= rank(&new)) {
+            newest.insert(job, new);
+        }
+    }
+    newest
+}
+
+/// Brings a row to what a keeper knows, if that is more than the journal does.
+fn stand(row: &mut JobRow, attempt: u32, known: Known<'_>, plan: Option<&Plan>) {
+    let has_begun = matches!(row.state, State::Running | State::Paused);
+    let knows_more = attempt > row.attempt || (attempt == row.attempt && !row.state.is_terminal());
+    if !knows_more || (matches!(known, Known::Lost) && attempt == row.attempt && !has_begun) {
+        return;
+    }
+    row.attempt = attempt;
+    let end = match known {
+        Known::Runs => return row.state = State::Running,
+        Known::Ended(end) if !matches!(end.how, How::Canceled | How::KeeperLost) => end,
+        // A resumed run tries it again, unless the job says otherwise.
+        Known::Ended(End { how: How::Canceled, .. }) => {
+            (row.state, row.attempt) = (State::Queued, attempt + 1);
+            return;
+        }
+        Known::Ended(_) | Known::Lost => {
+            (row.state, row.attempt) = (State::Queued, attempt + 1);
+            return row.detail.error = Some(LOST.to_owned());
+        }
+    };
+    let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
+    let detail = &mut row.detail;
+    (detail.how, detail.code) = (Some(words(&end.how)), Some(exit_code(&end.how)));
+    (detail.wall_ms, detail.cpu_ms, detail.peak_rss_kb) = (ms(end.wall), ms(end.cpu), Some(end.peak_rss_kb));
+    let job = plan.and_then(|plan| Some((plan.jobs.get(row.job as usize)?, plan)));
+    let missing = job.and_then(|(job, plan)| command_of(job, plan).made().err().map(|path| path.display().to_string()));
+    row.state = match (&end.how, missing) {
+        (How::Exit(0), None) => State::Succeeded,
+        (How::Exit(0), Some(path)) => {
+            detail.error = Some(format!("exited with 0, but did not make its output {path}"));
+            State::Failed
+        }
+        _ => State::Failed,
+    };
+}
