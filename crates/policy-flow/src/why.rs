@@ -57,6 +57,8 @@ pub struct Why {
     pub waits: Waits,
     /// Messages that wait for it are known to do so.
     pub has_input: bool,
+    /// What it waits for outside the graph, as it says.
+    pub outside: Option<String>,
 }
 
 impl Full {
@@ -84,13 +86,26 @@ impl Core {
             _ if node.facts.source => Waits::Outside,
             _ => Waits::Input,
         };
-        Why { node: id.to_owned(), waits, has_input }
+        Why { node: id.to_owned(), waits, has_input, outside: None }
+    }
+}
+
+impl Why {
+    /// With what the node itself says that it waits for, unless it is over or paused.
+    #[must_use]
+    pub fn with_outside(mut self, what: Option<String>) -> Self {
+        let is_over = matches!(self.waits, Waits::Nothing(_) | Waits::Resume);
+        self.outside = what.filter(|_| !is_over);
+        self
     }
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let node = &self.node;
+        if let Some(outside) = &self.outside {
+            return write!(f, "{node} waits: {outside}");
+        }
         match &self.waits {
             Waits::Runs => write!(f, "{node} runs"),
             Waits::Turn => write!(f, "{node} has something to do and waits for its turn"),

@@ -31,7 +31,7 @@ pub use error::{DeadLetter, NodeError, NodeResult, OnError, Retry};
 pub use graph::{Connect, DEFAULT_CAPACITY, Graph, InPort, MAX_CAPACITY, NodeRef, OutPort, Problem, Problems};
 pub use harness::Harness;
 pub use message::{Control, Header, Kind, Message, Payload, Revealed, TraceId};
-pub use node::{AnyMessage, Context, Node, NodeSpec, Out, Ports, Schema, Source, Stage, WrongType};
+pub use node::{AnyMessage, Context, Custody, Node, NodeSpec, Out, Ports, Schema, Source, Stage, WrongType};
 pub use nodes::*;
 pub use observe::{Call, Observer};
 pub use policy_flow::{Band, Full, Histogram, NodeState, Policy, Produced, PutResult, Time, Waits, Why};

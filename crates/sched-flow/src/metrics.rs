@@ -66,6 +66,9 @@ impl Stats {
         text.nodes("errors_total", "Calls of a node that failed.", self, |node| node.errors);
         text.nodes("retries_total", "Messages that a node was given again.", self, |node| node.retries);
         text.nodes("lost_total", "Messages that a node took and that came to nothing.", self, |node| node.lost);
+        text.nodes("unwanted_total", "Messages that nothing wanted.", self, |node| node.unwanted);
+        let help = "Messages that a node emitted to an output without an edge.";
+        text.nodes("unconnected_total", help, self, |node| node.unconnected);
         text.nodes("busy_seconds_total", "How long a node ran.", self, |node| node.busy.as_secs_f64());
         text.head("flow_node_latency_seconds", "histogram", "How long a node took for a message.");
         for node in &self.nodes {
@@ -142,6 +145,10 @@ mod tests {
             errors: 1,
             retries: 2,
             lost: 4,
+            unwanted: 7,
+            unconnected: 8,
+            failed: 0,
+            held: 0,
             ticks: 0,
             ticks_missed: 0,
             turns: 3,
@@ -205,6 +212,12 @@ flow_node_retries_total{flow="x",node="a \"b\"\\\n"} 2
 # HELP flow_node_lost_total Messages that a node took and that came to nothing.
 # TYPE flow_node_lost_total counter
 flow_node_lost_total{flow="x",node="a \"b\"\\\n"} 4
+# HELP flow_node_unwanted_total Messages that nothing wanted.
+# TYPE flow_node_unwanted_total counter
+flow_node_unwanted_total{flow="x",node="a \"b\"\\\n"} 7
+# HELP flow_node_unconnected_total Messages that a node emitted to an output without an edge.
+# TYPE flow_node_unconnected_total counter
+flow_node_unconnected_total{flow="x",node="a \"b\"\\\n"} 8
 # HELP flow_node_busy_seconds_total How long a node ran.
 # TYPE flow_node_busy_seconds_total counter
 flow_node_busy_seconds_total{flow="x",node="a \"b\"\\\n"} 1.5

@@ -22,8 +22,16 @@ pub struct NodeStats {
     pub errors: u64,
     /// Failed messages that were tried again.
     pub retries: u64,
-    /// Messages it took that came to nothing, [as it says](crate::Out::lose): on their edge they are delivered.
+    /// Messages it took that came to nothing, [as it says](crate::Out::lose), or that it still [had](Self::held) when the flow was over: on their edge they are delivered.
     pub lost: u64,
+    /// Messages it took that nothing wanted, [as it says](crate::Out::decline): on their edge they are delivered.
+    pub unwanted: u64,
+    /// Messages it emitted to an output without an edge.
+    pub unconnected: u64,
+    /// Messages that failed and were not tried again: given up, or made a dead letter, which is another message. On their edge they are delivered.
+    pub failed: u64,
+    /// Messages it took and has not finished with, [as it says](crate::Custody). When the flow is over there are none: they are lost.
+    pub held: u64,
     /// Ticks it was given.
     pub ticks: u64,
     /// Ticks of its cadence that came while one was still due.

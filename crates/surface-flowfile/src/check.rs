@@ -1,9 +1,13 @@
-//! What is asked of the whole graph: every input is fed, every node has an edge, circles are broken, types fit.
+//! What is asked of the whole graph: every input is fed, every node has an edge, circles are broken, types fit, no two nodes spoil a file.
 //!
 //! Room: surface, pure.
 //!
 //! # Invariant
 //! Every plan that passes can run: no node waits for messages nobody sends, and no circle of full edges can lock up.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::{Component, Path, PathBuf};
 
 use surface_text::cycle;
 use surface_text::fields::Values;
@@ -81,6 +85,63 @@ pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     let help = "let one of its edges not wait: `policy = \"latest\"` or \"drop\"";
     let place = closing.map_or_else(|| flat.node_places[start].clone(), |edge| flat.edge_places[edge].clone());
     values.report.add(&place, message, help);
+}
+
+/// Files that one node writes and another reads or writes: they would undo each other's work. Devices are made to be shared.
+pub(crate) fn files(flat: &Flat, base: &Path, values: &mut Values<'_>) {
+    let mut used: HashMap<PathBuf, (usize, bool)> = HashMap::new();
+    for (at, node) in flat.nodes.iter().enumerate() {
+        let (path, writes) = match &node.action {
+            Action::Write { path, .. } => (path, true),
+            Action::Lines { path, .. } => (path, false),
+            _ => continue,
+        };
+        let whole = resolved(&base.join(path));
+        if whole.starts_with("/dev") {
+            continue;
+        }
+        match used.entry(whole) {
+            Entry::Vacant(entry) => _ = entry.insert((at, writes)),
+            Entry::Occupied(mut entry) => {
+                let (first, first_writes) = *entry.get();
+                if writes && !first_writes {
+                    entry.insert((at, writes)); // later ones are told of the one that writes
+                }
+                if !writes && !first_writes {
+                    continue;
+                }
+                let does = |writes: bool| if writes { "writes" } else { "reads" };
+                let (id, other) = (&node.id, &flat.nodes[first].id);
+                let message = format!(
+                    "node `{id}` {} {}, which node `{other}` {}",
+                    does(writes),
+                    path.display(),
+                    does(first_writes)
+                );
+                let help = if writes && first_writes {
+                    "give it a file of its own, or lead both edges into one node"
+                } else {
+                    "give it a file of its own"
+                };
+                values.report.add(&flat.node_places[at], message, help);
+            }
+        }
+    }
+}
+
+/// A path without `.` and `..`, as far as its text tells.
+fn resolved(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(whole.components().next_back(), Some(Component::Normal(_))) => {
+                whole.pop();
+            }
+            part => whole.push(part),
+        }
+    }
+    whole
 }
 
 /// Edges whose ends speak of different things.

@@ -123,6 +123,7 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
     check::fed(&flat, &mut values);
     check::circle(&flat, &mut values);
     check::types(&flat, &mut values);
+    check::files(&flat, base, &mut values);
     if !values.report.is_empty() {
         return Err(values.report.finish(file, bytes));
     }

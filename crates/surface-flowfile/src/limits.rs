@@ -32,7 +32,7 @@ pub struct Limits {
 }
 
 /// Messages an edge may hold, unless somebody allows fewer.
-pub(crate) const CAPACITY: usize = 1 << 24;
+pub(crate) const CAPACITY: usize = bursar::flow::MAX_CAPACITY;
 
 impl Default for Limits {
     fn default() -> Self {

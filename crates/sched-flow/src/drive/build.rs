@@ -280,6 +280,7 @@ impl Builder {
             edge_ids.push(edge.flat.id);
             ends.push((source, target));
         }
+        let custodies = cells.iter().map(|cell| cell.cx.custody.clone()).collect();
         let shared = Shared {
             name,
             ids,
@@ -288,6 +289,7 @@ impl Builder {
             places,
             ends,
             order,
+            custodies,
             cells: cells.into_iter().map(Mutex::new).collect(),
             signals,
             clock,

@@ -129,7 +129,7 @@ impl Cell {
         })
     }
 
-    /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send.
+    /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send. That, and what it still has in its custody, is lost.
     pub(crate) fn stop(&mut self, now: Time, was_started: bool) {
         self.begin(now, false);
         let Self { unit, cx, .. } = self;
@@ -147,8 +147,16 @@ impl Cell {
                 }
             });
         }
-        safely(&mut |unit, _| unit.discard());
+        safely(&mut |unit, cx| {
+            // What a source could not send it never took from anybody.
+            if !unit.is_source() {
+                cx.log.lost += unit.unsent() as u64;
+            }
+            unit.discard();
+        });
         self.cx.host.end();
+        // Its tasks have ended: nothing comes to a better end any more.
+        self.cx.log.lost += self.cx.custody.take();
     }
 
     fn begin(&mut self, now: Time, of_control: bool) {

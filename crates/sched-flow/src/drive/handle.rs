@@ -143,6 +143,10 @@ impl Handle {
                 errors: counts.errors,
                 retries: counts.retries,
                 lost: counts.lost,
+                unwanted: shared.custodies[index].unwanted(),
+                unconnected: shared.custodies[index].unconnected(),
+                failed: shared.custodies[index].failed(),
+                held: shared.custodies[index].held(),
                 ticks: counts.ticks,
                 ticks_missed: counts.ticks_missed,
                 turns: counts.turns,
@@ -204,7 +208,8 @@ impl Handle {
                 Full::new(edge, state.depth, state.capacity, consumer, mind.core.node(target).state)
             })
             .collect();
-        Ok(mind.core.why(index, &shared.ids[index as usize], full, now))
+        let why = mind.core.why(index, &shared.ids[index as usize], full, now);
+        Ok(why.with_outside(shared.custodies[index as usize].waited_for()))
     }
 
     /// The names of all nodes.

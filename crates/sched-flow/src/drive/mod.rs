@@ -37,7 +37,7 @@ use crate::{
     edge::AnyEdge,
     graph::{Graph, Problems, check::Place},
     message::Time,
-    node::NodeError,
+    node::{Custody, NodeError},
     observe::Observer,
     stats::Stats,
 };
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     places: Vec<(Place, usize)>,
     ends: Vec<(u32, u32)>,
     order: Vec<u32>,
+    /// What each node has in its hands, by its number.
+    custodies: Vec<Custody>,
     cells: Vec<Mutex<Cell>>,
     signals: Arc<Signals>,
     clock: Arc<Clock>,

@@ -24,7 +24,7 @@ use crate::{
 /// An edge holds so many messages unless told otherwise.
 pub const DEFAULT_CAPACITY: usize = 1024;
 /// No edge holds more.
-pub const MAX_CAPACITY: usize = 1 << 30;
+pub const MAX_CAPACITY: usize = 1 << 24;
 
 /// A graph of nodes and edges; also a part of a larger one.
 ///

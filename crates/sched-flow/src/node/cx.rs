@@ -15,7 +15,10 @@ use policy_flow::Log;
 use crate::{
     error::NodeError,
     message::{Header, Kind, Time, TraceId},
-    node::out::{MOST_PER_CALL, kind_of},
+    node::{
+        custody::Custody,
+        out::{MOST_PER_CALL, kind_of},
+    },
     observe::Observer,
 };
 
@@ -62,6 +65,17 @@ macro_rules! asked_of_a_turn {
         /// a call that fails.
         pub fn lose(&mut self, messages: u64) {
             self.cx.log.lost += messages;
+        }
+
+        /// So many messages that this node took were not wanted: what they were for ended well without them, as a program does that reads the first lines only.
+        /// [`NodeStats::unwanted`](crate::NodeStats::unwanted) counts them.
+        pub fn decline(&mut self, messages: u64) {
+            self.cx.custody.count_unwanted(messages);
+        }
+
+        /// Where the node says how many messages it keeps between calls; see [`Custody`](crate::Custody).
+        pub fn custody(&self) -> &$crate::Custody {
+            &self.cx.custody
         }
 
         /// The name of this node in the graph.
@@ -163,6 +177,7 @@ pub(crate) struct Cx {
     pub(crate) waker: Waker,
     pub(crate) host: Box<dyn Host>,
     pub(crate) log: Log,
+    pub(crate) custody: Custody,
     complaint: Option<NodeError>,
     pub(crate) pace: Pace,
     pub(crate) observer: Option<Arc<dyn Observer>>,
@@ -180,6 +195,7 @@ impl Cx {
             waker,
             host,
             log: Log::default(),
+            custody: Custody::default(),
             complaint: None,
             pace: Pace::default(),
             observer: None,

@@ -236,6 +236,10 @@ impl<T: Payload> Inlet<T> {
         if error.is_for_good() {
             cx.log.fail_for_good();
         }
+        // A dead letter that reaches nobody is counted as lost instead.
+        if !(matches!(policy, OnError::DeadLetter) && self.dead.is_unconnected()) {
+            cx.custody.count_failed();
+        }
         match policy {
             OnError::Skip | OnError::Retry(_) if error.is_for_good() => return Fate::StopNode,
             OnError::Skip | OnError::Retry(_) => {}

@@ -5,12 +5,14 @@
 //! | `inlet` | messages of one edge, one after the other, and what is done when one fails |
 //! | `out` | what is emitted reaches every edge once |
 //! | `cx` | what surrounds a call |
+//! | `custody` | what a node has in its hands between calls |
 //! | `stage`, `source`, `general` | the three kinds of node, behind `unit` |
 //! | `spec` | a node and its settings, as a graph takes it |
 //! | `schema` | ports and what they carry |
 
 #[macro_use]
 pub(crate) mod cx;
+mod custody;
 mod general;
 pub(crate) mod inlet;
 pub(crate) mod out;
@@ -20,6 +22,7 @@ mod spec;
 mod stage;
 pub(crate) mod unit;
 
+pub use custody::Custody;
 pub use general::{AnyMessage, Context, Node, Ports, WrongType};
 pub use out::Out;
 pub use schema::Schema;

@@ -126,8 +126,16 @@ impl<T: Payload> Outlet<T> {
             self.sent.fill(0);
             self.outbox.clear();
         }
+        if self.edges.is_empty() {
+            cx.custody.count_unconnected(1);
+        }
         self.counted = self.outbox.len();
         worst.unwrap_or(PutResult::Closed)
+    }
+
+    /// Whether what is emitted here reaches nobody.
+    pub(crate) fn is_unconnected(&self) -> bool {
+        self.edges.is_empty()
     }
 
     /// Puts a dead letter into the outbox. Without an edge it reaches nobody, and is counted as lost.
@@ -169,7 +177,10 @@ impl<T: Payload> Outlet<T> {
         }
         cx.log.emitted += (self.outbox.len() - self.counted) as u64;
         match self.edges.as_slice() {
-            [] => self.outbox.clear(),
+            [] => {
+                cx.custody.count_unconnected(self.outbox.len() as u64);
+                self.outbox.clear();
+            }
             [edge] => {
                 let before = self.outbox.len();
                 let queue = edge.put_all(&mut self.outbox);

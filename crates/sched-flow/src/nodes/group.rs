@@ -5,7 +5,7 @@
 //!
 //! What is emitted has the header of the oldest message in it, so that its age is that of what waited longest.
 
-use std::{collections::VecDeque, marker::PhantomData, time::Duration};
+use std::{collections::VecDeque, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use crate::{
     error::NodeResult,
@@ -157,7 +157,7 @@ impl Span {
 #[track_caller]
 pub fn tumbling_window<T: Payload>(length: Span) -> Windows<T> {
     assert!(!length.is_nothing(), "a window of length {length:?} holds nothing; make it longer");
-    Windows { length: None, step: length, at_most: MOST, of: PhantomData }
+    Windows { length: None, step: length, at_most: MOST, fits: None }
 }
 
 /// The last `length`, every `step`: both in messages or in time, as you like. Windows that would be empty are not emitted.
@@ -179,22 +179,39 @@ pub fn tumbling_window<T: Payload>(length: Span) -> Windows<T> {
 pub fn sliding_window<T: Payload>(length: Span, step: Span) -> Windows<T> {
     assert!(!length.is_nothing(), "a window of length {length:?} holds nothing; make it longer");
     assert!(!step.is_nothing(), "a window that moves by {step:?} stands still; let it move");
-    Windows { length: Some(length), step, at_most: MOST, of: PhantomData }
+    Windows { length: Some(length), step, at_most: MOST, fits: None }
 }
 
 const MOST: usize = 65_536;
 
+/// What a message must be to be taken.
+pub(super) type Fits<T> = Arc<dyn Fn(&T) -> NodeResult + Send + Sync>;
+
 /// Windows over what comes; made by [`tumbling_window`] and [`sliding_window`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Windows<T> {
     /// None: what was emitted once is forgotten.
     length: Option<Span>,
     step: Span,
     at_most: usize,
-    of: PhantomData<fn(T)>,
+    fits: Option<Fits<T>>,
+}
+
+impl<T> fmt::Debug for Windows<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { length, step, at_most, .. } = self;
+        let mut shown = f.debug_struct("Windows");
+        shown.field("length", length).field("step", step).field("at_most", at_most).finish_non_exhaustive()
+    }
 }
 
 impl<T: Payload> Windows<T> {
+    /// A message for which this is an error is in no window: it fails, and the node's policy decides.
+    pub fn only(mut self, fits: impl Fn(&T) -> NodeResult + Send + Sync + 'static) -> Self {
+        self.fits = Some(Arc::new(fits));
+        self
+    }
+
     /// A window holds at most so many messages; 65,536 unless told otherwise. A tumbling window that is full is emitted before its time, a
     /// sliding one forgets its oldest.
     ///
@@ -317,6 +334,9 @@ where
     type Out = A;
 
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, A>) -> NodeResult {
+        if let Some(fits) = &self.options.fits {
+            fits(&message.payload)?;
+        }
         let now = out.now();
         self.close_due(out);
         if self.closes.is_none() {

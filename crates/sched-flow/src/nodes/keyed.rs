@@ -12,9 +12,10 @@ use std::{
     fmt,
     hash::Hash,
     marker::PhantomData,
+    sync::Arc,
 };
 
-use super::Span;
+use super::{Span, group::Fits};
 use crate::{
     error::NodeResult,
     message::{Header, Message, Payload, Time},
@@ -50,7 +51,7 @@ pub fn keyed_window<T: Payload, K: Payload + Hash + Eq>(
     key: impl FnMut(&T) -> K + Send + 'static,
 ) -> KeyedWindows<T, K> {
     assert!(!length.is_nothing(), "a window of length {length:?} holds nothing; make it longer");
-    KeyedWindows { length, keys: MOST, key: Box::new(key) }
+    KeyedWindows { length, keys: MOST, key: Box::new(key), fits: None }
 }
 
 /// Windows by key; made by [`keyed_window`].
@@ -58,9 +59,16 @@ pub struct KeyedWindows<T, K> {
     length: Span,
     keys: usize,
     key: Box<dyn FnMut(&T) -> K + Send>,
+    fits: Option<Fits<T>>,
 }
 
 impl<T: Payload, K: Payload + Hash + Eq> KeyedWindows<T, K> {
+    /// A message for which this is an error is in no window: it fails, and the node's policy decides.
+    pub fn only(mut self, fits: impl Fn(&T) -> NodeResult + Send + Sync + 'static) -> Self {
+        self.fits = Some(Arc::new(fits));
+        self
+    }
+
     /// At most so many keys are remembered; 65,536 unless told otherwise. For another, the value of the oldest is emitted before its time.
     ///
     /// # Panics
@@ -172,6 +180,9 @@ where
 
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, B>) -> NodeResult {
         let Message { header, payload } = message;
+        if let Some(fits) = &self.options.fits {
+            fits(&payload)?;
+        }
         self.close_due(out);
         let key = (self.options.key)(&payload);
         if !self.open.contains_key(&key) {

@@ -6,10 +6,10 @@
 //!
 //! # Why it holds
 //! A file is left only when it was read to its end after another was seen in its place: what was written before the rename is there by then. A file that is shorter than what was read of
-//! it was cut off, and is read from its beginning.
+//! it was cut off, and is read from its beginning. So is one whose bytes before that place are not those that were read: it was cut off, and has grown since.
 //!
 //! # What is not seen
-//! A file that was cut off and has grown beyond the place of the last look before the next one. What is written to a renamed file after the one in its place was begun.
+//! A file that was cut off and has grown so that the same 64 bytes stand before the place of the last look. What is written to a renamed file after the one in its place was begun.
 
 use std::{
     fmt,
@@ -38,6 +38,8 @@ use crate::{
 
 /// So much is read at a time.
 const CHUNK: usize = 64 << 10;
+/// So many of the bytes that were read last are kept, to see whether the file is still the same.
+const REMEMBERED: usize = 64;
 /// So many lines wait between the file and the graph.
 const AHEAD: usize = 1024;
 
@@ -118,7 +120,7 @@ impl<T: Payload> LinesIn<T> {
     }
 
     /// Does not end with the file, but looks every so often whether it has grown. If another file is in its place, as after a rotation of logs, the rest of the old one is read and then the
-    /// new one; if it has shrunk, it is read from its beginning. The file must be there at first; after a rename the next one may take its time.
+    /// new one; if it has shrunk, or the last 64 bytes that were read are others now, it was written anew and is read from its beginning. The file must be there at first; after a rename the next one may take its time.
     ///
     /// # Panics
     /// If the time is zero.
@@ -165,11 +167,14 @@ impl<T: Payload> LinesIn<T> {
         let mut position = if self.from_end { file.seek(SeekFrom::End(0))? } else { 0 };
         let mut lines = Lines::at_most(self.longest);
         let mut chunk = vec![0; CHUNK];
+        // What was read last, to know the file again.
+        let mut last = Vec::new();
         // Another file was seen in its place: what is left of this one is read, and then that one.
         let mut next = None;
         loop {
             let read = file.read(&mut chunk)?;
             position += read as u64;
+            remember(&mut last, &chunk[..read]);
             lines.feed(&chunk[..read], take)?;
             if read > 0 {
                 continue;
@@ -178,6 +183,7 @@ impl<T: Payload> LinesIn<T> {
             if let Some(new) = next.take() {
                 lines.finish(take)?;
                 (file, position, lines) = (new, 0, Lines::at_most(self.longest));
+                last.clear();
                 continue;
             }
             sched_tasks::sleep(every);
@@ -187,13 +193,28 @@ impl<T: Payload> LinesIn<T> {
                 && id(&now) != id(&known)
             {
                 next = File::open(&self.path).ok();
-            } else if known.len() < position {
+            } else if known.len() < position || !has_before(&mut file, position, &last) {
                 lines.finish(take)?;
                 position = file.seek(SeekFrom::Start(0))?;
+                last.clear();
                 lines = Lines::at_most(self.longest);
             }
         }
     }
+}
+
+/// Keeps the last bytes of what was read.
+fn remember(last: &mut Vec<u8>, read: &[u8]) {
+    last.extend_from_slice(&read[read.len().saturating_sub(REMEMBERED)..]);
+    last.drain(..last.len().saturating_sub(REMEMBERED));
+}
+
+/// Whether these bytes still stand before that place; if not, the file was written anew.
+fn has_before(file: &mut File, position: u64, last: &[u8]) -> bool {
+    let mut now = vec![0; last.len()];
+    let from = position.saturating_sub(last.len() as u64);
+    // Afterwards the file stands where it stood.
+    file.seek(SeekFrom::Start(from)).and_then(|_| file.read_exact(&mut now)).is_ok() && now == last
 }
 
 /// What the system said, without the name of the file.

@@ -126,13 +126,17 @@ impl<T: Payload> Stage for Debounce<T> {
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, T>) -> NodeResult {
         let due = out.now() + self.quiet;
         self.last = Some((due, message));
+        out.custody().set(1);
         out.tick_at(due);
         Ok(())
     }
 
     fn on_tick(&mut self, out: &mut Out<'_, T>) -> NodeResult {
         match self.last.take() {
-            Some((due, message)) if due <= out.now() => out.send(message),
+            Some((due, message)) if due <= out.now() => {
+                out.custody().set(0);
+                out.send(message);
+            }
             Some((due, message)) => {
                 self.last = Some((due, message));
                 out.tick_at(due);
@@ -143,6 +147,7 @@ impl<T: Payload> Stage for Debounce<T> {
     }
 
     fn on_end(&mut self, out: &mut Out<'_, T>) -> NodeResult {
+        out.custody().set(0);
         self.last.take().into_iter().for_each(|(_, message)| out.send(message));
         Ok(())
     }
@@ -200,6 +205,7 @@ impl<T: Payload> Stage for Delay<T> {
         if let Some((due, _)) = self.held.front() {
             out.tick_at(*due);
         }
+        out.custody().set(self.held.len());
         Ok(())
     }
 

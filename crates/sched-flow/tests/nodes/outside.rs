@@ -79,6 +79,19 @@ fn a_file_is_followed_as_it_grows_and_when_it_begins_anew() {
 }
 
 #[test]
+fn a_file_that_is_followed_and_written_anew_at_greater_length_is_read_from_its_beginning() {
+    let file = Scratch::new("anew");
+    fs::write(&file.0, "one\ntwo\n").unwrap();
+    let mut node = Harness::new(lines_in(&file.0).follow(MS));
+    assert_eq!(node.collect::<String>("out", 2), ["one", "two"]);
+    // In one step, so that no look sees it shorter.
+    let mut writer = fs::OpenOptions::new().write(true).open(&file.0).unwrap();
+    writer.write_all(b"quite another\nand another\n").unwrap();
+    assert_eq!(node.collect::<String>("out", 2), ["quite another", "and another"]);
+    node.stop();
+}
+
+#[test]
 fn a_file_that_is_rotated_is_read_to_its_end_and_then_the_one_in_its_place() {
     let file = Scratch::new("rotate");
     let old = Scratch::new("rotated");

@@ -35,12 +35,14 @@ It ends when all sources have ended and everything is delivered. Ctrl-C once del
 `drain` of the file (5 s); twice stops at once. On a terminal, keys: k stops at once, q drains, space pauses all sources, \
 up and down choose an edge, + and - double and halve its capacity, p gives it the next band.
 
-The last line counts what was delivered and what was not. `lost` is what a program was given and had not read when it ended; a program that is \
-started again (`restart`) gets it.
+The last line counts what was delivered and what was not. `lost` is what a node took and could not finish with: what a program that failed had not \
+read, unless it is started again (`restart`) and gets it; what a `delay`, a program or a connection still had when the flow was stopped; what could \
+not be written. `not wanted` is what a program that ended well had not read, as with `head`. If anything is lost, the exit code is not 0. What a \
+program read ahead into its own memory before it failed counts as delivered: a pipe does not tell.
 
 Exit codes:
   0    all sources ended, or somebody wanted it to end, and everything was delivered
-  1    a node failed for good, as a program that ends with another code than 0, or its policy stops the flow; or the time to drain was over
+  1    a node failed for good, as a program that ends with another code than 0, or its policy stops the flow; or messages were lost; or the time to drain was over
   3    the flow file is not valid; its lines are shown
   130  interrupted by Ctrl-C, or stopped at once; 143 by SIGTERM, 129 by SIGHUP";
 

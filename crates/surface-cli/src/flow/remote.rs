@@ -9,7 +9,7 @@ use clap::Args;
 use super::place::{Live, is_id, live};
 use super::view::frame::{Around, frame};
 use super::view::rates::Rates;
-use super::view::words::{grouped, rate};
+use super::view::words::{counted, grouped, rate};
 use super::wire::{Answer, FlowLine, Request};
 use crate::commands::out::{json, print, table};
 use crate::control::AskError;
@@ -150,8 +150,8 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
             flow.flow.clone(),
             clean(&flow.name),
             time(flow.elapsed()),
-            format!("{} nodes", flow.nodes.len()),
-            format!("{} edges", flow.edges.len()),
+            counted(flow.nodes.len(), "node"),
+            counted(flow.edges.len(), "edge"),
             format!("{} delivered ({per_second}/s)", grouped(totals.delivered)),
             format!("pid {}", flow.pid),
         ]

@@ -27,6 +27,7 @@ use super::steward::{self, Charge, Notice};
 use super::verdict::Verdict;
 use super::view::tell::Ended;
 use super::view::{self, Mode, Voice};
+use super::wire;
 use crate::commands::files::invalid;
 use crate::control::{self, Pace};
 use crate::exit::{Exit, Failure};
@@ -122,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     drop(stderr);
     let (ended, code) = judge(&verdict, result, stopper(&plan, &handle));
     let failure = match &ended {
-        Ended::Failed(error) if mode != Mode::Json => Some(error.clone()),
+        Ended::Failed(error) | Ended::Lost(error) if mode != Mode::Json => Some(error.clone()),
         _ => None,
     };
     display.finish(ended);
@@ -142,8 +143,9 @@ fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Optio
             (Ended::Failed(format!("node `{node}` failed: {why}")), Exit::Failed as u8)
         }
         Ok(ended) if !ended.drained => (Ended::Late, by_signal.unwrap_or(Exit::Failed as u8)),
-        Ok(_) => match by_signal {
+        Ok(ended) => match by_signal {
             Some(code) => (Ended::Interrupted, code),
+            None if let Some(losses) = wire::losses(&ended.stats.nodes) => (Ended::Lost(losses), Exit::Failed as u8),
             None if stopper.is_some() || verdict.is_drained() => (Ended::Stopped(stopper), Exit::Well as u8),
             None => (Ended::Done, Exit::Well as u8),
         },

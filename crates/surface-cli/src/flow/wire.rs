@@ -87,8 +87,16 @@ pub(crate) struct NodeLine {
     pub(crate) emitted: u64,
     pub(crate) errors: u64,
     pub(crate) retries: u64,
-    /// Messages it took that came to nothing: its program was gone.
+    /// Messages it took that came to nothing: its program was gone, or the flow was over.
     pub(crate) lost: u64,
+    /// Messages it took that its program did not want: it ended well without them.
+    pub(crate) unwanted: u64,
+    /// Messages it emitted to an output without an edge.
+    pub(crate) unconnected: u64,
+    /// Messages that failed and were given up, or made dead letters.
+    pub(crate) failed: u64,
+    /// Messages it took and has not finished with.
+    pub(crate) held: u64,
     pub(crate) ticks: u64,
     pub(crate) turns: u64,
     pub(crate) busy_us: u64,
@@ -138,18 +146,23 @@ impl FlowLine {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// Messages that all edges delivered, and that none of them did. What a node lost after it was delivered was not.
+    /// Messages that all edges delivered, and that none of them did. What a node took and lost, did not want, failed at or has not finished with was not delivered.
     pub(crate) fn totals(&self) -> Totals {
         let sum = |of: fn(&EdgeLine) -> u64| self.edges.iter().map(of).sum::<u64>();
-        let lost = self.nodes.iter().map(|node| node.lost).sum();
+        let count = |of: fn(&NodeLine) -> u64| self.nodes.iter().map(of).sum::<u64>();
+        let (lost, unwanted, held) = (count(|node| node.lost), count(|node| node.unwanted), count(|node| node.held));
+        let undelivered = lost + unwanted + held + count(|node| node.failed);
         Totals {
-            delivered: sum(|edge| edge.delivered).saturating_sub(lost),
+            delivered: sum(|edge| edge.delivered).saturating_sub(undelivered),
             lost,
+            unwanted,
+            unconnected: count(|node| node.unconnected),
+            held,
             dropped: sum(|edge| edge.dropped),
             replaced: sum(|edge| edge.replaced),
             coalesced: sum(|edge| edge.coalesced),
             waiting: sum(|edge| edge.depth as u64),
-            errors: self.nodes.iter().map(|node| node.errors).sum(),
+            errors: count(|node| node.errors),
         }
     }
 }
@@ -158,6 +171,20 @@ impl FlowLine {
 fn fed_by(edge: &str) -> Option<&str> {
     let (_, target) = edge.split_once("->")?;
     target.rsplit_once(':').filter(|(_, port)| *port != "control").map(|(node, _)| node)
+}
+
+/// Where messages were lost: "`p` lost 3 messages, `q` 1". None if none were.
+pub(crate) fn losses(nodes: &[NodeStats]) -> Option<String> {
+    let mut said: Vec<String> = Vec::new();
+    for node in nodes.iter().filter(|node| node.lost > 0) {
+        let (id, lost) = (crate::view::text::clean(&node.id), node.lost);
+        said.push(match (said.is_empty(), lost) {
+            (true, 1) => format!("`{id}` lost 1 message"),
+            (true, lost) => format!("`{id}` lost {lost} messages"),
+            (false, lost) => format!("`{id}` {lost}"),
+        });
+    }
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 impl NodeLine {
@@ -172,6 +199,9 @@ impl NodeLine {
 pub(crate) struct Totals {
     pub(crate) delivered: u64,
     pub(crate) lost: u64,
+    pub(crate) unwanted: u64,
+    pub(crate) unconnected: u64,
+    pub(crate) held: u64,
     pub(crate) dropped: u64,
     pub(crate) replaced: u64,
     pub(crate) coalesced: u64,
@@ -193,6 +223,10 @@ impl From<NodeStats> for NodeLine {
             errors: node.errors,
             retries: node.retries,
             lost: node.lost,
+            unwanted: node.unwanted,
+            unconnected: node.unconnected,
+            failed: node.failed,
+            held: node.held,
             ticks: node.ticks,
             turns: node.turns,
             busy_us: node.busy.as_micros() as u64,

@@ -151,8 +151,8 @@ fn a_node_that_failed_for_good_is_named_last_and_the_exit_code_tells() {
 }
 
 #[test]
-fn messages_that_a_program_did_not_read_are_lost_and_the_last_line_tells() {
-    for (end, code) in [("exit 7", 1), ("exit 0", 0)] {
+fn messages_that_a_program_did_not_read_are_lost_or_not_wanted_and_the_last_line_tells() {
+    for (end, code, what) in [("exit 7", 1, " lost"), ("exit 0", 0, " not wanted")] {
         // `y` gets the end of its input when all messages were given out; then `x` may end.
         let site = site(&format!(
             "edges = ['a -> x', 'a -> y']\n[node.a]\nkind = 'numbers'\nto = 300\n[node.y]\nkind = 'command'\n\
@@ -163,7 +163,7 @@ fn messages_that_a_program_did_not_read_are_lost_and_the_last_line_tells() {
         assert_code(&output, code);
         let told = text(&output.stderr);
         let line = told.lines().find(|line| line.starts_with("flow: ")).unwrap();
-        assert!(line.contains(" lost"), "{told}");
+        assert!(line.contains(what), "{told}");
         assert!(!line.contains("600 messages delivered"), "{told}");
         let last = told.lines().last().unwrap();
         assert_eq!(last.contains("messages that it had not read are lost"), code == 1, "{told}");
@@ -190,7 +190,7 @@ fn an_error_that_is_skipped_is_told_and_the_rest_goes_on() {
     assert_eq!(text(&output.stdout).lines().count(), 2);
     let told = text(&output.stderr);
     assert!(told.contains("  error     number: ") && told.contains("(1 error)"), "{told}");
-    assert!(told.trim_end().ends_with(", 1 errors"), "{told}");
+    assert!(told.trim_end().ends_with(" · 4 messages delivered, 1 error"), "{told}");
 }
 
 /// Something comes again and again, and a bell says that it does.
@@ -382,4 +382,120 @@ fn a_log_that_rotates_is_counted_by_key_and_time_and_the_end_tells_the_truth() {
     let output = site.bursar("flow run flow.toml --for 200ms");
     assert_code(&output, 1);
     assert!(text(&output.stderr).contains("access.log"), "{}", text(&output.stderr));
+}
+
+/// The last line about the flow, and the one about its failure, if there is one.
+fn last_lines(stderr: &[u8]) -> String {
+    let told = text(stderr);
+    let lines: Vec<&str> = told.lines().collect();
+    lines[lines.len().saturating_sub(2)..].join("\n")
+}
+
+#[test]
+fn a_program_that_is_started_again_and_again_loses_no_message() {
+    let site = site(
+        r#"
+        edges = ["a -> p -> b"]
+        [node.a]
+        kind = "numbers"
+        to = 2000
+        [node.p]
+        kind = "command"
+        run = "n=0; while read x; do echo $x; n=$((n+1)); test $n = 300 && exit 1; done; exit 0"
+        restart = 100
+        [node.b]
+        kind = "write"
+        path = "rs.txt"
+        "#,
+    );
+    for _ in 0..10 {
+        let output = site.bursar("flow run flow.toml");
+        let lines = site.lines("rs.txt");
+        assert!(lines.iter().map(|line| line.parse::<u32>().unwrap()).eq(1..=2000), "{} lines", lines.len());
+        assert_code(&output, 0);
+        let last = last_lines(&output.stderr);
+        assert!(last.contains(" 4,000 messages delivered, 6 errors") && !last.contains("lost"), "{last}");
+    }
+}
+
+#[test]
+fn what_a_program_that_ends_well_did_not_read_is_not_wanted_and_no_failure() {
+    let site = site(
+        r#"
+        edges = ["a -> p"]
+        [node.a]
+        kind = "numbers"
+        to = 20
+        [node.p]
+        kind = "command"
+        run = "sleep 0.2; exit 0"
+        "#,
+    );
+    let output = site.bursar("flow run flow.toml");
+    assert_code(&output, 0);
+    let last = last_lines(&output.stderr);
+    assert!(last.contains(" 0 messages delivered, 20 not wanted") && !last.contains("lost"), "{last}");
+}
+
+#[test]
+fn what_a_delay_or_a_program_has_not_handled_when_the_flow_is_stopped_is_lost() {
+    for (slow, lost) in
+        [("kind = 'delay'\nby = '1h'", 100), ("kind = 'command'\nrun = 'read x; exec sleep 60'\ngrace = '10ms'", 99)]
+    {
+        let site = site(&format!(
+            "edges = ['a -> p -> b']\n[flow]\ndrain = '50ms'\n[node.a]\nkind = 'numbers'\nto = 100\n[node.p]\n{slow}\n[node.b]\nkind = 'print'"
+        ));
+        let output = site.bursar("flow run flow.toml --for 500ms");
+        assert_code(&output, 1);
+        let last = last_lines(&output.stderr);
+        let wanted = format!(" · {} delivered, {lost} lost", if lost == 100 { "0 messages" } else { "1 message" });
+        assert!(last.contains(&wanted), "{slow}: {last}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_fails_a_flow_that_prints_and_one_that_writes() {
+    let numbers = "edges = ['a -> b']\n[node.a]\nkind = 'numbers'\nto = 1000\n[node.b]\n";
+    let prints = site(&format!("{numbers}kind = 'print'"));
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = prints.command(["flow", "run", "flow.toml"]).stdout(full).output().unwrap();
+    assert_code(&output, 1);
+    let last = last_lines(&output.stderr);
+    assert!(
+        last.contains(" · 0 messages delivered, ") && last.contains("node `b` failed: cannot be printed: "),
+        "{last}"
+    );
+    let writes = site(&format!("{numbers}kind = 'write'\npath = '/dev/full'"));
+    let output = writes.bursar("flow run flow.toml");
+    assert_code(&output, 1);
+    let last = last_lines(&output.stderr);
+    assert!(last.contains(" · 0 messages delivered, ") && last.contains("/dev/full cannot be written"), "{last}");
+}
+
+#[test]
+fn what_does_not_fit_on_a_full_disk_is_a_dead_letter_each() {
+    let site = site(
+        "edges = ['a -> b', 'b:dead -> d']\n[node.a]\nkind = 'numbers'\nto = 3000\n[node.b]\nkind = 'write'\npath = '/dev/full'\n\
+         on_error = 'dead-letter'\n[node.d]\nkind = 'write'\npath = 'dead.txt'",
+    );
+    let output = site.bursar("flow run flow.toml");
+    assert_code(&output, 1);
+    let last = last_lines(&output.stderr);
+    assert_eq!(site.lines("dead.txt").len(), 3000, "{last}");
+    // From `b` to the node that makes JSON of a dead letter, and from that to `d`.
+    assert!(last.contains(" · 6,000 messages delivered, 3,000 errors"), "{last}");
+}
+
+#[test]
+fn lines_for_an_address_where_nothing_listens_are_lost_and_the_refusal_is_told_once() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let site = site(&format!(
+        "edges = ['a -> z']\n[flow]\ndrain = '50ms'\n[node.a]\nkind = 'numbers'\nto = 100\n[node.z]\nkind = 'tcp-out'\nconnect = '{address}'"
+    ));
+    let output = site.bursar("flow run flow.toml --for 500ms");
+    assert_code(&output, 1);
+    let told = text(&output.stderr);
+    assert!(told.lines().next().unwrap().ends_with(": flow, 2 nodes, 1 edge"), "{told}");
+    assert_eq!(told.matches(&format!("z: cannot send to {address}: Connection refused")).count(), 1, "{told}");
+    assert!(last_lines(&output.stderr).contains(" · 0 messages delivered, 100 lost, 1 error"), "{told}");
 }

@@ -107,6 +107,7 @@ fn an_edge_is_changed_while_its_flow_runs() {
     let changed = edge(&site, "count:out->slow:in");
     assert_eq!((&changed["capacity"], &changed["depth"]), (&2.into(), &16.into()), "nothing is lost");
     for (words, code, part) in [
+        ("count,slow capacity=16777217", 2, "use 1 to 16777216"),
         ("count,slow policy=latest", 2, "cannot be changed while it runs; change `policy` in the file"),
         ("count,slow capacity=0", 2, "a capacity of 0 is not possible; use 1 to "),
         ("count,slow capacity=lots", 2, "`capacity=512`"),
@@ -205,4 +206,30 @@ fn a_flow_that_nobody_can_reach_runs_all_the_same() {
     assert_eq!(says(&output), "1\n2\n3\n");
     let told = text(&output.stderr);
     assert!(told.contains("bursar: other commands cannot reach this flow: "), "{told}");
+}
+
+#[test]
+fn why_names_a_connection_that_is_refused_and_a_peer_that_does_not_read() {
+    for listens in [false, true] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = listens.then_some(listener);
+        let site = site(&format!(
+            "edges = ['a -> z']\n[flow]\ndrain = '10ms'\n[node.a]\nkind = 'values'\nlist = ['{}']\nrepeat = 100000\n\
+             [node.z]\nkind = 'tcp-out'\nconnect = '{address}'",
+            "x".repeat(1000)
+        ));
+        let run = site.start("flow run flow.toml");
+        let wanted = match listens {
+            false => format!("z waits: it cannot send to {address}: Connection refused"),
+            true => format!("z waits: {address} does not read what it is sent"),
+        };
+        until(&wanted, || text(&site.bursar("flow why z").stdout).starts_with(&wanted).then_some(()));
+        run.signal(rustix::process::Signal::TERM);
+        let (code, said) = run.wait();
+        assert_eq!(code, Some(143), "{said}");
+        let last = said.lines().last().unwrap();
+        assert!(last.contains(" lost, ") && (listens || last.contains(" · 0 messages delivered, ")), "{said}");
+        drop(listener);
+    }
 }

@@ -7,8 +7,13 @@
 //! node ends after its program, and a program that fails is an error of the node.
 //!
 //! # What is lost
-//! A program that is started again gets what the one before had not read. If there is none after it, those messages are lost, and counted so
-//! ([`NodeStats::lost`](bursar::flow::NodeStats::lost)); the error says how many. What a program had read when it failed counts as delivered: pipes do not tell what it did with that.
+//! A program that is started again gets what the one before had not read. If there is none after it, because it failed too often or the flow was stopped, those messages are lost, and counted so
+//! ([`NodeStats::lost`](bursar::flow::NodeStats::lost)); the error says how many. A program that ended well did not want them, as `head`: they are
+//! [`unwanted`](bursar::flow::NodeStats::unwanted).
+//!
+//! # What is not known
+//! What a program had read when it failed counts as delivered: pipes do not tell what it did with that. A program that reads ahead, as most do whose input is a pipe (`awk`, `python`, anything with the buffers of C),
+//! takes up to some ten thousand bytes of lines with it. A shell's `read` takes one line.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -46,9 +51,9 @@ struct Keeper {
 
 impl Keeper {
     fn start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        let waker = out.waker();
+        let (waker, custody) = (out.waker(), out.custody().clone());
         let errors = self.stderr.clone().map(|told| (told, out.node().to_owned()));
-        match process::start(&self.command, &self.base, self.ends, errors, &waker, |task| out.spawn(task)) {
+        match process::start(&self.command, &self.base, self.ends, errors, &waker, &custody, |task| out.spawn(task)) {
             Ok(program) => {
                 self.program = Some(program);
                 Ok(())
@@ -78,12 +83,14 @@ impl Keeper {
         unread.append(&mut self.late);
         let Err(why) = result else {
             self.given_up = Some(Ok(()));
-            out.lose(unread.len() as u64);
+            out.custody().remove(unread.len());
+            out.decline(unread.len() as u64);
             out.finish(); // it wants no more, as `head`: neither do those that feed only it
             return Ok(());
         };
         if self.restarts == self.command.restart {
             self.given_up = Some(Err(why.clone()));
+            out.custody().remove(unread.len());
             out.lose(unread.len() as u64);
             let lost = match unread.len() {
                 0 => String::new(),
@@ -153,14 +160,17 @@ impl Stage for Through {
         if let Some(Err(why)) = &self.keeper.given_up {
             return Err(NodeError::msg(format!("there is no program to take it: {why}")));
         }
-        // A program that ended well wanted no more, as `head` does.
-        let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut()) else {
-            out.lose(1);
+        let Some(program) = &mut self.keeper.program else {
+            out.decline(1); // it ended well and wanted no more, as `head` does
             return Ok(());
         };
-        if let Err(line) = reads.put(written(&message.payload, self.keeper.command.reading.format)) {
-            self.keeper.late.push_back(line);
-        }
+        out.custody().add(1);
+        let line = written(&message.payload, self.keeper.command.reading.format);
+        let kept = match &mut program.reads {
+            Some(reads) => reads.put(line),
+            None => Err(line), // it has ended, and what it left unread is not known yet: this comes after that
+        };
+        self.keeper.late.extend(kept.err());
         Ok(())
     }
 
@@ -168,7 +178,7 @@ impl Stage for Through {
         if let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut())
             && let Err(line) = reads.push()
         {
-            self.keeper.late.push_back(line);
+            self.keeper.late.push_front(line); // it was taken before those that wait for room behind it
         }
         self.give_late();
         if self.input_over {
@@ -213,8 +223,9 @@ impl Stage for Through {
     }
 
     fn accepts(&self) -> bool {
-        let reads = self.keeper.program.as_ref().and_then(|program| program.reads.as_ref());
-        self.keeper.late.is_empty() && reads.is_none_or(|reads| reads.has_room())
+        // A program that has ended takes no more, but the node wants to know how it ended first.
+        let has_room = |program: &Program| program.reads.as_ref().is_some_and(|reads| reads.has_room());
+        self.keeper.late.is_empty() && self.keeper.program.as_ref().is_none_or(has_room)
     }
 
     /// After the last message: whether the program has ended, too.

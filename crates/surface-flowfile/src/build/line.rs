@@ -47,6 +47,7 @@ impl Messages {
 
 /// What a line says; nothing, if it is empty and JSON was wanted.
 pub(crate) fn message(line: Line, reading: Reading) -> Option<Item> {
+    let number = line.number;
     let text = match line.text(reading.not_utf8) {
         Ok(text) => text,
         Err(error) => return Some(Err(error)),
@@ -56,7 +57,12 @@ pub(crate) fn message(line: Line, reading: Reading) -> Option<Item> {
         Format::Json if text.trim_ascii().is_empty() => None,
         Format::Json => Some(serde_json::from_str(&text).map_err(|error| {
             let shown: String = text.chars().take(60).collect();
-            let why = format!("`{shown}` is no JSON: {error}; write JSON, or `format = \"lines\"`");
+            // It counts lines within the text, which is one.
+            let (said, column) = (error.to_string(), error.column());
+            let said = said.strip_suffix(&format!(" at line 1 column {column}")).unwrap_or(&said);
+            let why = format!(
+                "`{shown}` is no JSON: {said} at line {number} column {column}; write JSON, or `format = \"lines\"`"
+            );
             NodeError::msg(why).with_record(text)
         })),
     }

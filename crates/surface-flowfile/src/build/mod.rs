@@ -224,6 +224,15 @@ fn policy(on_error: &OnError) -> Policy {
     }
 }
 
+/// Whether messages that fail are dead letters.
+fn buries(on_error: &OnError) -> bool {
+    match on_error {
+        OnError::DeadLetter => true,
+        OnError::Retry { then, .. } => buries(then),
+        OnError::Skip | OnError::StopNode | OnError::Stop => false,
+    }
+}
+
 /// A cadence would make these emit at another time than they were told: they ask for their own ticks.
 fn takes_tick(action: &Action) -> bool {
     !matches!(action, Action::Every { .. } | Action::RandomWalk(_) | Action::Counter { .. })
@@ -292,7 +301,9 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
         }),
         Action::Text => bursar::flow::map(|message: Value| Value::String(message.to_string())),
         Action::Print { format } => sinks::print(Arc::clone(&hooks.print), *format),
-        Action::Write { path: file, append, format } => sinks::write(path(file), *append, *format),
+        Action::Write { path: file, append, format } => {
+            sinks::write(path(file), *append, *format, buries(&node.on_error))
+        }
         Action::TcpOut { connect, format } => net::tcp_out(*connect, *format),
         Action::Discard => sinks::discard(),
         Action::Stop => sinks::stop(),

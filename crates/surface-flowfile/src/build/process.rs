@@ -22,11 +22,12 @@ use std::task::Waker;
 use std::time::Duration;
 
 use async_io::Async;
+use bursar::flow::Custody;
 use bursar::{Sender, block_on, channel, shield, timeout};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::Stderr;
-use super::pump::{self, LAST_WORDS, Pipe};
+use super::pump::{self, Giving, LAST_WORDS, Pipe};
 use super::watcher::Watcher;
 use super::wire::{self, Intake, Outlet};
 use crate::action;
@@ -98,6 +99,7 @@ pub(crate) fn start(
     ends: Ends,
     errors: Option<(Arc<Stderr>, String)>,
     waker: &Waker,
+    custody: &Custody,
     mut spawn: impl FnMut(Box<dyn FnOnce() + Send>),
 ) -> Result<Program, String> {
     let (program, arguments) = command.argv.split_first().ok_or("the command names no program")?;
@@ -145,11 +147,9 @@ pub(crate) fn start(
             let pipe = Async::new(File::from(OwnedFd::from(stdin))).map_err(cannot)?;
             let left = Arc::new(Mutex::new(None));
             unread = Some(Arc::clone(&left));
-            // Its end wakes the node, after this was left here.
-            spawn(Box::new(move || {
-                let lines = pump::write_all(pipe, &drain, &gone);
-                *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines);
-            }));
+            // Its end wakes the node, after the lines were left here.
+            let giving = Giving::new(pipe, drain, gone, custody.clone(), left);
+            spawn(Box::new(move || giving.write_all()));
             Some(outlet)
         }
         None => None,

@@ -10,12 +10,13 @@ use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io::{self, Read, Write};
 use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use async_io::Async;
-use bursar::flow::{NodeError, NotUtf8};
-use bursar::{Receiver, block_on, timeout, unblock};
+use bursar::flow::{Custody, NodeError, NotUtf8};
+use bursar::{Receiver, block_on, shield, timeout, unblock};
 
 use super::line::Messages;
 use super::unread::{self, Unread};
@@ -145,36 +146,72 @@ fn ready_or_gone(ready: impl Future<Output = io::Result<()>>, gone: &Receiver<()
     })
 }
 
-/// Writes what comes until no more will, or the program reads no more. Then it waits for the end of the program, when `gone` is closed, and says which lines
-/// were not read.
-pub(crate) fn write_all(pipe: Async<File>, drain: &Drain, gone: &Receiver<()>) -> VecDeque<String> {
-    let mut unread = Unread::of(&pipe);
-    let is_whole = write_lines(&pipe, drain, gone, &mut unread);
-    let mut left = if is_whole && let Some(looks) = unread::reading_end(&pipe) {
+/// What a program is given, by the task that writes it. Dropped at the end of the task, also if it is cancelled: then it waits for the end of the program, when
+/// `gone` is closed, and leaves the lines that were not read in `left`.
+pub(crate) struct Giving {
+    pipe: Option<Async<File>>,
+    drain: Drain,
+    gone: Receiver<()>,
+    unread: Unread,
+    custody: Custody,
+    left: Arc<Mutex<Option<VecDeque<String>>>>,
+    /// Something may have been written.
+    has_begun: bool,
+}
+
+impl Giving {
+    pub(crate) fn new(
+        pipe: Async<File>,
+        drain: Drain,
+        gone: Receiver<()>,
+        custody: Custody,
+        left: Arc<Mutex<Option<VecDeque<String>>>>,
+    ) -> Self {
+        let unread = Unread::of(&pipe);
+        Self { pipe: Some(pipe), drain, gone, unread, custody, left, has_begun: false }
+    }
+
+    /// Writes what comes until no more will, or the program reads no more.
+    pub(crate) fn write_all(mut self) {
+        self.has_begun = true;
+        let Self { pipe, drain, gone, unread, custody, .. } = &mut self;
+        let Some(pipe) = pipe else { return };
+        if !write_lines(pipe, drain, gone, unread, custody) {
+            let _ = self.gone.recv(); // the program may live on without its input, which stays open until then
+        }
+    }
+}
+
+impl Drop for Giving {
+    fn drop(&mut self) {
+        let Some(pipe) = self.pipe.take() else { return };
+        let looks = unread::reading_end(&pipe);
         drop(pipe); // the program sees the end of its input
-        let _ = gone.recv();
-        unread.left(unread::in_pipe(&looks))
-    } else if is_whole {
-        VecDeque::new() // nothing can be asked about a pipe that is closed
-    } else {
-        let _ = gone.recv();
-        unread.left(unread::in_pipe(&pipe))
-    };
-    left.extend(std::iter::from_fn(|| drain.more()));
-    left
+        if self.has_begun {
+            shield(|| _ = self.gone.recv());
+        }
+        // Without `/proc` nothing can be asked about a pipe that is closed.
+        let in_pipe = looks.as_ref().map_or(0, unread::in_pipe);
+        let mut left = self.unread.left(in_pipe);
+        self.custody.add(left.len()); // they were let go of when they were written
+        left.extend(self.drain.close());
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+    }
 }
 
 /// Whether all that came was written.
-fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread) -> bool {
+fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread, custody: &Custody) -> bool {
     let mut gathered = String::new();
     while let Some(line) = drain.next() {
         gathered.push_str(&line);
         unread.will_write(line);
+        custody.remove(1);
         while gathered.len() < GATHERED
             && let Some(line) = drain.more()
         {
             gathered.push_str(&line);
             unread.will_write(line);
+            custody.remove(1);
         }
         let mut bytes = gathered.as_bytes();
         while !bytes.is_empty() {

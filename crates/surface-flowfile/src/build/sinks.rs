@@ -3,10 +3,12 @@
 //! Room: surface. Writes files.
 //!
 //! # Invariant
-//! A line is written whole, or the message fails. What was written to a file is flushed within a quarter of a second, and at the end.
+//! A line is written whole, or the message fails. What goes to a file is written within a quarter of a second, and at the end. A message is in the file, or in the custody of the node,
+//! or it failed: no count says that it was delivered before it was.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,24 +45,34 @@ impl Stage for Printer {
                 out.shutdown();
                 Ok(())
             }
-            other => Ok(other?),
+            Err(error) => Err(NodeError::msg(format!("cannot be printed: {error}")).for_good()),
+            Ok(()) => Ok(()),
         }
     }
 }
 
 const FLUSHED: Duration = Duration::from_millis(250);
+/// So much is gathered before it is written.
+const GATHERED: usize = 8 << 10;
 
 struct Writer {
     path: PathBuf,
     append: bool,
     format: Format,
-    file: Option<BufWriter<File>>,
+    file: Option<File>,
+    /// Lines that are not in the file yet, and where each ends. They are in the custody of the node.
+    gathered: Vec<u8>,
+    ends: VecDeque<usize>,
+    /// Each line is written at once, so that a line that cannot be is a dead letter of its own.
+    one_by_one: bool,
     /// A tick is asked for.
     due: bool,
 }
 
-pub(crate) fn write(path: PathBuf, append: bool, format: Format) -> NodeSpec {
-    NodeSpec::stage(Writer { path, append, format, file: None, due: false })
+/// `buries`: messages that fail are dead letters.
+pub(crate) fn write(path: PathBuf, append: bool, format: Format, buries: bool) -> NodeSpec {
+    let (gathered, ends) = (Vec::new(), VecDeque::new());
+    NodeSpec::stage(Writer { path, append, format, file: None, gathered, ends, one_by_one: buries, due: false })
 }
 
 impl Writer {
@@ -68,12 +80,40 @@ impl Writer {
         NodeError::msg(format!("{} cannot be written: {error}", self.path.display())).for_good()
     }
 
-    fn flush(&mut self) -> NodeResult {
-        self.due = false;
-        match self.file.as_mut().map(Write::flush) {
-            Some(Err(error)) => Err(self.wrong(&error)),
-            _ => Ok(()),
+    /// Writes what is gathered. What could not be written, and of that the line of which only a part could, stays.
+    fn flush(&mut self, out: &Out<'_, ()>) -> NodeResult {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut written = 0;
+        let result = loop {
+            match file.write(&self.gathered[written..]) {
+                _ if written == self.gathered.len() => break Ok(()),
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(bytes) => written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        let mut whole = 0;
+        while let Some(end) = self.ends.pop_front_if(|end| *end <= written) {
+            whole = end;
         }
+        if written > whole {
+            take_back(file, (written - whole) as u64);
+        }
+        self.gathered.drain(..whole);
+        self.ends.iter_mut().for_each(|end| *end -= whole);
+        out.custody().set(self.ends.len());
+        result.map_err(|error| self.wrong(&error))
+    }
+}
+
+/// Takes the beginning of a line out of a file again. Where that cannot be done, as in a pipe, it stays.
+fn take_back(file: &mut File, bytes: u64) {
+    if let Ok(end) = file.stream_position()
+        && let Some(before) = end.checked_sub(bytes)
+        && file.set_len(before).is_ok()
+    {
+        let _ = file.seek(SeekFrom::Start(before));
     }
 }
 
@@ -91,19 +131,26 @@ impl Stage for Writer {
         if !self.append {
             options.write(true).truncate(true);
         }
-        let file = options.open(&self.path).map_err(|error| self.wrong(&error))?;
-        self.file = Some(BufWriter::new(file));
+        self.file = Some(options.open(&self.path).map_err(|error| self.wrong(&error))?);
         Ok(())
     }
 
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, ()>) -> NodeResult {
-        let line = written(&message.payload, self.format);
-        let Some(file) = &mut self.file else {
+        if self.file.is_none() {
             return Err(NodeError::msg(format!("{} is not open", self.path.display())));
-        };
-        if let Err(error) = file.write_all(line.as_bytes()) {
-            return Err(self.wrong(&error));
         }
+        self.gathered.extend_from_slice(written(&message.payload, self.format).as_bytes());
+        self.ends.push_back(self.gathered.len());
+        if self.one_by_one || self.gathered.len() >= GATHERED {
+            let result = self.flush(out);
+            if result.is_err() && self.ends.pop_back().is_some() {
+                // The message fails, and what becomes of it is decided elsewhere; those before it stay.
+                self.gathered.truncate(self.ends.back().copied().unwrap_or(0));
+                out.custody().set(self.ends.len());
+            }
+            return result;
+        }
+        out.custody().set(self.ends.len());
         if !self.due {
             self.due = true;
             out.tick_at(out.now() + FLUSHED);
@@ -111,16 +158,17 @@ impl Stage for Writer {
         Ok(())
     }
 
-    fn on_tick(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
-        self.flush()
+    fn on_tick(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
+        self.due = false;
+        self.flush(out)
     }
 
-    fn on_end(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
-        self.flush()
+    fn on_end(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
+        self.flush(out)
     }
 
-    fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
-        self.flush()
+    fn on_stop(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
+        self.flush(out)
     }
 }
 

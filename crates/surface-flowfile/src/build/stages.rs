@@ -42,8 +42,7 @@ pub(crate) fn map(map: &Map, mut message: Value) -> Result<Value, NodeError> {
     }
     if let Some((scale, offset)) = map.linear {
         let place = target(&map.field, &mut message)?;
-        let number = number(place)?;
-        *place = Value::Number(finite(number * scale + offset)?);
+        *place = Value::Number(linear(place, scale, offset)?);
     }
     for (name, value) in &map.set {
         name.set(&mut message, value.clone());
@@ -77,6 +76,27 @@ fn parsed(value: &Value, parse: Parse) -> Result<Value, NodeError> {
 
 fn number(value: &Value) -> Result<f64, NodeError> {
     value.as_f64().ok_or_else(|| NodeError::msg(format!("{} is no number", kind(value))))
+}
+
+/// `value * scale + offset`. Of whole numbers a whole number, exactly, as far as a message can hold it.
+fn linear(value: &Value, scale: f64, offset: f64) -> Result<Number, NodeError> {
+    if let (Some(value), Some(scale), Some(offset)) = (integer(value), whole(scale), whole(offset))
+        && let Some(exact) = value.checked_mul(scale).and_then(|product| product.checked_add(offset))
+        && let Some(number) = Number::from_i128(exact)
+    {
+        return Ok(number);
+    }
+    finite(number(value)? * scale + offset)
+}
+
+fn integer(value: &Value) -> Option<i128> {
+    value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
+}
+
+/// A whole number that is written in a file as it is.
+fn whole(number: f64) -> Option<i128> {
+    const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53: beyond it not all whole numbers are
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i128)
 }
 
 fn finite(number: f64) -> Result<Number, NodeError> {
@@ -188,6 +208,7 @@ pub(crate) fn batcher(size: usize, within: Option<Duration>) -> NodeSpec {
 impl Batches {
     fn send(&mut self, out: &mut Out<'_, Value>) {
         self.due = None;
+        out.custody().set(0);
         if !self.list.is_empty() {
             out.emit(Value::Array(std::mem::take(&mut self.list)));
         }
@@ -200,6 +221,7 @@ impl Stage for Batches {
 
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
         self.list.push(message.payload);
+        out.custody().set(self.list.len());
         if self.list.len() >= self.size {
             self.send(out);
         } else if self.due.is_none()
@@ -230,7 +252,23 @@ impl Stage for Batches {
 /// Messages a window holds: what `size` may be at most, and of a long `span` the last so many.
 const WINDOW: usize = 1_000_000;
 
-/// One value for each window. A message without the field, or with one that is no number where one is needed, is left out.
+/// Fails a message that has nothing for a window: no key, no value, or one that is no number where one is needed.
+fn fits(aggregate: Aggregate, field: Name, key: Option<Name>) -> impl Fn(&Value) -> NodeResult + Send + Sync + 'static {
+    let needs_number = matches!(aggregate, Aggregate::Sum | Aggregate::Min | Aggregate::Max | Aggregate::Mean);
+    move |message| {
+        if let Some(key) = key.as_ref().filter(|key| key.of(message).is_none()) {
+            return Err(NodeError::msg(format!(
+                "there is no field `{key}`, the key; let a filter with `exists` go before"
+            )));
+        }
+        let Some(value) = field.of(message).filter(|value| !value.is_null()) else {
+            return Err(NodeError::msg(format!("there is no field `{field}`; let a filter with `exists` go before")));
+        };
+        if needs_number { number(value).map(drop) } else { Ok(()) }
+    }
+}
+
+/// One value for each window. A message without the field, or with one that is no number where one is needed, fails.
 pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeSpec {
     let windows = match extent {
         Extent::Count { size, slide } if size == slide => tumbling_window::<Value>(Span::Count(size)),
@@ -245,21 +283,21 @@ pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeS
         }
     };
     let mut seen = 0_u64;
-    windows.at_most(WINDOW).fold(Value::Null, move |so_far, message| {
-        match field.of(message).filter(|value| !value.is_null()) {
-            Some(value) => added(aggregate, so_far, &mut seen, value),
-            None => so_far,
-        }
+    let windows = windows.at_most(WINDOW).only(fits(aggregate, field.clone(), None));
+    windows.fold(Value::Null, move |so_far, message| match field.of(message).filter(|value| !value.is_null()) {
+        Some(value) => added(aggregate, so_far, &mut seen, value),
+        None => so_far,
     })
 }
 
-/// One value for each key of a window, as `{ key, value }`. A message without the key is left out.
+/// One value for each key of a window, as `{ key, value }`. A message without the key, or without a value, fails.
 pub(crate) fn window_by_key(extent: Extent, aggregate: Aggregate, field: Name, key: Name, keys: usize) -> NodeSpec {
     let length = match extent {
         Extent::Count { size, .. } => Span::Count(size),
         Extent::Time { span_ms, .. } => Span::Time(Duration::from_millis(span_ms)),
     };
     let windows = keyed_window(length, Key::of(key.clone(), Side::Left)).keys(keys);
+    let windows = windows.only(fits(aggregate, field.clone(), Some(key.clone())));
     let step = move |(so_far, seen, of): &mut (Value, u64, Value), message: &Value| {
         let Some(found) = key.of(message) else { return };
         if of.is_null() {
@@ -275,7 +313,7 @@ pub(crate) fn window_by_key(extent: Extent, aggregate: Aggregate, field: Name, k
     })
 }
 
-/// The aggregate of a window with one more value. The value a window begins with is the only null there is: messages that are null are left out.
+/// The aggregate of a window with one more value. The value a window begins with is the only null there is: messages that are null fail before.
 fn added(aggregate: Aggregate, so_far: Value, seen: &mut u64, value: &Value) -> Value {
     let first = so_far.is_null();
     if first {

@@ -58,7 +58,7 @@ impl Unread {
     }
 
     /// The program has ended, and so many bytes are in the pipe: the lines that it has not read.
-    pub(crate) fn left(mut self, in_pipe: usize) -> VecDeque<String> {
+    pub(crate) fn left(&mut self, in_pipe: usize) -> VecDeque<String> {
         let mut unread = in_pipe.saturating_add(self.unwritten);
         let mut left = VecDeque::new();
         while unread > 0

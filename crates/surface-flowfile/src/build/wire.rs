@@ -8,6 +8,9 @@
 //! # Why it holds
 //! A task wakes the node after it sent, and after it closed. A node that finds no room says so in `wants` *and then tries once more*;
 //! the task looks at `wants` after it took something. One of the two is second, and sees the other.
+//!
+//! # No line falls in between
+//! A task that stops closes the channel before it empties it ([`Drain::close`]). A line is put before that, and handed out, or after it, and comes back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -160,6 +163,12 @@ impl Drain {
         let line = self.lines.try_recv().ok()?;
         self.taken();
         Some(line)
+    }
+
+    /// No more is taken: what is put from now on comes back to the node, and what was put before is handed out here.
+    pub(crate) fn close(&self) -> impl Iterator<Item = String> {
+        self.lines.close();
+        std::iter::from_fn(|| self.lines.try_recv().ok())
     }
 
     fn taken(&self) {

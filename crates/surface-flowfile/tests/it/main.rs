@@ -1,6 +1,7 @@
 //! What a flow file means, what is said about one that means nothing, how it is drawn, and how it runs.
 
 mod command;
+mod counts;
 mod drawn;
 mod hostile;
 mod kinds;

@@ -369,3 +369,24 @@ fn a_file_that_is_read_from_its_end_and_not_followed_gives_nothing() {
         ],
     );
 }
+
+#[test]
+fn two_nodes_that_would_spoil_a_file_are_told() {
+    let nodes = |first: &str, second: &str| {
+        format!(
+            "edges = ['a -> x', 'a -> y', 'b -> x']\n[node.a]\nkind = 'stdin'\n[node.b]\nkind = 'lines'\npath = '{first}'\n\
+             [node.x]\nkind = 'write'\npath = 'out/x.txt'\n[node.y]\nkind = 'write'\npath = '{second}'"
+        )
+    };
+    says(
+        &nodes("in.txt", "./out/../out/x.txt"),
+        &[
+            "10:7: node `y` writes ./out/../out/x.txt, which node `x` writes; give it a file of its own, or lead both edges into one node",
+        ],
+    );
+    says(
+        &nodes("out/./x.txt", "y.txt"),
+        &["7:7: node `x` writes out/x.txt, which node `b` reads; give it a file of its own"],
+    );
+    assert!(surface_flowfile::parse("x.toml", &nodes("in.txt", "y.txt")).is_ok());
+}

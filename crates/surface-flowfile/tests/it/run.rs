@@ -127,7 +127,7 @@ fn a_map_changes_messages_in_a_fixed_order() {
     assert_eq!(through(list, node), [r#"{"celsius":"20.5","at":{"room":3}}"#]);
     assert_eq!(through(list, "kind = 'map'\nformat = '{id}: {temp}, {{{missing}}} {raw}'"), ["x: 20.5, {} 1"]);
     assert_eq!(through("['[1, 2]', 'nonsense', '3']", "kind = 'map'\nparse = 'json'"), ["[1,2]", "3"]);
-    assert_eq!(through("[1, 2]", "kind = 'map'\nscale = 10"), ["10.0", "20.0"]);
+    assert_eq!(through("[1, 2]", "kind = 'map'\nscale = 10"), ["10", "20"]);
 }
 
 #[test]
@@ -373,7 +373,7 @@ scale = 2
     assert_eq!(ids, wanted);
     let mut lines = printed(text);
     lines.sort();
-    assert_eq!(lines, ["2.0", "4.0", "6.0", "last 2.0", "last 4.0", "last 6.0"]);
+    assert_eq!(lines, ["2", "4", "6", "last 2", "last 4", "last 6"]);
 }
 
 #[test]
@@ -498,7 +498,7 @@ fn a_graph_of_many_nodes_is_built_and_run() {
     let text =
         format!("edges = ['{chain} -> z -> p']\n[flow]\nworkers = 2\nbatch = 16\ndrain = '10s'\ntick = '1s'\n{text}");
     let (lines, _) = run_plan(&plan(&text), |_| ());
-    assert_eq!(lines, [format!("{}.0", 5050 + 100 * 299)]);
+    assert_eq!(lines, [(5050 + 100 * 299).to_string()]);
 }
 
 #[test]
@@ -533,4 +533,26 @@ fn a_counter_that_resets_tells_what_came_since_the_last_time() {
     let text = "edges = ['a -> c -> z']\n[node.a]\nkind = 'every'\ninterval = '400ms'\ncount = 5\n[node.c]\nkind = 'counter'\ninterval = '1s'\nreset = true\n[node.z]\nkind = 'print'";
     assert_eq!(printed(text), ["2", "2", "1"]); // 0.4 0.8 | 1.2 1.6 | 2.0
     assert_eq!(printed(&text.replace("reset = true\n", "")), ["2", "4", "5"]);
+}
+
+#[test]
+fn whole_numbers_stay_whole_in_a_map_by_whole_numbers() {
+    let map = |fields: &str| through("[9007199254740993, 1.5]", &format!("kind = 'map'\n{fields}"));
+    assert_eq!(map("scale = 1"), ["9007199254740993", "1.5"]);
+    assert_eq!(map("scale = 2\noffset = -1"), ["18014398509481985", "2.0"]);
+    assert_eq!(map("scale = 0.5"), ["4503599627370496.0", "0.75"]);
+}
+
+#[test]
+fn a_line_that_is_no_json_is_named_by_its_place_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("in"), "1\n\n2\n{\"a\" 3}\n").unwrap();
+    let mut plan = crate::plan(
+        "edges = ['a -> z']\n[node.a]\nkind = 'lines'\npath = 'in'\nformat = 'json'\n[node.z]\nkind = 'print'",
+    );
+    plan.base = folder.path().to_owned();
+    let (lines, ended) = run_plan(&plan, |_| ());
+    assert_eq!(lines, ["1", "2"]);
+    let error = ended.stats.node("a").unwrap().last_error.clone().unwrap();
+    assert!(error.starts_with("`{\"a\" 3}` is no JSON: expected `:` at line 4 column 6; "), "{error}");
 }

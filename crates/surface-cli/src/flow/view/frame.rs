@@ -229,9 +229,10 @@ fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
         (7, Some(time(flow.elapsed()))),
         (6, Some(format!("{} msg/s", rate(rates.delivered())))),
         (4, Some(format!("{} delivered", grouped(totals.delivered)))),
+        (5, some(totals.lost, "lost")),
         (1, some(totals.dropped + totals.replaced, "lost by policy")),
         (0, some(totals.coalesced, "merged")),
-        (5, some(totals.errors, "errors")),
+        (5, some(totals.errors, if totals.errors == 1 { "error" } else { "errors" })),
         (2, Some(format!("load {}", percent(rates.load())))),
         (3, keys),
     ]

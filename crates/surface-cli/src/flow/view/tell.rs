@@ -9,7 +9,7 @@
 //!
 //! JSON: an object a line. Always `v` (1), `at_ms`, `event`. The events: `flow_started` (`flow`, `name`, `pid`, `nodes`, `edges`: how many),
 //! `stats` (`flow`: everything counted, once a second if anything moved), `printed` (`text`: a line of a node that prints), `failed` (`node`,
-//! `error`, `errors`), `said` (`text`), `flow_ended` (`outcome`: `done`, `stopped`, `late`, `failed`, `interrupted` or `killed`; `error`;
+//! `error`, `errors`), `said` (`text`), `flow_ended` (`outcome`: `done`, `stopped`, `late`, `failed`, `lost`, `interrupted` or `killed`; `error`;
 //! `totals`; `flow`).
 
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub(crate) enum Ended {
     Late,
     /// A node failed, and its policy stops the graph.
     Failed(String),
+    /// It came to its end, and messages were lost on the way.
+    Lost(String),
     /// A signal ended it.
     Interrupted,
     /// It was stopped at once.
@@ -48,6 +50,7 @@ impl Ended {
             Ended::Stopped(_) => "stopped",
             Ended::Late => "late",
             Ended::Failed(_) => "failed",
+            Ended::Lost(_) => "lost",
             Ended::Interrupted => "interrupted",
             Ended::Killed => "killed",
         }
@@ -112,7 +115,10 @@ pub(crate) fn plain(flow: &FlowLine, rates: &Rates) -> String {
     let mut parts =
         vec![format!("{} msg/s", rate(rates.delivered())), format!("{} delivered", grouped(totals.delivered))];
     let counts = [
+        (totals.held, "in hand"),
         (totals.lost, "lost"),
+        (totals.unwanted, "not wanted"),
+        (totals.unconnected, "to outputs without an edge"),
         (totals.dropped, "dropped"),
         (totals.replaced, "replaced"),
         (totals.coalesced, "merged"),
@@ -144,11 +150,13 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
     let mut parts = vec![format!("{} delivered", messages(totals.delivered))];
     let counts = [
         (totals.lost, "lost"),
+        (totals.unwanted, "not wanted"),
+        (totals.unconnected, "to outputs without an edge"),
         (totals.dropped, "dropped"),
         (totals.replaced, "replaced by newer"),
         (totals.coalesced, "merged"),
         (totals.waiting, "left behind"),
-        (totals.errors, "errors"),
+        (totals.errors, if totals.errors == 1 { "error" } else { "errors" }),
     ];
     for (number, what) in counts {
         if number > 0 {
@@ -161,6 +169,7 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
         Ended::Stopped(None) => format!("stopped after {took}"),
         Ended::Late => format!("stopped after {took}, when the time to drain was over"),
         Ended::Failed(_) => format!("failed after {took}"),
+        Ended::Lost(_) => format!("ended after {took}"),
         Ended::Interrupted => format!("interrupted after {took}"),
         Ended::Killed => format!("killed after {took}"),
     };

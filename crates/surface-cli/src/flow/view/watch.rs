@@ -15,6 +15,7 @@ use bursar::flow::Handle;
 use super::frame::{Around, frame};
 use super::rates::Rates;
 use super::tell::{Ended, Flow, Told, last_line, plain, plain_error};
+use super::words::counted;
 use super::{Mode, Voice};
 use crate::flow::wire::FlowLine;
 use crate::view::paint::{Paint, Screen};
@@ -107,7 +108,8 @@ impl Watcher {
             Mode::Plain => {
                 let (nodes, edges) = (self.handle.nodes().count(), self.handle.edges().count());
                 let name = crate::view::text::clean(&self.handle.stats().name);
-                self.complain(&format!("flow {}: {name}, {nodes} nodes, {edges} edges", self.id));
+                let (nodes, edges) = (counted(nodes, "node"), counted(edges, "edge"));
+                self.complain(&format!("flow {}: {name}, {nodes}, {edges}", self.id));
             }
             Mode::Json => {
                 let mut told = Told::new(Duration::ZERO, "flow_started");
@@ -180,7 +182,7 @@ impl Watcher {
             let line = last_line(ended, &flow);
             match ended {
                 Ended::Done | Ended::Stopped(_) => self.paint.green(&line),
-                Ended::Failed(_) | Ended::Late => self.paint.red(&line),
+                Ended::Failed(_) | Ended::Lost(_) | Ended::Late => self.paint.red(&line),
                 Ended::Interrupted | Ended::Killed => self.paint.yellow(&line),
             }
         });
@@ -214,7 +216,7 @@ impl Watcher {
                 let mut told = Told::new(flow.elapsed(), "flow_ended");
                 told.outcome = ended.as_ref().map(Ended::name);
                 told.error = match &ended {
-                    Some(Ended::Failed(error)) => Some(error),
+                    Some(Ended::Failed(error) | Ended::Lost(error)) => Some(error),
                     _ => None,
                 };
                 (told.totals, told.flow) = (Some(flow.totals()), Some(Flow::Whole(&flow)));

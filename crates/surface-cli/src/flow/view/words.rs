@@ -15,6 +15,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 edge`, `2 edges`.
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    format!("{} {what}{}", grouped(number as u64), if number == 1 { "" } else { "s" })
+}
+
 /// `12,034`; from ten million on `12.3 M`.
 pub(crate) fn count(number: u64) -> String {
     if number < 10_000_000 { grouped(number) } else { scaled(number as f64) }
