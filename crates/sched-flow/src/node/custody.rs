@@ -9,6 +9,7 @@ use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
+use std::time::{Duration, Instant};
 
 /// Messages that a node took and has not finished with. A node that keeps messages, or gives them to a task, says so here; what is left when the flow is over, and the
 /// tasks of the node have ended, counts as [lost](crate::NodeStats::lost).
@@ -42,8 +43,19 @@ struct Inner {
     unwanted: AtomicU64,
     failed: AtomicU64,
     unconnected: AtomicU64,
-    waits_for: Mutex<Option<String>>,
+    waits_for: Mutex<Option<Wait>>,
 }
+
+/// What a node waits for outside the graph.
+#[derive(Debug)]
+struct Wait {
+    what: Arc<str>,
+    /// If it may be over in a moment: then it is told only after [`SLOW`].
+    since: Option<Instant>,
+}
+
+/// What takes no longer than this is no wait that anybody wants to hear of.
+const SLOW: Duration = Duration::from_millis(100);
 
 impl Custody {
     /// So many messages more.
@@ -69,11 +81,22 @@ impl Custody {
 
     /// What the node waits for outside the graph, in words, for [`Handle::why`](crate::Handle::why): "127.0.0.1:7000 refuses the connection". None if it waits for nothing there.
     pub fn waits_for(&self, what: Option<String>) {
-        *self.0.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        self.set_wait(what.map(|what| Wait { what: what.into(), since: None }));
+    }
+
+    /// The same for something that is mostly over at once: it is told only if it takes a tenth of a second.
+    pub fn may_wait_for(&self, what: &Arc<str>) {
+        self.set_wait(Some(Wait { what: Arc::clone(what), since: Some(Instant::now()) }));
+    }
+
+    fn set_wait(&self, wait: Option<Wait>) {
+        *self.0.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = wait;
     }
 
     pub(crate) fn waited_for(&self) -> Option<String> {
-        self.0.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let wait = self.0.waits_for.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = wait.as_ref().filter(|wait| wait.since.is_none_or(|since| since.elapsed() >= SLOW));
+        told.map(|wait| wait.what.to_string())
     }
 
     /// All that is left; nothing is, after that.

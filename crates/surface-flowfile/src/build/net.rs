@@ -75,6 +75,7 @@ impl Stage for TcpOut {
         self.outlet = Some(outlet);
         let mut sending = Sending {
             address: self.address,
+            slow: format!("{} does not read what it is sent", self.address).into(),
             stream: None,
             custody: out.custody().clone(),
             told: Arc::clone(&self.outage),
@@ -120,6 +121,8 @@ impl Stage for TcpOut {
 /// The task that sends.
 struct Sending {
     address: SocketAddr,
+    /// What it waits for if the peer takes nothing.
+    slow: Arc<str>,
     stream: Option<TcpStream>,
     custody: Custody,
     told: Arc<Mutex<Told>>,
@@ -156,7 +159,7 @@ impl Sending {
             Some(stream) => stream,
             None => TcpStream::connect(self.address)?,
         };
-        self.custody.waits_for(Some(format!("{} does not read what it is sent", self.address)));
+        self.custody.may_wait_for(&self.slow);
         stream.write_all(line.as_bytes())?;
         self.stream = Some(stream);
         Ok(())
