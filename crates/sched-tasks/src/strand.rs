@@ -16,7 +16,7 @@ use vocab::TaskId;
 
 use crate::{
     authority::Credentials,
-    budget::{Meter, Reading},
+    budget::{Account, Meter, Reading},
     decide,
     drive::{
         chance::Decision,
@@ -266,14 +266,20 @@ impl Strand {
     #[inline]
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
         self.occupy(running, scope);
-        match (scope.account(), &self.worker) {
-            (Some(account), Some(worker)) => worker.open_meter(scope, account, &self.meter),
-            (Some(account), None) => self.meter.begin(&account.draw(account.child())),
-            (None, _) => {}
+        let Some(worker) = &self.worker else { return self.begin_on_thread(scope) };
+        if let Some(account) = scope.account() {
+            worker.open_meter(scope, account, &self.meter);
         }
-        if self.worker.is_none() {
-            self.enlist(); // a thread stops in many ways, and is looked for here: see `NurseryCore::state_of`
+    }
+
+    /// A thread has nothing drawn ahead. It is enlisted from the beginning: it stops in many ways, and is looked for there by `NurseryCore::state_of`.
+    #[cold]
+    #[inline(never)]
+    fn begin_on_thread(&self, scope: ScopeRef) {
+        if let Some(account) = scope.account() {
+            self.meter.begin(&account.draw(account.child()));
         }
+        self.enlist();
     }
 
     /// Goes on with a future that was polled before, with what it had left then.
@@ -323,11 +329,17 @@ impl Strand {
     #[inline]
     fn close_meter(&self) {
         let Some(scope) = self.base.get() else { return };
-        match (scope.account(), &self.worker) {
-            (Some(account), Some(worker)) => worker.close_meter(scope, account, &self.meter),
-            (Some(account), None) => account.settle(&self.meter.end()),
-            (None, _) => {}
+        let Some(account) = scope.account() else { return };
+        match &self.worker {
+            Some(worker) => worker.close_meter(scope, account, &self.meter),
+            None => self.close_meter_of_thread(account),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_meter_of_thread(&self, account: &Account) {
+        account.settle(&self.meter.end());
     }
 
     #[cold]
