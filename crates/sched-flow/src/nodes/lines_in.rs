@@ -164,57 +164,69 @@ impl<T: Payload> LinesIn<T> {
             return Err(wrong(&"it is no plain file; read it with a task, or through a program such as `cat`"));
         }
         let mut file = File::open(&self.path).map_err(|error| wrong(&cause(&error)))?;
-        let mut position = if self.from_end { file.seek(SeekFrom::End(0))? } else { 0 };
+        let mut place = if self.from_end { Place::end_of(&mut file)? } else { Place::default() };
         let mut lines = Lines::at_most(self.longest);
         let mut chunk = vec![0; CHUNK];
-        // What was read last, to know the file again.
-        let mut last = Vec::new();
         // Another file was seen in its place: what is left of this one is read, and then that one.
         let mut next = None;
         loop {
-            let read = file.read(&mut chunk)?;
-            position += read as u64;
-            remember(&mut last, &chunk[..read]);
-            lines.feed(&chunk[..read], take)?;
-            if read > 0 {
-                continue;
+            match place.read(&mut file, &mut chunk)? {
+                Some([]) => {}
+                Some(new) => {
+                    lines.feed(new, take)?;
+                    continue;
+                }
+                None if self.follow.is_some() => {
+                    lines.finish(take)?;
+                    (place, lines) = (Place::default(), Lines::at_most(self.longest));
+                    continue;
+                }
+                None => return Err(wrong(&"it was written anew meanwhile; what was read of it is of the old one")),
             }
             let Some(every) = self.follow else { return lines.finish(take) };
             if let Some(new) = next.take() {
                 lines.finish(take)?;
-                (file, position, lines) = (new, 0, Lines::at_most(self.longest));
-                last.clear();
+                (file, place, lines) = (new, Place::default(), Lines::at_most(self.longest));
                 continue;
             }
             sched_tasks::sleep(every);
-            let known = file.metadata()?;
             // Between two files there may be none.
             if let Ok(now) = fs::metadata(&self.path)
-                && id(&now) != id(&known)
+                && id(&now) != id(&file.metadata()?)
             {
                 next = File::open(&self.path).ok();
-            } else if known.len() < position || !has_before(&mut file, position, &last) {
-                lines.finish(take)?;
-                position = file.seek(SeekFrom::Start(0))?;
-                last.clear();
-                lines = Lines::at_most(self.longest);
             }
         }
     }
 }
 
-/// Keeps the last bytes of what was read.
-fn remember(last: &mut Vec<u8>, read: &[u8]) {
-    last.extend_from_slice(&read[read.len().saturating_sub(REMEMBERED)..]);
-    last.drain(..last.len().saturating_sub(REMEMBERED));
+/// How far a file was read, and the bytes before that place, by which it is known again.
+#[derive(Default)]
+struct Place {
+    position: u64,
+    last: Vec<u8>,
 }
 
-/// Whether these bytes still stand before that place; if not, the file was written anew.
-fn has_before(file: &mut File, position: u64, last: &[u8]) -> bool {
-    let mut now = vec![0; last.len()];
-    let from = position.saturating_sub(last.len() as u64);
-    // Afterwards the file stands where it stood.
-    file.seek(SeekFrom::Start(from)).and_then(|_| file.read_exact(&mut now)).is_ok() && now == last
+impl Place {
+    fn end_of(file: &mut File) -> io::Result<Place> {
+        let end = file.seek(SeekFrom::End(0))?;
+        let from = file.seek(SeekFrom::Start(end.saturating_sub(REMEMBERED as u64)))?;
+        let mut last = Vec::new();
+        Read::take(&*file, end - from).read_to_end(&mut last)?;
+        Ok(Place { position: from + last.len() as u64, last })
+    }
+
+    /// What the file has behind this place, which moves on; nothing if it was written anew. What was read last is read again with it, in one call: whatever is written
+    /// between two calls, the new bytes follow the old ones in one state of the file.
+    fn read<'a>(&mut self, file: &mut File, chunk: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+        file.seek(SeekFrom::Start(self.position - self.last.len() as u64))?;
+        let read = file.read(chunk)?;
+        let Some(new) = chunk[..read].strip_prefix(&self.last[..]) else { return Ok(None) };
+        self.position += new.len() as u64;
+        self.last.extend_from_slice(&new[new.len().saturating_sub(REMEMBERED)..]);
+        self.last.drain(..self.last.len().saturating_sub(REMEMBERED));
+        Ok(Some(new))
+    }
 }
 
 /// What the system said, without the name of the file.

@@ -92,6 +92,22 @@ fn a_file_that_is_followed_and_written_anew_at_greater_length_is_read_from_its_b
 }
 
 #[test]
+fn a_file_that_is_written_anew_between_any_two_looks_gives_whole_lines() {
+    let file = Scratch::new("anew-often");
+    let line = |round: usize| format!("{round}: {}", round.to_string().repeat(round));
+    fs::write(&file.0, line(0) + "\n").unwrap();
+    let mut node = Harness::new(lines_in(&file.0).follow(Duration::from_nanos(1)));
+    assert_eq!(node.collect::<String>("out", 1), [line(0)]);
+    for round in 1..1_000 {
+        // In one step, and longer each time.
+        let mut writer = fs::OpenOptions::new().write(true).open(&file.0).unwrap();
+        writer.write_all((line(round) + "\n").as_bytes()).unwrap();
+        assert_eq!(node.collect::<String>("out", 1), [line(round)]);
+    }
+    node.stop();
+}
+
+#[test]
 fn a_file_that_is_rotated_is_read_to_its_end_and_then_the_one_in_its_place() {
     let file = Scratch::new("rotate");
     let old = Scratch::new("rotated");
