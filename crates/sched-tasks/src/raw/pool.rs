@@ -18,6 +18,7 @@ use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     cell::{Cell, UnsafeCell},
     ptr::{self, NonNull},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use mech_sync::SpinLock;
@@ -47,7 +48,37 @@ struct Chain(*mut Free);
 // SAFETY: free memory, which any thread may use; the pointer has one owner.
 unsafe impl Send for Chain {}
 
-static DEPOTS: [SpinLock<Vec<Chain>>; CLASSES] = [const { SpinLock::new(Vec::new()) }; CLASSES];
+static DEPOTS: [Depot; CLASSES] =
+    [const { Depot { chains: SpinLock::new(Vec::new()), count: AtomicUsize::new(0) } }; CLASSES];
+
+struct Depot {
+    chains: SpinLock<Vec<Chain>>,
+    /// How many chains there are, or were a moment ago: a thread that needs memory takes no lock to find nothing.
+    count: AtomicUsize,
+}
+
+impl Depot {
+    fn pop(&self) -> Option<Chain> {
+        if self.count.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut chains = self.chains.lock();
+        let chain = chains.pop();
+        self.count.store(chains.len(), Relaxed);
+        chain
+    }
+
+    /// Gives the chain back if the depot is full.
+    fn push(&self, chain: Chain) -> Result<(), Chain> {
+        let mut chains = self.chains.lock();
+        if chains.len() >= DEPOT {
+            return Err(chain);
+        }
+        chains.push(chain);
+        self.count.store(chains.len(), Relaxed);
+        Ok(())
+    }
+}
 
 thread_local! {
     static POOL: UnsafeCell<Pool> = const {
@@ -156,7 +187,7 @@ pub(super) unsafe fn unbox<T>(block: NonNull<T>) {
 /// Takes a chain from the depot into the empty list of `class`. Null if there is none.
 #[cold]
 fn restock(pool: &Pool, class: usize) -> *mut Free {
-    let Some(Chain(first)) = DEPOTS[class].lock().pop() else { return ptr::null_mut() };
+    let Some(Chain(first)) = DEPOTS[class].pop() else { return ptr::null_mut() };
     pool.lists[class].set(first);
     pool.counts[class].set(CHAIN);
     first
@@ -175,12 +206,9 @@ fn hand_over(pool: &Pool, class: usize) {
     let rest = unsafe { std::mem::replace(&mut (*last).next, ptr::null_mut()) };
     pool.lists[class].set(rest);
     pool.counts[class].set(KEEP - CHAIN);
-    let mut depot = DEPOTS[class].lock();
-    if depot.len() < DEPOT {
-        return depot.push(Chain(first));
+    if let Err(Chain(first)) = DEPOTS[class].push(Chain(first)) {
+        free_all(first, class);
     }
-    drop(depot);
-    free_all(first, class);
 }
 
 /// Frees linked blocks.
