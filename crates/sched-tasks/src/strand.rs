@@ -263,7 +263,7 @@ impl Strand {
     }
 
     /// Begins a task on this strand, in the nursery `scope`.
-    #[inline]
+    #[inline(always)] // on the way of every task: 2 ns of 70
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
         self.occupy(running, scope);
         let Some(worker) = &self.worker else { return self.begin_on_thread(scope) };

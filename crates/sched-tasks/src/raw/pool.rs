@@ -59,9 +59,6 @@ struct Depot {
 
 impl Depot {
     fn pop(&self) -> Option<Chain> {
-        if self.count.load(Relaxed) == 0 {
-            return None;
-        }
         let mut chains = self.chains.lock();
         let chain = chains.pop();
         self.count.store(chains.len(), Relaxed);
@@ -140,6 +137,9 @@ pub(super) fn take<T>() -> NonNull<T> {
         Some(class) => with_pool(|pool| {
             let mut first = pool.lists[class].get();
             if first.is_null() {
+                if DEPOTS[class].count.load(Relaxed) == 0 {
+                    return fresh(layout_of(class)).cast();
+                }
                 first = restock(pool, class);
                 if first.is_null() {
                     return fresh(layout_of(class)).cast();
