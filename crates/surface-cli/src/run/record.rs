@@ -41,7 +41,6 @@ struct Book {
     ends: HashMap<usize, Ended>,
     /// Tokens whose ends are in the journal under that number, perhaps not on the disk.
     unsettled: VecDeque<(u64, String)>,
-    is_broken: bool,
     warnings: Vec<String>,
     last: Option<(i32, Option<String>)>,
 }
@@ -99,12 +98,14 @@ impl Recorder {
         plan: &surface_jobfile::Plan,
         notices: Sender<Notice>,
     ) -> Recorder {
+        let broken = notices.clone();
+        // At once: the next end, which would show it too, may be hours away, or not come.
+        writer.on_error(move |error| drop(broken.send(Notice::JournalBroken(error)))); // gone only when the run is over
         let book = Book {
             writer: Some(writer),
             tracks,
             ends: HashMap::new(),
             unsettled: VecDeque::new(),
-            is_broken: false,
             warnings: Vec::new(),
             last: None,
         };
@@ -198,20 +199,10 @@ impl Recorder {
                     book.ends.insert(job, ended);
                 }
             }
-            self.check(&mut book);
             book.settled()
         };
         if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
             settled.iter().for_each(|token| processes.settle(token));
-        }
-    }
-
-    /// Tells the steward, once, that the journal cannot be written.
-    fn check(&self, book: &mut Book) {
-        if let Some(error) = book.writer.as_ref().and_then(Writer::error)
-            && !std::mem::replace(&mut book.is_broken, true)
-        {
-            let _ = self.notices.send(Notice::JournalBroken(error)); // gone only when the run is over
         }
     }
 

@@ -474,6 +474,33 @@ fn an_interrupted_wake_does_not_keep_a_run_from_its_end() {
 }
 
 #[test]
+fn that_the_journal_cannot_be_written_is_said_while_a_job_runs() {
+    for nth in 1.. {
+        let mut trial = Trial::new(from_then_on(Side::Client, "write", Errno::NOSPC), nth).on("journal.db");
+        trial.site = Site::new("[job.long]\nrun = 'touch begun; read x < gate'\n");
+        let gate = trial.site.bell("gate");
+        let mut run = trial.site.start_command(trial.faulty("run jobs.toml"));
+        let begun = trial.site.path("begun");
+        until("the job runs, or the run is over", || begun.exists() || run.child.try_wait().unwrap().is_some());
+        if !begun.exists() {
+            assert!(trial.was_hit(), "{}", run.said());
+            continue;
+        }
+        let is_recorded = || trial.site.job("long").state == State::Running;
+        until("the journal knows of it, or cannot", || trial.was_hit() || is_recorded());
+        if !trial.was_hit() {
+            gate.answer();
+            run.wait();
+            return;
+        }
+        run.until_it_says("the journal cannot be written");
+        gate.answer();
+        let (code, said) = run.wait();
+        assert!(code == Some(1) && said.contains("not all that happened is recorded"), "{code:?}: {said}");
+    }
+}
+
+#[test]
 fn a_run_that_cannot_write_its_share_runs_without_and_says_so() {
     let trial = Trial::new(from_then_on(Side::Client, "write", Errno::NOSPC), 1).on("bursar/runs-");
     let (code, said) = trial.site.start_command(trial.faulty("run jobs.toml --cpu 2")).wait_at_most(LIMIT);

@@ -99,8 +99,13 @@ struct Queue {
     closing: bool,
     outcome: Option<Outcome>,
     failed: Option<JournalError>,
+    /// Whom to tell of the first error.
+    on_error: Option<OnError>,
     gone: bool,
 }
+
+/// Without an error the thread broke down.
+type OnError = Box<dyn FnOnce(Option<JournalError>) + Send>;
 
 /// What rouses the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -239,6 +244,19 @@ impl Writer {
         let queue = self.shared.lock();
         let gone = queue.gone.then(|| JournalError::WriterGone { run: self.lock.id().clone() });
         queue.failed.clone().or(gone)
+    }
+
+    /// Has `tell` called with the first error, once, on the thread that writes; at once if there was one. It must not wait for this writer.
+    pub fn on_error(&self, tell: impl FnOnce(JournalError) + Send + 'static) {
+        let run = self.lock.id().clone();
+        let tell = move |failed: Option<JournalError>| tell(failed.unwrap_or(JournalError::WriterGone { run }));
+        let mut queue = self.shared.lock();
+        if queue.gone {
+            let failed = queue.failed.clone();
+            drop(queue);
+            return tell(failed);
+        }
+        queue.on_error = Some(Box::new(tell));
     }
 
     /// Ends the run: its last events and how it ended are on the disk, together, when this returns.

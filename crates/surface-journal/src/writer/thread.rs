@@ -87,7 +87,7 @@ impl Scribe {
     }
 }
 
-/// Sets `gone` however the thread ends.
+/// Sets `gone` however the thread ends, and tells if that was an error.
 struct Goodbye<'a>(&'a Shared);
 
 impl Drop for Goodbye<'_> {
@@ -95,9 +95,15 @@ impl Drop for Goodbye<'_> {
         let mut queue = self.0.lock();
         queue.gone = true;
         queue.waiting = VecDeque::new();
+        let (failed, tell) = (queue.failed.clone(), queue.on_error.take());
         drop(queue);
         self.0.room.notify_all();
         self.0.settled.notify_all();
+        if let Some(tell) = tell
+            && (failed.is_some() || std::thread::panicking())
+        {
+            tell(failed);
+        }
     }
 }
 

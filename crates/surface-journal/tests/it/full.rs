@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
 
 use surface_journal::{Detail, Journal, JournalError, Moved, Options, Outcome, State, Status};
 
@@ -11,6 +12,9 @@ use crate::temp::{Temp, run_of};
 fn fill(journal: &Journal, options: Options) {
     let run = journal.begin(run_of(10)).unwrap();
     let writer = journal.writer_with(&run, options).unwrap();
+    let (tell, told) = mpsc::channel();
+    let tell_again = tell.clone();
+    writer.on_error(move |error| tell.send(error).unwrap());
     let mut promised = 0;
     let error = loop {
         let detail = Detail { error: Some("x".repeat(3_000)), ..Detail::default() };
@@ -22,6 +26,9 @@ fn fill(journal: &Journal, options: Options) {
         assert!(promised < 5_000, "the disk never got full");
     };
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
+    assert!(matches!(told.recv().unwrap(), JournalError::Full { .. }));
+    writer.on_error(move |error| tell_again.send(error).unwrap());
+    assert!(matches!(told.try_recv(), Ok(JournalError::Full { .. })), "one that comes late is told at once");
     assert!(promised > 0);
     assert_eq!(writer.flushed(), promised, "the failed event counts as durable");
     // It stays so, whatever comes: the events after a lost one must not look safe.
