@@ -214,8 +214,10 @@ pub enum Cause {
     Permanent(String),
     /// It panicked.
     Panic(String),
-    /// Somebody cancelled it.
+    /// It was cancelled on request.
     Asked,
+    /// It was cancelled for this reason.
+    Stopped(String),
     /// 3003: it was asked to pause and reached no checkpoint in time, so it was cancelled.
     PauseTimeout {
         /// How long it was given.
@@ -253,6 +255,7 @@ impl fmt::Display for Cause {
             Self::Permanent(message) => write!(f, "{message} (a permanent error, so it is not tried again)"),
             Self::Panic(message) => write!(f, "panicked: {message}"),
             Self::Asked => f.write_str("cancelled on request"),
+            Self::Stopped(why) => write!(f, "cancelled: {why}"),
             Self::PauseTimeout { waited } => write!(
                 f,
                 "asked to pause, it reached no checkpoint within {} ms and was cancelled; call `ctx.progress` more often or raise the pause timeout",

@@ -149,8 +149,10 @@ impl Server {
             self.unrecorded.clear();
         }
         self.record.starts(&launch.token);
+        // Taken first: a short command may have ended by the time this thread runs again.
+        let started = Instant::now();
         match spawn::spawn(&launch, &self.id, stdin) {
-            Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, Instant::now())),
+            Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, started)),
             Err(why) => self.end(&End {
                 token: launch.token,
                 how: How::CouldNotStart(why),

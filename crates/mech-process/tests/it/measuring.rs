@@ -21,6 +21,15 @@ fn the_peak_of_a_command_too_short_to_be_sampled_is_within_a_fifth() {
 }
 
 #[test]
+fn a_command_of_one_thread_took_at_least_its_cpu_time() {
+    let bench = Bench::new();
+    for _ in 0..100 {
+        let end = bench.run("true");
+        assert!(end.wall >= end.cpu, "{end:?}");
+    }
+}
+
+#[test]
 fn the_peak_of_a_tree_is_the_sum_of_its_processes() {
     let bench = Bench::new();
     let one = "dd if=/dev/zero bs=50M count=1 2>/dev/null | { read x < go; cat > /dev/null; }";

@@ -188,19 +188,24 @@ impl Core {
 
     /// Cancels. What has ended stays as it is, so asking twice changes nothing.
     pub fn cancel(&mut self, now: Time, scope: Scope) {
+        self.cancel_for(now, scope, &Cause::Asked);
+    }
+
+    /// The same, with what is said of those that end for it.
+    pub fn cancel_for(&mut self, now: Time, scope: Scope, cause: &Cause) {
         if self.open() == 0 {
             return;
         }
         for id in self.members(scope) {
             match self.state(id) {
                 State::Succeeded | State::Failed | State::Canceled => {}
-                State::Running => self.cancel_running(now, id, Cause::Asked),
+                State::Running => self.cancel_running(now, id, cause.clone()),
                 State::Paused if self.nodes[id as usize].paused_from == State::Running => {
-                    self.cancel_running(now, id, Cause::Asked);
+                    self.cancel_running(now, id, cause.clone());
                 }
                 _ => {
                     self.drop_from_line(now, id);
-                    self.end(now, id, Move::Canceled, Some(Cause::Asked));
+                    self.end(now, id, Move::Canceled, Some(cause.clone()));
                     self.cancel_dependents(now, id);
                 }
             }

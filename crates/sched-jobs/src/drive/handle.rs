@@ -290,10 +290,21 @@ impl Jobs {
     /// # Errors
     /// If the job is unknown.
     pub fn cancel(&self, target: impl Into<Target>) -> Result<(), ControlError> {
-        let target = target.into();
+        self.cancel_for(&target.into(), &Cause::Asked)
+    }
+
+    /// Cancels as [`cancel`](Self::cancel) does; of the jobs that end for it, `why` is said ([`Cause::Stopped`]).
+    ///
+    /// # Errors
+    /// If the job is unknown.
+    pub fn cancel_because(&self, target: impl Into<Target>, why: impl Into<String>) -> Result<(), ControlError> {
+        self.cancel_for(&target.into(), &Cause::Stopped(why.into()))
+    }
+
+    fn cancel_for(&self, target: &Target, cause: &Cause) -> Result<(), ControlError> {
         self.shared().section(|inner, now| {
-            let scope = Self::scope(inner, &target)?;
-            inner.core.cancel(now, scope);
+            let scope = Self::scope(inner, target)?;
+            inner.core.cancel_for(now, scope, cause);
             Ok(())
         })
     }

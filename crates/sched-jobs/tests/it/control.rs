@@ -78,6 +78,24 @@ fn a_resume_restores_where_a_job_was_paused_from() {
 }
 
 #[test]
+fn of_jobs_that_were_cancelled_for_a_reason_that_reason_is_said() {
+    on_both(|jobs| {
+        let _door = one_of_each(&jobs);
+        jobs.cancel("ready").unwrap();
+        jobs.cancel_because(Target::Run, "the disk is full").unwrap();
+        jobs.cancel_because(Target::Run, "too late to be a reason").unwrap();
+        jobs.wait().unwrap_err();
+        for name in ["running", "paused"] {
+            let cause = jobs.status(name).unwrap().cause.unwrap();
+            assert_eq!(cause, Cause::Stopped("the disk is full".to_owned()));
+            assert_eq!(cause.to_string(), "cancelled: the disk is full");
+        }
+        assert_eq!(jobs.status("ready").unwrap().cause, Some(Cause::Asked));
+        assert!(jobs.status("succeeded").unwrap().cause.is_none());
+    });
+}
+
+#[test]
 fn a_cancel_ends_whatever_has_not_ended_and_may_be_asked_again() {
     on_both(|jobs| {
         let _door = one_of_each(&jobs);

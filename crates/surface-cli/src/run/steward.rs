@@ -85,7 +85,7 @@ impl Charge {
                 Notice::Failed => {}
                 Notice::OutputClosed => {
                     self.verdict.output_closed.store(true, Ordering::SeqCst);
-                    let _ = self.jobs.cancel(Target::Run); // a run is never unknown
+                    let _ = self.jobs.cancel_because(Target::Run, "its output is not read any more");
                 }
                 Notice::JournalBroken(error) => self.start_nothing_more(error),
                 Notice::Over => return,
@@ -98,7 +98,7 @@ impl Charge {
         if is_first {
             self.recorder.interrupt();
             (self.say)("stopping: running jobs were asked to end; Ctrl-C again kills them now");
-            let _ = self.jobs.cancel(Target::Run); // a run is never unknown
+            let _ = self.jobs.cancel_because(Target::Run, "the run was interrupted"); // a run is never unknown
         } else {
             (self.say)("killing what still runs");
             self.processes.hurry();
@@ -107,7 +107,7 @@ impl Charge {
 
     fn stop_all(&self) {
         if !self.verdict.stopped_early.swap(true, Ordering::SeqCst) {
-            let _ = self.jobs.cancel(Target::Run);
+            let _ = self.jobs.cancel_because(Target::Run, "another job failed");
         }
     }
 
@@ -126,7 +126,7 @@ impl Charge {
                 return;
             }
             for id in waiting {
-                let _ = self.jobs.cancel(id);
+                let _ = self.jobs.cancel_because(id, "the journal cannot be written");
             }
         }
     }

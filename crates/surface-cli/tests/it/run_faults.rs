@@ -13,6 +13,7 @@
 //! index of SQLite's log is; a power loss after a failed sync; and, where there is no Syscall User Dispatch (Linux 5.11 on x86_64), what is not
 //! called through the C library: the sockets between a client and its keepers. Those kinds are left out then, and that is printed.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;
@@ -169,13 +170,15 @@ struct Trial {
     /// Only calls on a file with this in its path count.
     path: &'static str,
     site: Site,
+    /// What a job was told through a pipe that it has not opened yet is there as long as the pipe is open.
+    gate: OnceCell<fs::File>,
 }
 
 impl Trial {
     fn new(kind: Kind, nth: usize) -> Trial {
         let site = Site::new(if matches!(kind.side, Side::Orphan | Side::Resume) { WAITING } else { FILE });
         fs::create_dir(site.path("out")).unwrap();
-        Trial { kind, nth, path: "", site }
+        Trial { kind, nth, path: "", site, gate: OnceCell::new() }
     }
 
     fn on(mut self, path: &'static str) -> Trial {
@@ -274,8 +277,8 @@ impl Trial {
             !run.said().is_empty() || run.child.try_wait().unwrap().is_some()
         });
         // Open for both directions, a pipe waits for no reader: the fault may have ended the job.
-        let mut gate2 = fs::File::options().read(true).write(true).open(self.site.path("gate2")).unwrap();
-        gate2.write_all(b"go\n").unwrap();
+        let gate2 = fs::File::options().read(true).write(true).open(self.site.path("gate2")).unwrap();
+        self.gate.get_or_init(|| gate2).write_all(b"go\n").unwrap();
         run.wait_at_most(LIMIT)
     }
 

@@ -52,6 +52,7 @@ fn fail_fast_starts_nothing_after_the_first_failure() {
     assert_code(&site.bursar("run jobs.toml --fail-fast --jobs 1"), 1);
     // One may have started before the failure was heard of; it was cancelled.
     assert!(site.lines("ran").is_empty(), "{:?}", site.lines("ran"));
+    assert_eq!(site.jobs().last().unwrap().detail.error.as_deref(), Some("cancelled: another job failed"));
     let site = Site::new(
         "[job.bad]\npriority = 9\nrun = 'exit 1'\n[job.good]\nforeach = { n = '1..5' }\nrun = 'echo {n} >> ran'\n",
     );
