@@ -158,6 +158,11 @@ impl<T: Send + 'static> Outflow<T> {
         Ok(())
     }
 
+    /// How many messages wait for room: one, or none.
+    pub(super) fn held(&self) -> usize {
+        usize::from(!self.is_free())
+    }
+
     /// Whether nothing is held.
     pub(super) fn is_free(&self) -> bool {
         !matches!(self, Outflow::Waiting(_))
@@ -193,11 +198,15 @@ impl<T: Payload> Stage for ToChannel<T> {
     }
 
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, ()>) -> NodeResult {
-        self.0.send(message.payload, &out.waker())
+        let sent = self.0.send(message.payload, &out.waker());
+        out.custody().set(self.0.held());
+        sent
     }
 
     fn on_wake(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
-        self.0.poll(&out.waker())
+        let sent = self.0.poll(&out.waker());
+        out.custody().set(self.0.held());
+        sent
     }
 
     fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {

@@ -58,7 +58,13 @@ impl LinesOut {
 
     /// The node, to give it the settings that every node has.
     pub fn spec(self) -> NodeSpec {
-        NodeSpec::stage(Writer { options: self, file: None, buffer: VecDeque::new(), due: None })
+        NodeSpec::stage(Writer {
+            options: self,
+            file: None,
+            buffer: VecDeque::new(),
+            lengths: VecDeque::new(),
+            due: None,
+        })
     }
 }
 
@@ -72,6 +78,8 @@ struct Writer {
     options: LinesOut,
     file: Option<File>,
     buffer: VecDeque<u8>,
+    /// How much of each line is in the buffer.
+    lengths: VecDeque<usize>,
     due: Option<Time>,
 }
 
@@ -86,7 +94,7 @@ impl Writer {
     }
 
     /// Writes what is gathered. What could not be written stays.
-    fn flush(&mut self) -> NodeResult {
+    fn flush(&mut self, out: &Out<'_, ()>) -> NodeResult {
         self.due = None;
         while !self.buffer.is_empty() {
             let mut buffer = std::mem::take(&mut self.buffer);
@@ -94,11 +102,22 @@ impl Writer {
             self.buffer = buffer;
             match result {
                 Ok(0) => return Err(NodeError::msg(format!("{} takes no more bytes", self.options.path.display()))),
-                Ok(written) => drop(self.buffer.drain(..written)),
+                Ok(written) => self.written(written, out),
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    fn written(&mut self, mut bytes: usize, out: &Out<'_, ()>) {
+        self.buffer.drain(..bytes);
+        while let Some(length) = self.lengths.pop_front_if(|length| *length <= bytes) {
+            bytes -= length;
+        }
+        if let Some(first) = self.lengths.front_mut() {
+            *first -= bytes;
+        }
+        out.custody().set(self.lengths.len());
     }
 }
 
@@ -117,10 +136,12 @@ impl Stage for Writer {
     fn on_message(&mut self, message: Message<String>, out: &mut Out<'_, ()>) -> NodeResult {
         // First what was gathered: if that fails, this line has not been taken, and may be tried again.
         if self.buffer.len() >= CHUNK {
-            self.flush()?;
+            self.flush(out)?;
         }
         self.buffer.extend(message.payload.as_bytes());
         self.buffer.push_back(b'\n');
+        self.lengths.push_back(message.payload.len() + 1);
+        out.custody().set(self.lengths.len());
         if self.due.is_none() {
             let due = out.now() + self.options.flush_after;
             self.due = Some(due);
@@ -130,7 +151,7 @@ impl Stage for Writer {
     }
 
     fn on_tick(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
-        let result = self.flush();
+        let result = self.flush(out);
         if result.is_err() {
             let due = out.now() + self.options.flush_after.max(Duration::from_millis(100));
             self.due = Some(due);
@@ -139,11 +160,11 @@ impl Stage for Writer {
         result
     }
 
-    fn on_end(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
-        self.flush()
+    fn on_end(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
+        self.flush(out)
     }
 
-    fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
-        self.flush()
+    fn on_stop(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
+        self.flush(out)
     }
 }

@@ -248,6 +248,7 @@ impl<A: Payload, B: Payload, F> Async<A, B, F> {
                 }
             }
         }
+        cx.custody().set(self.slots.len());
         if !self.failed.is_empty() {
             cx.waker().wake();
         }

@@ -81,6 +81,7 @@ struct Batch<T> {
 impl<T: Payload> Batch<T> {
     fn emit(&mut self, out: &mut Out<'_, Vec<T>>) {
         self.due = None;
+        out.custody().set(0);
         if !self.items.is_empty() {
             out.send(Message { header: self.oldest, payload: std::mem::take(&mut self.items) });
         }
@@ -98,6 +99,7 @@ impl<T: Payload> Stage for Batch<T> {
             self.due.into_iter().for_each(|due| out.tick_at(due));
         }
         self.items.push(message.payload);
+        out.custody().set(self.items.len());
         if self.items.len() >= self.size {
             self.emit(out);
         }
@@ -297,6 +299,7 @@ where
     {
         self.forget(now);
         self.fresh = 0;
+        out.custody().set(0);
         if let Some((_, oldest)) = self.items.front() {
             let payload = (self.make)(&mut self.items.iter().map(|(_, message)| &message.payload));
             out.send(Message { header: oldest.header, payload });
@@ -357,6 +360,8 @@ where
             Span::Time(_) if matches!(self.options.length, Some(Span::Count(_))) => self.forget(now),
             Span::Time(_) => {}
         }
+        // What was in a window has come to its end; that it is kept for the next is no debt.
+        out.custody().set(self.fresh.min(self.items.len()));
         Ok(())
     }
 

@@ -100,6 +100,7 @@ impl<T: Payload, K: Payload + Hash + Eq> KeyedWindows<T, K> {
             make,
             open: HashMap::new(),
             order: VecDeque::new(),
+            held: 0,
             closes: None,
             of: PhantomData,
         })
@@ -128,6 +129,8 @@ struct Keyed<T, K, A, B, F, G> {
     open: HashMap<K, Opened<A>>,
     /// Keys that are open, as they came.
     order: VecDeque<K>,
+    /// Messages in the windows that are open.
+    held: usize,
     /// When the windows that are open end, if that is a matter of time.
     closes: Option<Time>,
     of: PhantomData<fn() -> B>,
@@ -142,7 +145,9 @@ where
     G: FnMut(K, A) -> Option<B>,
 {
     fn close(&mut self, key: K, out: &mut Out<'_, B>) {
-        let Some(Opened { header, value, .. }) = self.open.remove(&key) else { return };
+        let Some(Opened { header, value, count }) = self.open.remove(&key) else { return };
+        self.held -= count;
+        out.custody().set(self.held);
         if let Some(payload) = (self.make)(key, value) {
             out.send(Message { header, payload });
         }
@@ -197,6 +202,8 @@ where
         let opened = self.open.get_mut(&key).expect("there, or inserted");
         (self.step)(&mut opened.value, &payload);
         opened.count += 1;
+        self.held += 1;
+        out.custody().set(self.held);
         match self.options.length {
             Span::Count(length) if opened.count >= length => {
                 // A search, but windows of messages have few keys or many messages.

@@ -159,6 +159,7 @@ where
         while let Some(message) = self.rights.take_oldest_if(|expires| expires <= now) {
             cx.send("right", message)?;
         }
+        cx.custody().set(self.lefts.waiting.len() + self.rights.waiting.len());
         let earliest = self.lefts.earliest().into_iter().chain(self.rights.earliest()).min();
         earliest.into_iter().for_each(|earliest| cx.tick_at(earliest));
         Ok(())
@@ -187,6 +188,7 @@ where
             // come after a message.
             self.expire(cx)?;
             if let Some(right) = self.rights.take(&key) {
+                cx.custody().remove(1);
                 return cx.emit("out", (message.payload, right.payload));
             }
             self.lefts.add(expires, key, message);
@@ -200,6 +202,7 @@ where
             let key = (self.right)(&message.payload);
             self.expire(cx)?;
             if let Some(left) = self.lefts.take(&key) {
+                cx.custody().remove(1);
                 return cx.emit("out", (left.payload, message.payload));
             }
             self.rights.add(expires, key, message);
@@ -217,6 +220,7 @@ where
     }
 
     fn on_end(&mut self, cx: &mut Context<'_>) -> NodeResult {
+        cx.custody().set(0);
         while let Some(message) = self.lefts.take_oldest_if(|_| true) {
             cx.send("left", message)?;
         }

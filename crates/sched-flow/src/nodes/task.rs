@@ -19,7 +19,7 @@ use super::channel::{Inflow, Outflow};
 use crate::{
     error::{NodeError, NodeResult},
     message::{Message, Payload},
-    node::{NodeSpec, Out, Produced, Source, Stage, inlet::panicked},
+    node::{Custody, NodeSpec, Out, Produced, Source, Stage, inlet::panicked},
 };
 
 /// How a task ended.
@@ -194,7 +194,8 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
 /// Hands everything to a task, which may block: it runs in the nursery of the node, beside the graph. This is how to write to anything that makes one wait.
 ///
 /// At most `capacity` messages wait between the graph and the task; then the node takes no more. At the end the channel is closed, and the flow waits until the task has
-/// returned. If it returns an error, or panics, that is an error of the node; so is every message for a task that is over.
+/// returned. If it returns an error, or panics, that is an error of the node; so is every message for a task that is over. What it has not received then is
+/// [lost](crate::NodeStats::lost).
 ///
 /// ```
 /// use bursar::{Receiver, flow::{Harness, NodeError, to_task}};
@@ -219,8 +220,21 @@ where
     T: Payload,
     E: Into<NodeError>,
 {
+    to_holding_task(capacity, move |receiver, _| body(receiver))
+}
+
+/// The same for a task that says what it took and has not finished with.
+#[track_caller]
+pub(super) fn to_holding_task<T, E>(
+    capacity: usize,
+    body: impl FnOnce(Receiver<T>, &Custody) -> Result<(), E> + Send + 'static,
+) -> NodeSpec
+where
+    T: Payload,
+    E: Into<NodeError>,
+{
     check(capacity);
-    let body: Job<Receiver<T>> = Box::new(move |receiver| attempt(|| body(receiver)));
+    let body: Job<(Receiver<T>, Custody)> = Box::new(move |(receiver, custody)| attempt(|| body(receiver, &custody)));
     NodeSpec::stage(ToTask {
         capacity,
         body: Some(body),
@@ -232,7 +246,7 @@ where
 
 struct ToTask<T> {
     capacity: usize,
-    body: Option<Job<Receiver<T>>>,
+    body: Option<Job<(Receiver<T>, Custody)>>,
     outflow: Outflow<T>,
     desk: Desk,
     /// No more comes.
@@ -251,10 +265,14 @@ impl<T: Payload> Stage for ToTask<T> {
         let Some(body) = self.body.take() else { return Ok(()) };
         let (sender, receiver) = sched_tasks::channel(self.capacity);
         self.outflow = Outflow::Open(sender);
+        let custody = out.custody().clone();
+        let rest = Rest { channel: receiver.clone(), custody: custody.clone() };
         let over = Over { desk: self.desk.clone(), waker: out.waker() };
         out.spawn(move || {
+            // Dropped in the other order: what is left is counted before the node hears that the task is over.
             let over = over;
-            over.desk.leave(body(receiver));
+            let _rest = rest;
+            over.desk.leave(body((receiver, custody)));
         });
         Ok(())
     }
@@ -276,7 +294,8 @@ impl<T: Payload> Stage for ToTask<T> {
         Ok(())
     }
 
-    fn on_stop(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
+    fn on_stop(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
+        out.lose(self.outflow.held() as u64);
         // If the end was faster than the wake.
         self.desk.take().map_err(NodeError::for_good)
     }
@@ -288,6 +307,21 @@ impl<T: Payload> Stage for ToTask<T> {
     fn is_done(&self) -> bool {
         // Before its end the task may take its time; after it, the node is over when the task is.
         self.outflow.is_free() && (!self.ended || self.desk.is_over())
+    }
+}
+
+/// What a task that is over has not taken from its channel stays in the custody of the node; nothing more is put there.
+struct Rest<T> {
+    channel: Receiver<T>,
+    custody: Custody,
+}
+
+impl<T> Drop for Rest<T> {
+    fn drop(&mut self) {
+        self.channel.close();
+        while self.channel.try_recv().is_ok() {
+            self.custody.add(1);
+        }
     }
 }
 

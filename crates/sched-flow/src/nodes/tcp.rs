@@ -23,12 +23,12 @@ use sched_tasks::{
 
 use super::{
     lines::{LONGEST, Line, Lines, NotUtf8},
-    task::{from_reporting_task, to_task},
+    task::{from_reporting_task, to_holding_task},
 };
 use crate::{
     error::{NodeError, NodeResult, Retry},
     message::Payload,
-    node::NodeSpec,
+    node::{Custody, NodeSpec},
 };
 
 /// So much is read or written at a time.
@@ -251,10 +251,10 @@ impl TcpOut {
 
     /// The node, to give it the settings that every node has.
     pub fn spec(self) -> NodeSpec {
-        to_task(AHEAD, move |lines| self.deliver(&lines))
+        to_holding_task(AHEAD, move |lines, custody| self.deliver(&lines, custody))
     }
 
-    fn deliver(self, lines: &Receiver<String>) -> NodeResult {
+    fn deliver(self, lines: &Receiver<String>, custody: &Custody) -> NodeResult {
         let mut parcel = Parcel::default();
         let mut stream = None;
         let mut failed = 0;
@@ -267,11 +267,13 @@ impl TcpOut {
                 {
                     parcel.add(&line);
                 }
+                custody.set(parcel.lines());
             }
             match hand_over(&mut stream, &self.address, parcel.rest()) {
                 Ok(bytes) => {
                     failed = 0;
                     parcel.handed_over(bytes);
+                    custody.set(parcel.lines());
                 }
                 Err(error) => {
                     stream = None;
@@ -330,6 +332,11 @@ impl Parcel {
         self.bytes.extend_from_slice(line.as_bytes());
         self.bytes.push(b'\n');
         self.ends.push_back(self.bytes.len());
+    }
+
+    /// How many were not handed over whole.
+    fn lines(&self) -> usize {
+        self.ends.len() - self.ends.partition_point(|end| *end <= self.handed_over)
     }
 
     fn rest(&self) -> &[u8] {

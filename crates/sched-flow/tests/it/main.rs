@@ -4,6 +4,7 @@ mod asks;
 mod basics;
 mod breaks;
 mod general;
+mod held;
 mod lives;
 mod random;
 mod shares;
