@@ -1,12 +1,14 @@
 //! What is asked of the whole graph: every input is fed, every node has an edge, circles are broken, types fit, no two nodes spoil a file.
 //!
-//! Room: surface, pure.
+//! Room: surface, pure but for one look at the disk: whether two paths lead to one file.
 //!
 //! # Invariant
 //! Every plan that passes can run: no node waits for messages nobody sends, and no circle of full edges can lock up.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use surface_text::cycle;
@@ -89,7 +91,7 @@ pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
 
 /// Files that one node writes and another reads or writes: they would undo each other's work. Devices are made to be shared.
 pub(crate) fn files(flat: &Flat, base: &Path, values: &mut Values<'_>) {
-    let mut used: HashMap<PathBuf, (usize, bool)> = HashMap::new();
+    let mut used: HashMap<Known, (usize, bool)> = HashMap::new();
     for (at, node) in flat.nodes.iter().enumerate() {
         let (path, writes) = match &node.action {
             Action::Write { path, .. } => (path, true),
@@ -100,7 +102,7 @@ pub(crate) fn files(flat: &Flat, base: &Path, values: &mut Values<'_>) {
         if whole.starts_with("/dev") {
             continue;
         }
-        match used.entry(whole) {
+        match used.entry(Known::of(whole)) {
             Entry::Vacant(entry) => _ = entry.insert((at, writes)),
             Entry::Occupied(mut entry) => {
                 let (first, first_writes) = *entry.get();
@@ -126,6 +128,24 @@ pub(crate) fn files(flat: &Flat, base: &Path, values: &mut Values<'_>) {
                 values.report.add(&flat.node_places[at], message, help);
             }
         }
+    }
+}
+
+/// What a file is known by, however its path is spelled and whatever links lead there.
+#[derive(PartialEq, Eq, Hash)]
+enum Known {
+    File { device: u64, inode: u64 },
+    Missing(PathBuf),
+}
+
+impl Known {
+    fn of(whole: PathBuf) -> Known {
+        if let Ok(file) = fs::metadata(&whole) {
+            return Known::File { device: file.dev(), inode: file.ino() };
+        }
+        // It will be made in a folder that may be there under another name.
+        let made = whole.parent().and_then(|folder| Some(fs::canonicalize(folder).ok()?.join(whole.file_name()?)));
+        Known::Missing(made.unwrap_or(whole))
     }
 }
 

@@ -390,3 +390,26 @@ fn two_nodes_that_would_spoil_a_file_are_told() {
     );
     assert!(surface_flowfile::parse("x.toml", &nodes("in.txt", "y.txt")).is_ok());
 }
+
+#[test]
+fn a_file_that_is_read_and_written_is_known_through_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("log"), "").unwrap();
+    std::fs::hard_link(path("log"), path("hard")).unwrap();
+    std::os::unix::fs::symlink(path("log"), path("soft")).unwrap();
+    std::fs::create_dir(path("made")).unwrap();
+    std::os::unix::fs::symlink(path("made"), path("other")).unwrap();
+    let text = |read: &str, written: &str| {
+        format!(
+            "edges = ['a -> z']\n[node.a]\nkind = 'lines'\npath = '{}'\n[node.z]\nkind = 'write'\npath = '{}'",
+            path(read).display(),
+            path(written).display()
+        )
+    };
+    for (read, written) in [("log", "hard"), ("log", "soft"), ("hard", "soft"), ("made/new", "other/new")] {
+        let told = problems(&text(read, written)).to_string();
+        assert!(told.contains("which node `a` reads; give it a file of its own"), "{told}");
+    }
+    assert!(surface_flowfile::parse("x.toml", &text("log", "other/new")).is_ok());
+}
