@@ -210,6 +210,14 @@ impl Tree {
             return Some(self.over(now, tell));
         }
         if self.leader_end.is_some() && !matches!(self.phase, Phase::Ending { .. } | Phase::Killing { .. }) {
+            // Those that are ending by themselves are not worth a word.
+            let left = procfs::scan(self.me).iter().filter(|one| !one.is_dead()).count();
+            if left > 0 && self.verdict.is_none() {
+                let processes = if left == 1 { "1 process" } else { &format!("{left} processes") };
+                tell.push(Reply::Warning(format!(
+                    "its command left {processes} in the background: ended, for a job is over with its command"
+                )));
+            }
             self.end(None, LEFTOVER_GRACE.min(self.grace), now);
         }
         match self.phase {

@@ -30,6 +30,27 @@ fn a_daemon_that_forked_twice_is_gone_with_its_command() {
 }
 
 #[test]
+fn that_a_command_left_something_running_is_told() {
+    let bench = Bench::new();
+    let told = |script: &str| {
+        let running = bench.start(bench.script(script));
+        let mut told = Vec::new();
+        loop {
+            match running.next() {
+                Report::Warning(text) => told.push(text),
+                Report::Ended(end) => break (end.how, told),
+                _ => {}
+            }
+        }
+    };
+    let (how, warnings) = told("mkfifo never; (read x < never) & (read x < never) & true");
+    assert_eq!(how, How::Exit(0));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("its command left 2 processes in the background: ended"), "{warnings:?}");
+    assert_eq!(told("true & wait"), (How::Exit(0), Vec::new()));
+}
+
+#[test]
 fn what_a_command_leaves_running_is_asked_politely_first() {
     let bench = Bench::new();
     let end = bench.run(
