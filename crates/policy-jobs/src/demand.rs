@@ -6,8 +6,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::error::SubmitError;
-
 /// What one job needs while it runs.
 ///
 /// ```
@@ -49,16 +47,6 @@ pub struct Limits {
     pub gpus: Vec<Gpu>,
     /// Named resources: hard limits.
     pub named: Vec<(String, u64)>,
-}
-
-impl Limits {
-    /// Refuses a demand for graphics cards that can never be met, as a scheduler with these limits would when `job` is submitted.
-    ///
-    /// # Errors
-    /// [`SubmitError::NoCard`], with the figures.
-    pub fn check_gpus(&self, job: &str, demand: &Demand) -> Result<(), SubmitError> {
-        crate::decide::check_cards(self, job, demand)
-    }
 }
 
 /// The most graphics cards that one scheduler hands out.

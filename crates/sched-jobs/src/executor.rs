@@ -9,8 +9,6 @@ use std::sync::{Arc, Weak};
 
 use policy_jobs::{Cause, Gpu, JobId, TraceId};
 
-use crate::drive::Shared;
-
 /// One attempt at one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket {
@@ -88,32 +86,41 @@ impl Outcome {
     }
 }
 
+/// A scheduler, as its executors see it.
+pub(crate) trait Hears: Send + Sync {
+    fn paused(&self, ticket: Ticket);
+    fn progress(&self, ticket: Ticket, done: f32);
+    fn ended(&self, ticket: Ticket, outcome: Outcome);
+    /// Calls code of a user; a panic there is counted, and goes no further.
+    fn guard(&self, call: &mut dyn FnMut());
+}
+
 /// Tells the scheduler what became of an attempt.
 #[derive(Clone)]
 pub struct Reporter {
-    pub(crate) shared: Weak<Shared>,
+    pub(crate) hears: Weak<dyn Hears>,
     pub(crate) ticket: Ticket,
 }
 
 impl Reporter {
     /// It stands still.
     pub fn paused(&self) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.remote_paused(self.ticket);
+        if let Some(hears) = self.hears.upgrade() {
+            hears.paused(self.ticket);
         }
     }
 
     /// It is so far, from 0 to 1.
     pub fn progress(&self, done: f32) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.remote_progress(self.ticket, done);
+        if let Some(hears) = self.hears.upgrade() {
+            hears.progress(self.ticket, done);
         }
     }
 
     /// It ended. Said twice, the second time has no effect.
     pub fn ended(&self, outcome: Outcome) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.remote_ended(self.ticket, outcome);
+        if let Some(hears) = self.hears.upgrade() {
+            hears.ended(self.ticket, outcome);
         }
     }
 }

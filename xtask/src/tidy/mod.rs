@@ -8,6 +8,7 @@ mod floors;
 mod lexer;
 mod plain;
 mod quotes;
+mod rooms;
 mod unsafety;
 
 use std::fs;
@@ -41,6 +42,7 @@ type Rule = fn(&[File]) -> Vec<Problem>;
 
 const RULES: &[(&str, Rule)] = &[
     ("floors", floors::check),
+    ("rooms", rooms::check),
     ("unsafe", unsafety::check),
     ("quoted names", quotes::check),
     ("file length", plain::length),

@@ -20,9 +20,14 @@ use super::room::{Kept, MOST_MB, Room};
 use crate::demand::{Demand, GPUS_MAX, Gpu, Limits};
 use crate::error::SubmitError;
 
-/// Refuses what a scheduler with these limits would refuse when this job is submitted.
-pub(crate) fn check(limits: &Limits, job: &str, demand: &Demand) -> Result<(), SubmitError> {
-    Room::new(limits, 1, 1).check_cards(job, demand)
+impl Limits {
+    /// Refuses a demand for graphics cards that can never be met, as a scheduler with these limits would when `job` is submitted.
+    ///
+    /// # Errors
+    /// [`SubmitError::NoCard`], with the figures.
+    pub fn check_gpus(&self, job: &str, demand: &Demand) -> Result<(), SubmitError> {
+        Room::new(self, 1, 1).check_cards(job, demand)
+    }
 }
 
 impl Core {

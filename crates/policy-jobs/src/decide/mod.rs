@@ -39,7 +39,6 @@ use core::time::Duration;
 use hashbrown::HashMap;
 
 pub use self::cards::CardUse;
-pub(crate) use self::cards::check as check_cards;
 pub use self::control::Scope;
 pub use self::facts::JobFacts;
 pub use self::others::Others;

@@ -52,7 +52,7 @@ use self::chain::Chain;
 use self::feed::Feed;
 use self::panics::{Caught, Thrown, Whose};
 use self::pool::Post;
-use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
+use crate::executor::{Executor, Hears, Order, Outcome, Reporter, Ticket};
 use crate::job::Work;
 
 /// Others on this machine who share what there is.
@@ -293,7 +293,7 @@ impl Shared {
 
     fn order(&self, inner: &mut Inner, id: u32) -> Message {
         let ticket = Ticket { job: JobId::from_index(id), attempt: inner.core.attempt(id) };
-        let report = Reporter { shared: self.me.clone(), ticket };
+        let report = Reporter { hears: self.me.clone(), ticket };
         let name = inner.core.name(id).into_owned();
         let (gpus, trace_id) = (inner.core.cards(id), inner.core.trace_id(id));
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
@@ -391,7 +391,7 @@ impl Shared {
             match asked {
                 // One that does not pause is cancelled when its time is up; of all others nothing more would be heard.
                 Err(text) if !is_pause => {
-                    self.remote_ended(ticket, Outcome::Failed(Cause::Panic(text)));
+                    self.ended(ticket, Outcome::Failed(Cause::Panic(text)));
                     if !is_cancel {
                         // It may have begun nevertheless.
                         let _ = self.caught.catch(Whose::Executor, || executor.cancel(ticket));

@@ -3,7 +3,8 @@
 use policy_jobs::{Ended, State};
 
 use super::Shared;
-use crate::executor::{Outcome, Ticket};
+use super::panics::Whose;
+use crate::executor::{Hears, Outcome, Ticket};
 use crate::job::number;
 
 impl Shared {
@@ -13,8 +14,14 @@ impl Shared {
         let state = inner.core.state(id);
         inner.core.attempt(id) == ticket.attempt && (state == State::Running || inner.core.is_paused_from_running(id))
     }
+}
 
-    pub(crate) fn remote_paused(&self, ticket: Ticket) {
+impl Hears for Shared {
+    fn guard(&self, call: &mut dyn FnMut()) {
+        let _ = self.caught.catch(Whose::Executor, call);
+    }
+
+    fn paused(&self, ticket: Ticket) {
         self.section(|inner, now| {
             if Self::is_current(inner, ticket) {
                 inner.core.paused(now, number(ticket.job));
@@ -22,7 +29,7 @@ impl Shared {
         });
     }
 
-    pub(crate) fn remote_progress(&self, ticket: Ticket, done: f32) {
+    fn progress(&self, ticket: Ticket, done: f32) {
         let done = if done.is_finite() { done.clamp(0.0, 1.0) } else { 0.0 };
         self.section(|inner, now| {
             if Self::is_current(inner, ticket) {
@@ -32,7 +39,7 @@ impl Shared {
         });
     }
 
-    pub(crate) fn remote_ended(&self, ticket: Ticket, outcome: Outcome) {
+    fn ended(&self, ticket: Ticket, outcome: Outcome) {
         self.section(|inner, now| {
             if !Self::is_current(inner, ticket) {
                 return;

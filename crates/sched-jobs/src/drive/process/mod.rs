@@ -307,11 +307,12 @@ impl Processes {
 
     /// Tells those who listen. If they panic, the scheduler is told all the same.
     fn tell(&self, report: &Reporter, news: News<'_>) {
-        let tell = || (self.listen)(report.ticket, news);
-        let _ = match report.shared.upgrade() {
-            Some(shared) => shared.caught.catch(Whose::Executor, tell),
-            None => Caught::default().catch(Whose::Executor, tell), // the last ends of a run that is over
-        };
+        let mut tell = || (self.listen)(report.ticket, news);
+        match report.hears.upgrade() {
+            Some(hears) => hears.guard(&mut tell),
+            // The last ends of a run that is over.
+            None => drop(Caught::default().catch(Whose::Executor, tell)),
+        }
     }
 
     fn launch(&self, order: Order) {

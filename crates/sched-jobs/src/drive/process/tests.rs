@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use mech_process::{End, How, KeeperProgram, Keepers, Recovered};
 
 use super::{Command, Listen, OnCrash, Processes};
+use crate::drive::Shared;
 use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
 use crate::{Cause, Job, JobId, Jobs};
 
@@ -22,7 +23,7 @@ fn told_by(home: &Path, listen: Listen) -> Arc<Processes> {
 }
 
 fn order(ticket: Ticket) -> Order {
-    let report = Reporter { shared: Weak::new(), ticket };
+    let report = Reporter { hears: Weak::<Shared>::new(), ticket };
     let (name, work) = ("a".to_owned(), Arc::new(Command::new(["true"])));
     Order { ticket, name, trace_id: None, gpus: Vec::new(), work, report }
 }
