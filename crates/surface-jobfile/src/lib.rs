@@ -43,6 +43,7 @@ mod paths;
 mod plan;
 mod read;
 mod reference;
+mod sources;
 mod template;
 
 use std::path::Path;

@@ -273,21 +273,21 @@ impl Job {
 }
 
 /// FNV-1a, written out because a journal keeps its results: the standard library's hash may change.
-struct Fnv(u64);
+pub(crate) struct Fnv(pub(crate) u64);
 
 impl Fnv {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
 
     /// Lengths go in, too: `["ab", "c"]` is not `["a", "bc"]`.
-    fn texts<'a>(&mut self, kind: &str, texts: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn texts<'a>(&mut self, kind: &str, texts: impl IntoIterator<Item = &'a str>) {
         self.bytes(kind.as_bytes());
         let mut count = 0_u64;
         for text in texts {

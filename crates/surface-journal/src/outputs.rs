@@ -35,6 +35,8 @@ pub struct Output {
     pub is_whole: bool,
     /// What it looked like then; None for a folder.
     pub look: Option<Look>,
+    /// A number for what the command read, taken when it started; None if that is not known.
+    pub inputs: Option<u64>,
 }
 
 impl Output {
@@ -51,6 +53,8 @@ pub struct Outputs {
     pub fingerprint: u64,
     /// Whether it has succeeded.
     pub is_whole: bool,
+    /// A number for what the command is going to read; said at its start.
+    pub inputs: Option<u64>,
     /// Where, absolute; and what they look like after a success.
     pub files: Vec<(PathBuf, Option<Look>)>,
 }
@@ -58,9 +62,9 @@ pub struct Outputs {
 /// Marks the files.
 pub(crate) fn mark(db: &Connection, outputs: &Outputs, at_ms: i64) -> rusqlite::Result<()> {
     let mut statement = db.prepare_cached(
-        "INSERT INTO outputs (path, print, whole, size, changed_ns, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO outputs (path, print, whole, size, changed_ns, at_ms, inputs) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT (path) DO UPDATE SET print = excluded.print, whole = excluded.whole, size = excluded.size,
-             changed_ns = excluded.changed_ns, at_ms = excluded.at_ms",
+             changed_ns = excluded.changed_ns, at_ms = excluded.at_ms, inputs = coalesce(excluded.inputs, inputs)",
     )?;
     for (path, look) in &outputs.files {
         statement.execute(params![
@@ -70,6 +74,7 @@ pub(crate) fn mark(db: &Connection, outputs: &Outputs, at_ms: i64) -> rusqlite::
             look.map(|look| look.size as i64),
             look.map(|look| look.changed_ns),
             at_ms,
+            outputs.inputs.map(|inputs| inputs as i64),
         ])?;
     }
     Ok(())
@@ -79,12 +84,13 @@ pub(crate) fn mark(db: &Connection, outputs: &Outputs, at_ms: i64) -> rusqlite::
 pub(crate) fn recall(db: &mut Connection, paths: &[PathBuf]) -> rusqlite::Result<Vec<Option<Output>>> {
     let transaction = db.transaction()?;
     let mut statement =
-        transaction.prepare_cached("SELECT print, whole, size, changed_ns FROM outputs WHERE path = ?1")?;
+        transaction.prepare_cached("SELECT print, whole, size, changed_ns, inputs FROM outputs WHERE path = ?1")?;
     let mut recall_one = |path: &PathBuf| {
         let row = statement.query_row([path_out(path)], |row| {
             let (size, changed_ns): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
             let look = size.zip(changed_ns).map(|(size, changed_ns)| Look { size: size as u64, changed_ns });
-            Ok(Output { fingerprint: row.get::<_, i64>(0)? as u64, is_whole: row.get(1)?, look })
+            let inputs = row.get::<_, Option<i64>>(4)?.map(|inputs| inputs as u64);
+            Ok(Output { fingerprint: row.get::<_, i64>(0)? as u64, is_whole: row.get(1)?, look, inputs })
         });
         row.optional()
     };
@@ -108,7 +114,7 @@ mod tests {
     }
 
     fn outputs(fingerprint: u64, is_whole: bool, name: &str, look: Option<Look>) -> Outputs {
-        Outputs { fingerprint, is_whole, files: vec![(PathBuf::from(name), look)] }
+        Outputs { fingerprint, is_whole, inputs: None, files: vec![(PathBuf::from(name), look)] }
     }
 
     #[test]
@@ -124,6 +130,19 @@ mod tests {
         mark(&db, &outputs(7, false, "/a", None), 2).unwrap();
         let known = now(&mut db)[0].unwrap();
         assert!(!known.is_as_made(Some(look)) && !known.is_as_made(None), "{known:?}");
+    }
+
+    #[test]
+    fn what_was_read_is_known_from_the_start_on() {
+        let mut db = database("inputs");
+        let mut start = outputs(7, false, "/a", None);
+        start.inputs = Some(u64::MAX);
+        mark(&db, &start, 1).unwrap();
+        mark(&db, &outputs(7, true, "/a", None), 2).unwrap();
+        assert_eq!(recall(&mut db, &["/a".into()]).unwrap()[0].unwrap().inputs, Some(u64::MAX));
+        start.inputs = Some(3);
+        mark(&db, &start, 3).unwrap();
+        assert_eq!(recall(&mut db, &["/a".into()]).unwrap()[0].unwrap().inputs, Some(3));
     }
 
     #[test]

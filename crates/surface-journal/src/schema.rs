@@ -105,6 +105,8 @@ const STEPS: &[&str] = &[
         at_ms INTEGER NOT NULL
     ) WITHOUT ROWID;
     ALTER TABLE latest ADD COLUMN peak_vram_mb INTEGER;",
+    // 3. What the job that made a file read, as a number.
+    "ALTER TABLE outputs ADD COLUMN inputs INTEGER;",
 ];
 
 /// Opens the database and brings it to the present version.

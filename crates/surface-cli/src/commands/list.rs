@@ -9,7 +9,7 @@ use surface_journal::{Filter, JobRow, RunRow, Status};
 use super::house::House;
 use super::out::{json, print, table};
 use super::{orphans, standing};
-use crate::control::{JobLine, Request, RunLine, remove_stale};
+use crate::control::{JobLine, Request, RunLine, is_stopped, remove_stale};
 use crate::exit::{Exit, Failure};
 use crate::view::text::{clean, jobs as count_jobs, megabytes, time};
 
@@ -132,7 +132,12 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
 fn going_on(run: &RunRow, line: Option<&RunLine>) -> String {
     let name = clean(&run.name);
     let Some(line) = line else {
-        return format!("{}  {name}  {}, but process {} does not answer\n", run.id, run.status, run.pid);
+        let pid = run.pid;
+        let why = match is_stopped(pid) {
+            true => format!("is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on"),
+            false => "does not answer".to_owned(),
+        };
+        return format!("{}  {name}  {}, but process {pid} {why}\n", run.id, run.status);
     };
     let count = |state: &str| line.counts.get(state).copied().unwrap_or(0);
     let total: usize = line.counts.values().sum();

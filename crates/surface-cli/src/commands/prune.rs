@@ -57,6 +57,8 @@ fn size_mb(text: &str) -> Result<u64, String> {
 struct Gone {
     runs: Vec<String>,
     bytes: u64,
+    /// Interrupted, and kept because nobody asked for them to go.
+    interrupted: usize,
     /// Chosen, but a process has them, or their jobs still run.
     busy: Vec<String>,
     dry_run: bool,
@@ -69,7 +71,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Err(Failure::usage(message));
     }
     let (journal, chosen) = open(options)?;
-    let mut gone = Gone { runs: Vec::new(), bytes: 0, busy: Vec::new(), dry_run: options.dry_run };
+    let mut gone = Gone { runs: Vec::new(), bytes: 0, interrupted: 0, busy: Vec::new(), dry_run: options.dry_run };
+    if !options.interrupted {
+        let kept = Filter { status: Some(Status::Interrupted), ..Filter::default() };
+        gone.interrupted = journal.runs(kept)?.len();
+    }
     for (run, bytes) in chosen {
         let is_gone = !is_busy(&journal, &run)
             && (options.dry_run
@@ -169,6 +175,13 @@ fn told(gone: &Gone, logs: bool) -> String {
     let mut text = format!("{done} {what}, {}\n", amount(gone.bytes));
     if !gone.busy.is_empty() {
         text.push_str(&format!("kept {}: their jobs still run\n", gone.busy.join(", ")));
+    }
+    match gone.interrupted {
+        0 => {}
+        1 => text.push_str("kept 1 run that was interrupted and can be resumed; with --interrupted it goes, too\n"),
+        count => text.push_str(&format!(
+            "kept {count} runs that were interrupted and can be resumed; with --interrupted they go, too\n"
+        )),
     }
     text
 }

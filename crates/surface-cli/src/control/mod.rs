@@ -18,7 +18,7 @@ mod server;
 mod tests;
 mod wire;
 
-pub(crate) use self::client::{AskError, Client};
+pub(crate) use self::client::{AskError, Client, is_stopped};
 pub(crate) use self::desk::{Pace, Runner, refuse, serve};
 pub(crate) use self::place::remove_stale;
 pub(crate) use self::server::{Desk, Served, open, say};

@@ -13,7 +13,7 @@ use super::view::words::{counted, grouped, rate};
 use super::wire::{Answer, FlowLine, Request};
 use crate::commands::out::{json, print, table};
 use crate::control::AskError;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, say};
 use crate::view::paint::Paint;
 use crate::view::text::{clean, time};
 
@@ -118,6 +118,9 @@ fn ask(flow: &mut Live, request: Request) -> Result<Answer, Failure> {
                 };
                 Failure::new(exit, format!("flow {id}: {}", refusal.message))
             }
+            AskError::Stopped(pid) => Failure::broken(format!(
+                "process {pid}, which runs flow {id}, is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on"
+            )),
             AskError::Gone => Failure::broken(format!("flow {id} ended before it answered")),
             AskError::Io(error) => Failure::broken(format!("the connection to flow {id} broke: {error}")),
         }
@@ -132,8 +135,12 @@ fn stats_of(flow: &mut Live) -> Result<FlowLine, Failure> {
 pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
     let mut flows = Vec::new();
     for mut flow in live()? {
-        // One that ends just now is no longer one that goes on.
-        flows.extend(stats_of(&mut flow));
+        match stats_of(&mut flow) {
+            Ok(line) => flows.push(line),
+            // One that ends just now is no longer one that goes on; one that is stopped does not end.
+            Err(failure) if failure.message.contains("is stopped") => say!("bursar: {}", failure.message),
+            Err(_) => {}
+        }
     }
     if options.json {
         json(&flows)?;

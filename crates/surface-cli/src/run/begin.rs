@@ -1,14 +1,16 @@
 //! A new run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
 use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
 
 use crate::view::Mode;
+use crate::view::text::clean;
 
 use super::left::Left;
 use super::limits::{self, Machine};
@@ -18,6 +20,7 @@ use super::record::Track;
 use super::stage::{Place, Stage};
 use super::{dry, learn, stage, submit, unrecorded};
 use crate::commands::orphans;
+use crate::commands::out::print;
 use crate::exit::{Exit, Failure, say};
 
 /// Begins a run and stays until it is over.
@@ -46,12 +49,28 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         .collect();
     check_cards(plan, &demands, &config)?;
     if options.dry_run {
-        dry::show(plan, &demands, &estimates, &reasons, &config);
+        print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
         return Ok(0);
     }
     let left = reasons.iter().map(|reason| if reason.is_some() { Left::NEW } else { Left::Done }).collect();
     let keep = journal.is_some();
-    for journal in journal.iter().chain(&unrecorded::all()) {
+    let starts: HashSet<&str> =
+        plan.jobs.iter().zip(&reasons).filter(|(_, why)| why.is_some()).map(|(job, _)| job.name.as_str()).collect();
+    // Held until this run is in the journal: of two that are started at once, one sees the other.
+    let turn = file.filter(|_| !options.beside).map(Turn::take).transpose()?;
+    // A run without a journal does not run jobs twice either.
+    let recorded = if keep {
+        None
+    } else {
+        Journal::default_dir()
+            .ok()
+            .filter(|dir| dir.join("journal.db").exists())
+            .and_then(|dir| Journal::open_to_read(&dir).ok())
+    };
+    for journal in journal.iter().chain(&recorded).chain(&unrecorded::all()) {
+        if !options.beside {
+            refuse_twice(journal, file, &starts)?;
+        }
         mention_interrupted(journal, file, options.beside)?;
     }
     let journal = match journal {
@@ -68,6 +87,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         jobs: plan.jobs.iter().zip(&demands).map(|(job, demand)| new_job(job, demand, &planned)).collect(),
         ..NewRun::new(plan.name.clone())
     })?;
+    drop(turn);
     let place = Place { journal, lock, keep };
     stage::conduct(Stage {
         tracks: vec![Track::new(0, false); count],
@@ -149,6 +169,41 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
     if runs > 0 && runs.is_multiple_of(MANY_RUNS) {
         let dir = journal.dir().display();
         say!("bursar: {dir} has {runs} runs by now; `bursar prune --older 30d` forgets old ones");
+    }
+    Ok(())
+}
+
+/// The right to begin a run of a file.
+struct Turn(#[expect(dead_code, reason = "closed, it lets go of the lock")] fs::File);
+
+impl Turn {
+    /// The lock is on the job file itself: it is there, and it is what must not be begun twice at once.
+    fn take(file: &Path) -> Result<Turn, Failure> {
+        let cannot = |error: io::Error| Failure::broken(format!("cannot lock {}: {error}", file.display()));
+        let open = fs::File::open(file).map_err(cannot)?;
+        open.lock().map_err(cannot)?;
+        Ok(Turn(open))
+    }
+}
+
+/// While another process runs jobs of this file, they would run twice, and write each other's outputs.
+fn refuse_twice(journal: &Journal, file: Option<&Path>, starts: &HashSet<&str>) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    for status in [Status::Running, Status::Paused] {
+        let runs = journal.runs(Filter { status: Some(status), limit: Some(50), ..Filter::default() })?;
+        for run in runs.iter().filter(|run| run.file.as_deref() == Some(file)) {
+            let open = journal.jobs(&run.id)?.into_iter().filter(|job| !job.state.is_terminal());
+            let twice: Vec<String> = open.map(|job| job.name).filter(|name| starts.contains(name.as_str())).collect();
+            if let [first, rest @ ..] = &twice[..] {
+                let (id, first) = (&run.id, clean(first));
+                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+                return Err(Failure::broken(format!(
+                    "run {id} of this file is {status} (process {}), and has not ended {first}{more}. Started again they would run twice; \
+                     `bursar ps` shows it, `bursar cancel {id}` ends it, --beside runs the file anyway",
+                    run.pid
+                )));
+            }
+        }
     }
     Ok(())
 }

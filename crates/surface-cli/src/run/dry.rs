@@ -2,19 +2,21 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt::Write as _;
 
 use sched_jobs::{Config, Demand, Resource};
 use surface_jobfile::Plan;
 use surface_journal::Estimate;
 
-/// Prints it.
-pub(crate) fn show(
+/// All of it, as text.
+pub(crate) fn text(
     plan: &Plan,
     demands: &[Demand],
     estimates: &[Option<Estimate>],
     reasons: &[Option<String>],
     config: &Config,
-) {
+) -> String {
+    let mut text = String::new();
     let order = order(plan, reasons);
     let skipped = plan.jobs.len() - order.len();
     for (number, &at) in order.iter().enumerate() {
@@ -29,10 +31,11 @@ pub(crate) fn show(
             vram += &format!(", vram {}", Resource::Vram.amount(demand.vram_mb));
         }
         let why = reasons[at].as_deref().filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
-        println!("{:>4}  {}  cpu {}, ram {ram}{estimated}{vram}{why}", number + 1, job.name, demand.cpu_slots);
+        let (number, slots) = (number + 1, demand.cpu_slots);
+        let _ = writeln!(text, "{number:>4}  {}  cpu {slots}, ram {ram}{estimated}{vram}{why}", job.name);
     }
     for (job, _) in plan.jobs.iter().zip(reasons).filter(|(_, reason)| reason.is_none()) {
-        println!("   -  {}  is up to date", job.name);
+        let _ = writeln!(text, "   -  {}  is up to date", job.name);
     }
     let limits = &config.limits;
     let amount = |resource: Resource, mb: u64| if mb == 0 { "unlimited".to_owned() } else { resource.amount(mb) };
@@ -42,12 +45,14 @@ pub(crate) fn show(
         1 => format!("1 card with {}", cards[0]),
         count => format!("{count} cards with {}", cards.join(", ")),
     };
-    println!(
+    let _ = writeln!(
+        text,
         "{} jobs would run, {skipped} are up to date; cpu {}, ram {}, {vram}",
         order.len(),
         limits.cpu_slots,
         amount(Resource::Ram, limits.ram_mb)
     );
+    text
 }
 
 /// The order in which jobs would start if each ran alone and quickly: by priority, then by how long they have been ready.

@@ -1,14 +1,15 @@
 //! What earlier runs teach about this one: what jobs will need, and which need not run.
 //!
 //! # Invariant
-//! In doubt a job runs: it is skipped only if everything it needs is skipped, its outputs are newer than its inputs, and they are as the same command
+//! In doubt a job runs: it is skipped only if everything it needs is skipped, its outputs are newer than its inputs, what it reads is as it was, and they are as the same command
 //! left them when it succeeded.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use sched_jobs::process::Stamp;
-use surface_jobfile::{Freshness, Job, Plan};
+use surface_jobfile::{Freshness, Plan};
 use surface_journal::{Estimate, Journal, JournalError, Look, Output, group_fingerprint};
 
 /// What each job needed earlier, in the order of the plan; by its own command, else, if wanted, by others of its group.
@@ -54,13 +55,18 @@ impl Known {
     }
 
     /// Why the outputs of a job cannot be trusted, if so. They are there.
-    fn doubt(&self, job: &Job, base: &Path) -> Option<String> {
+    fn doubt(&self, plan: &Plan, at: usize) -> Option<String> {
+        let (job, base) = (&plan.jobs[at], &plan.base);
+        let reads = LazyCell::new(|| plan.sources_look(at));
         job.output_paths(base).iter().zip(&job.outputs).find_map(|(path, output)| {
             let now = Stamp::of(path)?.map(|Stamp { size, changed_ns }| Look { size, changed_ns });
             match self.0.get(path) {
                 None => Some("no earlier success is known".to_owned()),
                 Some(known) if !known.is_whole => Some(format!("output {output} was left incomplete")),
                 Some(known) if known.fingerprint != job.fingerprint() => Some("its command has changed".to_owned()),
+                Some(known) if known.inputs.is_some_and(|then| then != *reads) => {
+                    Some("what it reads was changed since it started".to_owned())
+                }
                 Some(known) if !known.is_as_made(now) => Some(format!("output {output} was changed since it was made")),
                 Some(_) => None,
             }
@@ -80,7 +86,7 @@ pub(crate) fn reasons_to_run(plan: &Plan, known: &Known) -> Vec<Option<String>> 
         reasons[at] = match job.up_to_date(&plan.base) {
             Freshness::Undeclared => Some("it declares no outputs".to_owned()),
             Freshness::Stale(reason) => Some(reason),
-            Freshness::Fresh => known.doubt(job, &plan.base),
+            Freshness::Fresh => known.doubt(plan, at),
         };
     }
     reasons

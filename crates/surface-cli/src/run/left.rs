@@ -69,6 +69,11 @@ impl Left {
     }
 }
 
+/// Whether its last attempt was under way.
+pub(crate) fn has_run(row: &JobRow) -> bool {
+    row.state == State::Running || (row.state == State::Paused && row.started_us.is_some())
+}
+
 /// How one job goes on.
 pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed: bool, fails_if_lost: bool) -> Left {
     if row.state == State::Succeeded {
@@ -94,8 +99,10 @@ pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed
         }
         State::Failed | State::Canceled if settled => Left::Open { attempts: row.attempt, forgiven: row.attempt },
         State::Failed => Left::Open { attempts: row.attempt, forgiven: 0 },
-        // What leads to an attempt is written under its number.
-        State::Queued | State::Ready => Left::Open { attempts: row.attempt.saturating_sub(1), forgiven: 0 },
+        // What leads to an attempt is written under its number. A job may be paused before it began.
+        State::Queued | State::Ready | State::Paused if !has_run(row) => {
+            Left::Open { attempts: row.attempt.saturating_sub(1), forgiven: 0 }
+        }
         // It ran, and no keeper knows it: lost with its keeper, by a power loss or a kill from outside. Not its own fault.
         _ if fails_if_lost && !retry_failed => {
             let token = row.detail.token.clone().unwrap_or_else(|| format!("{}/{}/lost", row.job, row.attempt));
@@ -197,9 +204,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_paused_before_it_began_was_not_lost() {
+        for fails_if_lost in [false, true] {
+            assert_eq!(super::of(&row(State::Paused, 1), 0, None, false, fails_if_lost), Left::NEW);
+        }
+        let tried_before = super::of(&row(State::Paused, 3), 5, None, false, true);
+        assert_eq!(tried_before, Left::Open { attempts: 2, forgiven: 0 });
+    }
+
+    #[test]
     fn what_was_lost_is_done_again_and_does_not_count() {
         assert_eq!(of(&row(State::Running, 1), 0, None, false), Left::Open { attempts: 1, forgiven: 1 });
-        assert_eq!(of(&row(State::Paused, 3), 5, None, false), Left::Open { attempts: 3, forgiven: 1 });
+        let frozen = JobRow { started_us: Some(7), ..row(State::Paused, 3) };
+        assert_eq!(of(&frozen, 5, None, false), Left::Open { attempts: 3, forgiven: 1 });
         assert_eq!(of(&row(State::Ready, 1), 0, None, false), Left::NEW);
         assert_eq!(of(&row(State::Queued, 0), 0, None, false), Left::NEW);
     }

@@ -75,7 +75,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) overcommit: bool,
 
-    /// Start the file though jobs of an interrupted run of it still run; without it that is refused
+    /// Start the file though another run of it goes on, or jobs of an interrupted one; without it that is refused where jobs would run twice
     #[arg(long)]
     pub(crate) beside: bool,
 

@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mech_process::How;
 use sched_jobs::process::{Made, News, Processes, Stamp, exit_code, words};
@@ -30,6 +30,7 @@ pub(crate) struct Recorder {
     notices: Sender<Notice>,
     interrupted: AtomicBool,
     names: Vec<String>,
+    plan: Arc<surface_jobfile::Plan>,
     /// Of jobs that declare outputs: the command's fingerprint, and the files.
     declared: HashMap<usize, (u64, Vec<PathBuf>)>,
 }
@@ -95,7 +96,7 @@ impl Recorder {
     pub(crate) fn new(
         writer: Writer,
         tracks: Vec<Track>,
-        plan: &surface_jobfile::Plan,
+        plan: &Arc<surface_jobfile::Plan>,
         notices: Sender<Notice>,
     ) -> Recorder {
         let broken = notices.clone();
@@ -114,6 +115,7 @@ impl Recorder {
             processes: OnceLock::new(),
             notices,
             interrupted: AtomicBool::new(false),
+            plan: Arc::clone(plan),
             names: plan.jobs.iter().map(|job| job.name.clone()).collect(),
             declared: plan
                 .jobs
@@ -282,8 +284,10 @@ impl Recorder {
     fn mark(&self, book: &Book, job: usize, made: Option<Vec<(PathBuf, Option<Look>)>>) {
         if let (Some((fingerprint, paths)), Some(writer)) = (self.declared.get(&job), &book.writer) {
             let is_whole = made.is_some();
+            // Before it starts: what is changed while it runs is changed, whatever the job saw of it.
+            let inputs = (!is_whole).then(|| self.plan.sources_look(job));
             let files = made.unwrap_or_else(|| paths.iter().map(|path| (path.clone(), None)).collect());
-            writer.record(Outputs { fingerprint: *fingerprint, is_whole, files });
+            writer.record(Outputs { fingerprint: *fingerprint, is_whole, inputs, files });
         }
     }
 

@@ -95,6 +95,9 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
             "bursar: how these jobs ended is not known, since their keeper processes are gone, too; they are started again: {names}"
         );
     }
+    if !found.gone.is_empty() {
+        say!("bursar: outputs of these jobs are gone, so they are started again: {}", found.gone.join(", "));
+    }
     if !options.quiet {
         let total = plan.jobs.len();
         say!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
@@ -156,6 +159,8 @@ struct Sorted {
     taken: Vec<Entry>,
     /// Jobs that ran, and whose keepers are gone: they are started again.
     lost: Vec<String>,
+    /// Jobs that succeeded, and whose outputs are not there any more: they are started again.
+    gone: Vec<String>,
 }
 
 /// Matches what the journal says with what keepers have.
@@ -173,7 +178,7 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
     let mut tracks = Vec::with_capacity(rows.len());
     for (at, (row, job)) in rows.iter().zip(&plan.jobs).enumerate() {
         let mut left = left::of(row, job.retries, known.get(&at), retry_failed, job.on_crash == OnCrash::Fail);
-        let has_run = matches!(row.state, State::Running | State::Paused);
+        let has_run = left::has_run(row);
         let is_lost = known.get(&at).map_or(has_run, |known| known.what == Standing::Lost);
         if is_lost && matches!(left, Left::Open { .. }) {
             lost.push(clean(&job.name).to_string());
@@ -185,7 +190,7 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
         {
             if !made.is_empty() {
                 let files = made.iter().map(record::made_file).collect();
-                taken.push(Outputs { fingerprint: job.fingerprint(), is_whole: true, files }.into());
+                taken.push(Outputs { fingerprint: job.fingerprint(), is_whole: true, inputs: None, files }.into());
             }
             taken.push(Entry::from(Moved::new(at as u32, *attempt, State::Succeeded).with(detail(end))));
             left = Left::Done;
@@ -203,7 +208,29 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
         tracks.push(track);
         lefts.push(left);
     }
-    Sorted { left: lefts, tracks, recovered, taken, lost }
+    let gone = reopen(plan, rows, &mut lefts, &mut tracks);
+    Sorted { left: lefts, tracks, recovered, taken, lost, gone }
+}
+
+/// Opens jobs again that are done, but whose outputs are gone while a job that needs them is not done. Gives their names.
+fn reopen(plan: &Plan, rows: &[JobRow], lefts: &mut [Left], tracks: &mut [Track]) -> Vec<String> {
+    let mut dependents = vec![Vec::new(); plan.jobs.len()];
+    for (at, job) in plan.jobs.iter().enumerate() {
+        job.needs.iter().for_each(|need| dependents[*need].push(at));
+    }
+    let mut gone = Vec::new();
+    // Those that need others first: one that is opened again needs what is before it.
+    for at in plan.order().unwrap_or_default().into_iter().rev() {
+        let job = &plan.jobs[at];
+        let is_needed = || dependents[at].iter().any(|&other| !lefts[other].is_over());
+        if lefts[at] == Left::Done && is_needed() && submit::command(job, plan, true).made().is_err() {
+            gone.push(clean(&job.name).to_string());
+            let attempts = rows[at].attempt;
+            (lefts[at], tracks[at]) = (Left::Open { attempts, forgiven: attempts }, Track::new(attempts, false));
+        }
+    }
+    gone.reverse();
+    gone
 }
 
 /// Of all that keepers know about each job, the latest.

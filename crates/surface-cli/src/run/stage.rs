@@ -185,6 +185,7 @@ fn scene(stage: &Stage, folder: &Path) -> Scene {
     Scene {
         plan: Arc::clone(&stage.plan),
         run: stage.place.lock.id().to_string(),
+        keeps: stage.place.keep,
         limits: stage.config.limits.clone(),
         expected: expected.collect(),
         ran_before: stage.ran_before.clone(),

@@ -74,6 +74,8 @@ pub(crate) struct Scene {
     pub(crate) plan: Arc<Plan>,
     /// The name of the run.
     pub(crate) run: String,
+    /// Whether it can be looked at when it is over.
+    pub(crate) keeps: bool,
     /// What jobs may use together.
     pub(crate) limits: Limits,
     /// How long each job probably takes, as far as earlier runs tell; may be shorter than the plan.

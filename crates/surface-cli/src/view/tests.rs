@@ -252,7 +252,8 @@ fn plain_lines_are_what_scripts_were_promised() {
 
 #[test]
 fn the_last_line_says_what_to_do_next() {
-    let line = |ended, counts| last_line(ended, "r-7f3a", 10, counts, seconds(41.0));
+    assert_eq!(last_line(Ended::Well, "r-7f3a", false, 10, [10, 0, 0], seconds(41.0)), "10 jobs done in 41 s");
+    let line = |ended, counts| last_line(ended, "r-7f3a", true, 10, counts, seconds(41.0));
     assert_eq!(line(Ended::Well, [10, 0, 0]), "10 jobs done in 41 s · run r-7f3a · details: bursar report r-7f3a");
     assert_eq!(
         line(Ended::Badly, [7, 1, 2]),

@@ -343,7 +343,14 @@ impl Watcher {
             told.ran_ms = Some(ran.as_millis() as u64);
             self.print(&told.json());
         } else if self.scene.mode != Mode::Quiet {
-            let line = last_line(ended, &self.scene.run, self.board.total(), [succeeded, failed, canceled], ran);
+            let line = last_line(
+                ended,
+                &self.scene.run,
+                self.scene.keeps,
+                self.board.total(),
+                [succeeded, failed, canceled],
+                ran,
+            );
             let line = match ended {
                 Ended::Well => self.paint.green(&line),
                 Ended::Badly => self.paint.red(&line),
@@ -382,10 +389,12 @@ fn lack(waits: &Waits) -> Option<String> {
 }
 
 /// The last line of a run, which says what to do next.
-pub(super) fn last_line(ended: Ended, run: &str, total: usize, counts: [u32; 3], ran: Duration) -> String {
+pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, counts: [u32; 3], ran: Duration) -> String {
     let [succeeded, failed, canceled] = counts;
     let ran = time(ran);
     match ended {
+        // A run without a journal that went well leaves nothing to look at.
+        Ended::Well if !keeps => format!("{} done in {ran}", count_jobs(total)),
         Ended::Well => format!("{} done in {ran} · run {run} · details: bursar report {run}", count_jobs(total)),
         Ended::Badly => {
             let canceled = if canceled > 0 { format!(", {canceled} canceled") } else { String::new() };

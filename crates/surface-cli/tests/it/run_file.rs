@@ -119,6 +119,7 @@ fn what_is_up_to_date_is_not_made_again() {
     runs("an input is newer", 2, "");
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
     fs::File::options().append(true).open(site.path("in")).unwrap().set_modified(past).unwrap();
+    runs("its time is another", 2, "");
     runs("all is there again", 0, "");
     site.write(&file.replace("cp in out", "cat in > out"));
     runs("the command has changed", 2, "");
@@ -218,7 +219,7 @@ fn two_runs_share_what_both_name() {
         "[resources]\ncpu = 4\nlicence = 1\n\
          [job.one]\nforeach = { n = '1..10' }\nlicence = 1\nrun = 'mkdir lock && sleep 0.02 && rmdir lock'\n",
     );
-    let both = [(), ()].map(|()| site.command(["run", "jobs.toml", "--quiet"]).spawn().unwrap());
+    let both = [(), ()].map(|()| site.command(["run", "jobs.toml", "--quiet", "--beside"]).spawn().unwrap());
     for run in both {
         assert_code(&run.wait_with_output().unwrap(), 0);
     }

@@ -283,3 +283,25 @@ fn logs_that_are_followed_wait_for_a_run_that_does_not_answer_but_still_writes()
     assert_code(&logs.wait_with_output().unwrap(), 0);
     assert_eq!(run.wait().0, Some(0));
 }
+
+#[test]
+fn of_a_run_that_is_stopped_other_commands_say_so_and_ask_nothing_of_it() {
+    let site = Site::new("[job.long]\nrun = 'echo up > bell; read x < gate'\n");
+    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    let pid = rustix::process::Pid::from_child(&run.child);
+    kill_process(pid, Signal::STOP).unwrap();
+    let way_out = format!("is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on");
+    for command in ["why long", "cancel long", "cancel", "pause"] {
+        let output = site.bursar(command);
+        assert_code(&output, 1);
+        assert!(text(&output.stderr).contains(&way_out), "{command}: {}", text(&output.stderr));
+    }
+    let output = site.bursar("ps");
+    assert_code(&output, 0);
+    assert!(text(&output.stdout).contains(&way_out), "{}", text(&output.stdout));
+    kill_process(pid, Signal::CONT).unwrap();
+    gate.answer();
+    assert_eq!(run.wait().0, Some(0), "nothing of what was asked meanwhile happens");
+}

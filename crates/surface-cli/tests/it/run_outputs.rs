@@ -312,3 +312,147 @@ fn a_file_whose_name_is_no_text_is_a_mistake_and_not_left_out() {
     let said = text(&output.stderr);
     assert!(said.contains(".png") && said.contains("UTF-8"), "{said}");
 }
+
+/// Runs, then does something, then runs again: how often the job ran.
+fn runs_again_after(site: &Site, job: &str, change: impl FnOnce(&Site)) -> bool {
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!(site.job(job).attempt, 0, "it is up to date");
+    change(site);
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    let again = site.job(job).attempt == 1;
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!(site.job(job).attempt, 0, "and then it is again");
+    again
+}
+
+/// Gives a file an old time.
+fn age(site: &Site, name: &str) {
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(1_000);
+    fs::File::options().append(true).open(site.path(name)).unwrap().set_modified(past).unwrap();
+}
+
+#[test]
+fn a_job_runs_again_when_what_it_reads_is_another_whatever_its_time() {
+    let site =
+        Site::new("[job.sum]\ninputs = ['in/*.t', 'folder']\noutputs = ['out']\nrun = 'cat in/*.t folder/* > out'\n");
+    for name in ["in", "folder"] {
+        fs::create_dir(site.path(name)).unwrap();
+    }
+    for name in ["in/a.t", "in/b.t", "folder/c"] {
+        fs::write(site.path(name), name).unwrap();
+        age(&site, name);
+    }
+    assert!(runs_again_after(&site, "sum", |site| fs::remove_file(site.path("in/b.t")).unwrap()), "one is gone");
+    let moved = |site: &Site| {
+        fs::write(site.path("older"), "moved").unwrap();
+        age(site, "older");
+        fs::rename(site.path("older"), site.path("in/a.t")).unwrap();
+    };
+    assert!(runs_again_after(&site, "sum", moved), "another took its place, with an old time");
+    let deep = |site: &Site| {
+        fs::write(site.path("folder/c"), "changed").unwrap();
+        age(site, "folder/c");
+    };
+    assert!(runs_again_after(&site, "sum", deep), "a file in a folder is another");
+    assert!(!runs_again_after(&site, "sum", |_| ()));
+}
+
+#[test]
+fn an_input_that_was_changed_while_its_job_ran_makes_it_run_again() {
+    let site = Site::new(
+        "[job.copy]\ninputs = ['in']\noutputs = ['out']\nrun = 'x=$(cat in); [ -e calm ] || echo 2 > in; echo $x > out'\n",
+    );
+    fs::write(site.path("in"), "1\n").unwrap();
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!((site.lines("in"), site.lines("out")), (vec!["2".to_owned()], vec!["1".to_owned()]));
+    fs::write(site.path("calm"), "").unwrap();
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!(site.lines("out"), ["2"]);
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!(site.job("copy").attempt, 0);
+}
+
+#[test]
+fn a_job_runs_again_when_what_it_needs_was_made_anew_without_it() {
+    let site = Site::new(
+        "[job.a]\ninputs = ['in']\noutputs = ['mid']\nrun = 'cat in > mid'\n\
+         [job.b]\nneeds = ['a']\noutputs = ['out']\nrun = 'cat mid > out'\n",
+    );
+    fs::write(site.path("in"), "1\n").unwrap();
+    let only_a = |site: &Site| {
+        fs::write(site.path("in"), "2\n").unwrap();
+        assert_code(&site.bursar("run jobs.toml --only a"), 0);
+    };
+    assert!(runs_again_after(&site, "b", only_a));
+    assert_eq!(site.lines("out"), ["2"]);
+}
+
+#[test]
+fn of_a_file_that_runs_already_no_job_is_started_twice() {
+    let site = Site::new(
+        "[job.long]\noutputs = ['out']\nrun = 'echo up > bell; read x < gate; echo x >> out'\n[job.other]\nrun = 'true'\n",
+    );
+    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let first = site.start("run jobs.toml");
+    bell.wait();
+    for command in ["run jobs.toml", "run jobs.toml --no-journal", "run jobs.toml --only long"] {
+        let output = site.bursar(command);
+        assert_code(&output, 1);
+        let said = text(&output.stderr);
+        assert!(said.contains("has not ended long") && said.contains("--beside"), "{said}");
+    }
+    assert_code(&site.bursar("run jobs.toml --only other"), 0);
+    gate.answer();
+    assert_eq!(first.wait().0, Some(0));
+    assert_code(&site.bursar("run jobs.toml"), 0);
+    assert_eq!(site.lines("out"), ["x"]);
+}
+
+#[test]
+fn of_two_runs_that_begin_at_once_one_is_refused() {
+    let site = Site::new("[job.long]\nrun = 'echo x >> ran; read x < gate'\n");
+    let gate = site.bell("gate");
+    let mut both = [site.start("run jobs.toml"), site.start("run jobs.toml")];
+    let over = loop {
+        if let Some(at) = both.iter_mut().position(|run| run.child.try_wait().unwrap().is_some()) {
+            break at;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    };
+    let [first, second] = both;
+    let (refused, goes_on) = if over == 0 { (first, second) } else { (second, first) };
+    let (code, said) = refused.wait();
+    assert!(code == Some(1) && said.contains("Started again they would run twice"), "{code:?}: {said}");
+    gate.answer();
+    assert_eq!(goes_on.wait().0, Some(0));
+    assert_eq!(site.lines("ran"), ["x"]);
+}
+
+#[test]
+fn a_resumed_run_makes_again_what_is_gone_and_needed() {
+    let site = Site::new(
+        "[job.a]\noutputs = ['mid']\nrun = 'echo a >> ran; echo 1 > mid'\n[job.used]\nneeds = ['a']\noutputs = ['spare']\nrun = 'echo used >> ran; touch spare'\n\
+         [job.b]\nneeds = ['a', 'used']\nrun = '[ -e good ] && cat mid > out'\n",
+    );
+    assert_code(&site.bursar("run jobs.toml"), 1);
+    fs::remove_file(site.path("mid")).unwrap();
+    fs::write(site.path("good"), "").unwrap();
+    let output = site.bursar("run --resume latest --retry-failed");
+    assert_code(&output, 0);
+    assert!(text(&output.stderr).contains("outputs of these jobs are gone, so they are started again: a\n"));
+    assert_eq!(site.lines("ran"), ["a", "used", "a"], "what is there is not made again");
+    assert_eq!(site.lines("out"), ["1"]);
+}
+
+#[test]
+fn a_dry_run_into_a_pipe_that_nobody_reads_is_no_panic() {
+    let site = Site::new("[job.a]\nrun = 'true'\n");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = site.command(["run", "jobs.toml", "--dry-run"]);
+    assert_eq!(command.stdout(full).status().unwrap().code(), Some(1));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = site.command(["run", "jobs.toml", "--dry-run"]);
+    assert_eq!(command.stdout(writer).status().unwrap().code(), Some(0));
+}

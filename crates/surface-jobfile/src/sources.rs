@@ -1,0 +1,97 @@
+//! What a job reads, as one number: it changes when any of it does.
+//!
+//! Room: surface; it looks at the disk, and only looks.
+//!
+//! # Invariant
+//! Two numbers of the same job are equal only if, as far as names, sizes and times tell, it reads the same: its inputs, those that a pattern means now, everything in folders
+//! among them, and what the jobs made that it needs.
+//!
+//! # Why not times alone
+//! A file that was changed while the job read it is older than the output. So is one that was moved here with its old time. One that was removed has none.
+
+use std::collections::HashSet;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::fresh::matches;
+use crate::plan::{Fnv, Plan};
+
+/// So many entries of folders are looked at.
+const ENTRIES_MAX: usize = 100_000;
+
+impl Plan {
+    /// A number for what the job at this place of `jobs` reads, as it is on the disk now. What it makes itself does not count.
+    ///
+    /// ```
+    /// let text = "[job.a]\nrun = 'true'\ninputs = ['no such file']";
+    /// let plan = surface_jobfile::parse("x.toml", text)?;
+    /// assert_eq!(plan.sources_look(0), plan.sources_look(0));
+    /// # Ok::<(), surface_jobfile::Problems>(())
+    /// ```
+    pub fn sources_look(&self, job: usize) -> u64 {
+        let job = &self.jobs[job];
+        let own: HashSet<PathBuf> = job.output_paths(&self.base).into_iter().collect();
+        let mut look = Look { hash: Fnv::new(), own: &own, left: ENTRIES_MAX };
+        let folder = job.folder(&self.base);
+        for input in &job.inputs {
+            let files = matches(&folder, input).unwrap_or_default();
+            look.hash.bytes(&files.len().to_le_bytes());
+            files.iter().for_each(|file| look.at(file));
+        }
+        for need in &job.needs {
+            self.jobs[*need].output_paths(&self.base).iter().for_each(|file| look.at(file));
+        }
+        look.hash.0
+    }
+}
+
+struct Look<'a> {
+    hash: Fnv,
+    own: &'a HashSet<PathBuf>,
+    left: usize,
+}
+
+impl Look<'_> {
+    fn at(&mut self, path: &Path) {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        if self.own.contains(&absolute) {
+            return;
+        }
+        self.hash.texts("path", [&*absolute.to_string_lossy()]);
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => self.folder(&absolute),
+            Ok(found) => self.file(&found),
+            Err(_) => self.hash.bytes(b"missing"),
+        }
+    }
+
+    fn file(&mut self, found: &Metadata) {
+        for part in [found.size() as i64, found.mtime(), found.mtime_nsec()] {
+            self.hash.bytes(&part.to_le_bytes());
+        }
+    }
+
+    /// Links in it are not followed: one may lead back here.
+    fn folder(&mut self, folder: &Path) {
+        let mut open = vec![folder.to_owned()];
+        while let Some(folder) = open.pop() {
+            let mut entries: Vec<_> = fs::read_dir(&folder).into_iter().flatten().flatten().collect();
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                let path = entry.path();
+                if self.left == 0 || self.own.contains(&path) {
+                    continue;
+                }
+                self.left -= 1;
+                self.hash.bytes(path.as_os_str().as_bytes());
+                match entry.metadata() {
+                    Ok(found) if found.is_dir() => open.push(path),
+                    Ok(found) => self.file(&found),
+                    Err(_) => self.hash.bytes(b"missing"),
+                }
+            }
+        }
+    }
+}
