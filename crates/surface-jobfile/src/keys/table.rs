@@ -140,14 +140,14 @@ pub(crate) const JOB: &[Key] = &[
         Field::new("inputs", "a list of files", "[\"a.json\", \"img/*.png\"]"),
         Texts,
         NONE,
-        "files and globs that it reads, from where it starts",
+        "files, globs and folders that it reads, from where it starts; of a folder everything below it",
         Set::Job(set::inputs),
     ),
     key(
         Field::new("outputs", "a list of files", "[\"film.mp4\"]"),
         Texts,
         NONE,
-        "files that must be there when it succeeds. If they are newer than its inputs, and as the same command left them, it need not run",
+        "files that must be there when it succeeds. It need not run if they are as the same command left them, and what it reads (`inputs`, and what the jobs made that it needs) is as it was when it started. Of a folder only that it is there counts",
         Set::Job(set::outputs),
     ),
 ];
