@@ -71,10 +71,18 @@ fn too_much_text(draft: &Draft<'_, '_>, limits: &Limits, values: &mut Values<'_>
     values.report.add(&draft.at, message, "expand less, or move long commands into a script");
 }
 
+/// What the templates of a line become.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Shell,
+    Argv,
+    Flow,
+}
+
 /// The texts of a draft with their placeholders found.
 struct Templates {
     line: Vec<Template>,
-    is_shell: bool,
+    what: What,
     env: Vec<Template>,
     cwd: Option<Template>,
     inputs: Vec<Template>,
@@ -96,9 +104,10 @@ impl Templates {
         let mut list = |spots: &[Spot<&str>]| -> Vec<Option<Template>> {
             spots.iter().map(|spot| read(&spot.at, spot.value)).collect()
         };
-        let (line, is_shell) = match draft.line.as_ref()? {
-            Line::Shell(line) => (list(std::slice::from_ref(line)), true),
-            Line::Argv(argv) => (list(argv), false),
+        let (line, what) = match draft.line.as_ref()? {
+            Line::Shell(line) => (list(std::slice::from_ref(line)), What::Shell),
+            Line::Argv(argv) => (list(argv), What::Argv),
+            Line::Flow(path) => (list(std::slice::from_ref(path)), What::Flow),
         };
         let (inputs, outputs) = (list(&draft.inputs), list(&draft.outputs));
         let env: Vec<_> = settings.env.iter().map(|(_, value)| read(&value.at, &value.value)).collect();
@@ -109,7 +118,7 @@ impl Templates {
             Some(cwd) => Some(cwd?),
             None => None,
         };
-        Some(Self { line: all(line)?, is_shell, env: all(env)?, cwd, inputs: all(inputs)?, outputs: all(outputs)? })
+        Some(Self { line: all(line)?, what, env: all(env)?, cwd, inputs: all(inputs)?, outputs: all(outputs)? })
     }
 
     fn len(&self, job: &str, values: &[&str]) -> usize {
@@ -146,7 +155,7 @@ fn jobs<'t>(
             return None;
         };
         text_left = left;
-        if templates.is_shell {
+        if templates.what == What::Shell {
             harmless(draft, instances, &templates.line[0], &filling, values)?;
         }
         jobs.push(job(draft, settings, &templates, name, &keys, &filling));
@@ -189,7 +198,8 @@ fn job(
     let fill = |template: &Template| template.fill(&name, filling);
     let list = |templates: &[Template]| templates.iter().map(fill).collect::<Vec<_>>();
     let action = match &templates.line[..] {
-        [line] if templates.is_shell => {
+        [path] if templates.what == What::Flow => Action::Flow(fill(path)),
+        [line] if templates.what == What::Shell => {
             Action::Shell { shell: settings.shell.clone().unwrap_or_else(|| "sh".to_owned()), line: fill(line) }
         }
         argv => Action::Argv(list(argv)),

@@ -150,10 +150,12 @@ pub enum Action {
     },
     /// `command = […]`: a program and its arguments, without a shell.
     Argv(Vec<String>),
+    /// `flow = "…"`: a flow file, from the folder of the job.
+    Flow(String),
 }
 
 impl Action {
-    /// The program and its arguments, also of a shell line.
+    /// The program and its arguments, also of a shell line. A flow is run by `bursar` itself.
     ///
     /// ```
     /// use surface_jobfile::Action;
@@ -164,6 +166,7 @@ impl Action {
         match self {
             Self::Shell { shell, line } => vec![shell, "-c", line],
             Self::Argv(argv) => argv.iter().map(String::as_str).collect(),
+            Self::Flow(path) => vec!["bursar", "flow", "run", "--plain", "--", path],
         }
     }
 }
@@ -258,6 +261,13 @@ impl Job {
         self.outputs.iter().map(path).collect()
     }
 
+    /// The flow file it runs, absolute, if it runs one.
+    pub fn flow_path(&self, base: &Path) -> Option<PathBuf> {
+        let Action::Flow(path) = &self.action else { return None };
+        let path = self.folder(base).join(path);
+        Some(std::path::absolute(&path).unwrap_or(path)) // only without a current directory
+    }
+
     /// A number for what is run: command, environment and folder. The same on every machine and in every version, so
     /// a journal may keep it; another command has, almost surely, another.
     pub fn fingerprint(&self) -> u64 {
@@ -265,6 +275,7 @@ impl Job {
         match &self.action {
             Action::Shell { shell, line } => hash.texts("shell", [shell.as_str(), line]),
             Action::Argv(argv) => hash.texts("argv", argv.iter().map(String::as_str)),
+            Action::Flow(path) => hash.texts("flow", [path.as_str()]),
         }
         hash.texts("env", self.env.iter().flat_map(|(name, value)| [name.as_str(), value]));
         hash.texts("cwd", self.cwd.iter().filter_map(|cwd| cwd.to_str()));

@@ -86,11 +86,15 @@ fn merged<T: Clone>(under: &[(String, T)], mut over: Vec<(String, T)>) -> Vec<(S
     over
 }
 
+/// Keys that say what a job does; it has one of them.
+const WHAT: [&str; 3] = ["run", "command", "flow"];
+
 /// What a job runs, before its placeholders are filled.
 #[derive(Debug)]
 pub(crate) enum Line<'n> {
     Shell(Spot<&'n str>),
     Argv(Vec<Spot<&'n str>>),
+    Flow(Spot<&'n str>),
 }
 
 /// One `[job.NAME]`.
@@ -299,10 +303,10 @@ fn draft<'n, 't>(
         outputs: Vec::new(),
         own: Settings::default(),
     };
-    let mut found = [None, None];
+    let mut found: Vec<&Entry<'t>> = Vec::new();
     for entry in &table.entries {
-        if let Some(which) = ["run", "command"].iter().position(|name| *name == entry.key) {
-            found[which] = Some(entry);
+        if WHAT.contains(&&*entry.key) {
+            found.push(entry);
         }
         match key(&entry.key) {
             Some(key @ Key { set: Set::Job(set), .. }) => set(&mut draft, key, &entry.node, values),
@@ -310,22 +314,27 @@ fn draft<'n, 't>(
             Some(_) | None => named(&mut own, entry, resources, values),
         }
     }
-    let [run, command] = found;
-    match (run, command) {
-        (Some(run), Some(command)) => {
-            let second = if run.at.start < command.at.start { command } else { run };
-            let message = format!("job `{name}` has both `run` and `command`");
-            values.report.add(&second.at, message, "keep `run` for a shell line, or `command` to do without a shell");
+    found.sort_by_key(|entry| entry.at.start);
+    match &found[..] {
+        [first, second, ..] => {
+            let message = format!("job `{name}` has both `{}` and `{}`", first.key, second.key);
+            let help = "keep `run` for a shell line, `command` to do without a shell, or `flow` for a flow file";
+            values.report.add(&second.at, message, help);
         }
-        (None, None) => {
+        [] => {
             let message = format!("job `{}` has nothing to do", units::clip(name));
-            values.report.add(&draft.at, message, "write `run = \"…\"` for a shell line, or `command = [\"…\"]`");
+            let help = "write `run = \"…\"` for a shell line, or `command = [\"…\"]`";
+            values.report.add(&draft.at, message, help);
         }
-        (None, Some(_)) if own.shell.is_some() => {
-            let message = format!("job `{name}` has a `shell`, but `command` runs without one");
+        [only] if only.key != "run" && own.shell.is_some() => {
+            let message = format!("job `{name}` has a `shell`, but `{}` runs without one", only.key);
             values.report.add(&draft.at, message, "write `run`, or remove `shell`");
         }
         _ => {}
+    }
+    // What it does stands in that file: it is out of date when the file is newer.
+    if let Some(Line::Flow(path)) = &draft.line {
+        draft.inputs.push(Spot { at: path.at.clone(), value: path.value });
     }
     for path in draft.inputs.iter().chain(&draft.outputs).filter(|path| path.value.is_empty()) {
         values.report.add(&path.at, "this file has no name", "write one, or remove it from the list");

@@ -74,7 +74,7 @@ pub fn schema() -> String {
     let (job, shared) = (entries(JOB), entries(SHARED));
     let mut file = object(&entries(TOP), None);
     let mut one = object(job.iter().chain(&shared), count());
-    one["oneOf"] = json!([{ "required": ["run"] }, { "required": ["command"] }]);
+    one["oneOf"] = json!([{ "required": ["run"] }, { "required": ["command"] }, { "required": ["flow"] }]);
     for (name, section) in [
         ("resources", object(&entries(RESOURCES), count())),
         ("defaults", object(&shared, count())),

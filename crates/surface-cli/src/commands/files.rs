@@ -118,7 +118,7 @@ struct Checked<'a> {
 pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
     match surface_jobfile::load(&options.file) {
         Ok(plan) if options.json => {
-            let refused = crate::run::check_cards(&plan).err();
+            let refused = crate::run::check(&plan).err();
             let file = options.file.to_string_lossy();
             let message = refused.iter().map(|refused| refused.message.as_str());
             let problems = message.map(|message| Wrong { file: &file, line: None, column: None, message, help: "" });
@@ -126,7 +126,7 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
             Ok(refused.map_or(Exit::Well, |refused| refused.exit))
         }
         Ok(plan) => {
-            crate::run::check_cards(&plan)?;
+            crate::run::check(&plan)?;
             print(&graph::text(&plan))?;
             Ok(Exit::Well)
         }

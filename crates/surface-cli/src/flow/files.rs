@@ -1,6 +1,6 @@
 //! `bursar flow check`, `graph`, `kinds`: a flow file, looked at.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bursar::flow::{Flow, Stats};
 use clap::Args;
@@ -101,6 +101,12 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
         }
         Err(problem) => Err(Failure::new(Exit::BadFile, problem)),
     }
+}
+
+/// Whether `bursar flow run` would take the file.
+pub(crate) fn valid(file: &Path) -> Result<(), Failure> {
+    let plan = surface_flowfile::load(file).map_err(|problems| invalid(&problems))?;
+    flow(&plan).map(drop).map_err(|problem| Failure::new(Exit::BadFile, problem))
 }
 
 fn flow(plan: &Plan) -> Result<Flow, String> {

@@ -21,6 +21,8 @@ mod verdict;
 mod view;
 mod wire;
 
+pub(crate) use self::files::valid;
+
 use clap::{Args, Subcommand};
 
 use crate::exit::Failure;

@@ -1,7 +1,7 @@
 //! A new run.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
@@ -48,6 +48,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         .map(|(job, estimate)| submit::demand(job, estimate.as_ref(), planned.asked.jobs.is_some()))
         .collect();
     check_cards(plan, &demands, &config)?;
+    check_flows(plan)?;
     if options.dry_run {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
         return Ok(0);
@@ -125,6 +126,18 @@ pub(crate) fn check_cards(plan: &Plan, demands: &[Demand], config: &sched_jobs::
     refused.map_or(Ok(()), |error| Err(Failure::new(Exit::BadFile, error.to_string())))
 }
 
+/// Refuses flow files that cannot run, before anything is begun. One that another job makes is looked at when its turn comes.
+pub(crate) fn check_flows(plan: &Plan) -> Result<(), Failure> {
+    let made: HashSet<PathBuf> = plan.jobs.iter().flat_map(|job| job.output_paths(&plan.base)).collect();
+    let mut seen = HashSet::new();
+    for file in plan.jobs.iter().filter_map(|job| job.flow_path(&plan.base)) {
+        if !made.contains(&file) && seen.insert(file.clone()) {
+            crate::flow::valid(&file)?;
+        }
+    }
+    Ok(())
+}
+
 fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
     if options.no_journal {
         return Ok(None);
@@ -149,6 +162,7 @@ fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
         command: match &job.action {
             Action::Shell { line, .. } => line.clone(),
             Action::Argv(argv) => argv.join(" "),
+            Action::Flow(path) => format!("bursar flow run {path}"),
         },
         fingerprint: job.fingerprint(),
         demand: journal::Demand {

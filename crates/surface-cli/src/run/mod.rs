@@ -36,8 +36,9 @@ pub(crate) fn command_of(job: &surface_jobfile::Job, plan: &surface_jobfile::Pla
     submit::command(job, plan, true)
 }
 
-/// Refuses jobs that no graphics card of this machine can ever hold.
-pub(crate) fn check_cards(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
+/// Refuses what `run` would refuse though the file is right: jobs that no graphics card of this machine can ever hold, flow files that are wrong.
+pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
+    begin::check_flows(plan)?;
     // No history changes what a job takes of cards.
     let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
     begin::check_cards(plan, &demands, &begin::settle(plan, &options::Asked::default()))

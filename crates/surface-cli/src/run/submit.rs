@@ -1,6 +1,7 @@
 //! A job of a plan as the scheduler takes it.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,14 @@ pub(crate) fn log_bytes_max(job: &jobfile::Job) -> Option<u64> {
 
 /// What is run for a job.
 pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
-    let mut command = Command::new(job.action.argv());
+    let mut argv: Vec<OsString> = job.action.argv().into_iter().map(OsString::from).collect();
+    if let Some(flow) = job.flow_path(&plan.base) {
+        // This program, wherever it is. From a keeper that is the same file.
+        argv[0] = std::env::current_exe().map_or_else(|_| "/proc/self/exe".into(), OsString::from);
+        argv.pop();
+        argv.push(flow.into());
+    }
+    let mut command = Command::new(argv);
     command.env = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     command.cwd = Some(job.folder(&plan.base));
     command.limits = ProcessLimits {

@@ -14,6 +14,7 @@ mod reference;
 mod run_command;
 mod run_faults;
 mod run_file;
+mod run_flows;
 mod run_kills;
 mod run_orphans;
 mod run_outputs;

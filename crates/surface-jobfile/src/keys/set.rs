@@ -31,6 +31,10 @@ pub(super) fn command<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n No
     draft.line = argv(&key.field, node, values);
 }
 
+pub(super) fn flow<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.line = values.some_text(&key.field, node).map(|value| Line::Flow(at(node, value)));
+}
+
 fn argv<'n, 't>(field: &Field<'_>, node: &'n Node<'t>, values: &mut Values<'t>) -> Option<Line<'n>> {
     if let Value::Text(_) = node.value {
         let message = "`command` takes a list of a program and its arguments, not a text";

@@ -109,6 +109,13 @@ pub(crate) const JOB: &[Key] = &[
         Set::Job(set::command),
     ),
     key(
+        Field::new("flow", "the path of a flow file", "\"sensors.toml\""),
+        Text,
+        "`run`",
+        "runs the graph of that file until its sources have ended; cancelled, it delivers what is on its way",
+        Set::Job(set::flow),
+    ),
+    key(
         Field::new("needs", "a list of jobs, or \"inputs\"", "[\"other\"]"),
         TextsOr("inputs"),
         NONE,

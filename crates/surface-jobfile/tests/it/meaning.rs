@@ -9,7 +9,7 @@ use crate::{names, plan};
 fn line(job: &Job) -> &str {
     match &job.action {
         Action::Shell { line, .. } => line,
-        Action::Argv(_) => panic!("{job:?}"),
+        Action::Argv(_) | Action::Flow(_) => panic!("{job:?}"),
     }
 }
 

@@ -34,7 +34,7 @@ mistakes! {
         => "test.toml:3:1: `tokens` is not a field of a job; if it is a resource, say how much there is: `tokens = 1` under [resources]";
     an_unknown_text_lists_the_fields:
         "[job.a]\nrun = 'true'\ncolour = 'red'"
-        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, needs, foreach, exclude, include, inputs, outputs, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, pin, nice, env, cwd, incomplete, on_crash";
+        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, flow, needs, foreach, exclude, include, inputs, outputs, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, pin, nice, env, cwd, incomplete, on_crash";
     an_unknown_part_is_compared_with_the_known:
         "[jobs.a]\nrun = 'true'"
         => "test.toml:1:2: `jobs` is not a part of a job file; did you mean `job`?";
@@ -79,7 +79,7 @@ mistakes! {
         => "test.toml:2:7: `run` is empty; write `run = \"echo hello\"`, or leave it out";
     two_ways_to_run_are_one_too_many:
         "[job.a]\nrun = 'true'\ncommand = ['true']"
-        => "test.toml:3:1: job `a` has both `run` and `command`; keep `run` for a shell line, or `command` to do without a shell";
+        => "test.toml:3:1: job `a` has both `run` and `command`; keep `run` for a shell line, `command` to do without a shell, or `flow` for a flow file";
     no_way_to_run_is_one_too_few:
         "[job.a]\ncpu = 1"
         => "test.toml:1:6: job `a` has nothing to do; write `run = \"…\"` for a shell line, or `command = [\"…\"]`";

@@ -9,7 +9,7 @@ fn file_with(heading: &str, key: &str, example: &str) -> Vec<String> {
         "exclude" | "include" => "foreach = { scene = \"1..8\" }\n",
         _ => "",
     };
-    let run = if key == "command" || key == "run" { "" } else { "run = \"true\"\n" };
+    let run = if matches!(key, "command" | "run" | "flow") { "" } else { "run = \"true\"\n" };
     let job = format!("[job.it]\n{run}{also}{key} = {example}\n[job.other]\nrun = \"true\"\n");
     match heading {
         "file" => vec![format!("{key} = {example}\n{}", if key == "job" { "" } else { "[job.a]\nrun = \"true\"" })],
