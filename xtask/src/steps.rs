@@ -403,6 +403,20 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_hangs_is_ended_by_the_runner_whatever_the_profile() {
+        let text = fs::read_to_string(root().join(".config/nextest.toml")).expect("nextest has a configuration");
+        let config: toml::Table = text.parse().expect("it is TOML");
+        let profiles = config["profile"].as_table().expect("profiles have names");
+        let ends = |part: &toml::Value| Some(part.get("slow-timeout")?.get("terminate-after").is_some());
+        assert_eq!(ends(&profiles["default"]), Some(true), "all others begin with what this says");
+        for (name, profile) in profiles {
+            let overrides = profile.get("overrides").and_then(|list| list.as_array());
+            let parts = overrides.into_iter().flatten().chain([profile]);
+            assert!(parts.filter_map(ends).all(|ends| ends), "profile {name} lets a test that hangs hang");
+        }
+    }
+
+    #[test]
     fn only_the_summary_of_a_binary_counts_tests() {
         assert_eq!(tests_passed("test result: ok. 12 passed; 0 failed; 1 ignored;"), 12);
         assert_eq!(tests_passed("test result: ok. 0 passed; 0 failed; 0 ignored;"), 0);

@@ -16,6 +16,7 @@ use bursar::{
     Budget, BudgetedAlloc, Component, NurseryOptions, OnFailure, Reason, Runtime, TaskError, budgeted, fs, nursery,
     nursery_with, unbounded,
 };
+use test_support::resident_bytes;
 
 /// The system's allocator, which also counts what is not freed.
 struct Counting;
@@ -125,11 +126,6 @@ fn beside(runtime: &Runtime, hostile: impl FnOnce() -> Result<(), TaskError> + S
     (rate as u64, outcome.expect("a failure inside the hostile nursery stays inside"))
 }
 
-fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("tests run on Linux");
-    pages.split_whitespace().nth(1).expect("the second number is what is resident").parse::<u64>().unwrap() * 4096
-}
-
 /// The three promises about a hostile program: it ends with `component`, the others keep nine tenths, and memory is where it was.
 fn is_contained(component: Component, budget: Budget, hostile: impl Fn() + Send + Sync + Copy) {
     let _alone = alone();
@@ -159,12 +155,12 @@ fn is_contained(component: Component, budget: Budget, hostile: impl Fn() + Send 
     }
     assert!(with * 10 >= without * 9, "the others did {without} units of work a second alone, {with} beside it");
     // How many stacks and blocks there are at most at one time is a matter of luck, and they are kept for the next. What is lost is lost every time.
-    let measure = |live: usize, resident: u64| {
+    let measure = |live: usize, resident: usize| {
         (LIVE_BYTES.load(SeqCst).saturating_sub(live), resident_bytes().saturating_sub(resident))
     };
     let (mut kept, mut grown) = measure(live, resident);
     for _ in 0..5 {
-        if kept < 64 << 10 && grown < 8 * MIB {
+        if kept < 64 << 10 && grown < 8 << 20 {
             break;
         }
         let (live, resident) = (LIVE_BYTES.load(SeqCst), resident_bytes());
@@ -172,7 +168,7 @@ fn is_contained(component: Component, budget: Budget, hostile: impl Fn() + Send 
         (kept, grown) = measure(live, resident);
     }
     assert!(kept < 64 << 10, "{kept} bytes were not given back");
-    assert!(grown < 8 * MIB, "the process is {grown} bytes larger");
+    assert!(grown < 8 << 20, "the process is {grown} bytes larger");
     println!("{component}: {with} of {without} units of work; {kept} bytes kept, {grown} more resident");
 }
 

@@ -4,15 +4,14 @@
 
 use std::{
     cell::Cell,
-    env,
     os::unix::process::ExitStatusExt,
-    process::{Command, Output},
     rc::Rc,
     sync::atomic::{AtomicU32, Ordering::SeqCst},
     time::Duration,
 };
 
 use bursar::{Reason, Runtime, channel, nursery, sync::Mutex, unblock, yield_now};
+use test_support::{output_alone, text};
 
 /// A thread-local with stack discipline, as `scoped-tls` has it: `set` lends a value to everything that `f` calls, and puts the former one back
 /// afterwards. That crate keeps a pointer here, and reads through it. This one keeps what the pointer would point to: the number of a frame.
@@ -130,16 +129,6 @@ fn an_rc_and_a_thread_local_of_a_worker_are_the_same_after_a_wait() {
     assert!(counted.unwrap().into_iter().all(|same| same));
 }
 
-/// Runs a test again as a process of its own: its end, or `None` in that process.
-fn alone(test: &str) -> Option<Output> {
-    const INSIDE: &str = "BURSAR_TEST_ALONE";
-    if env::var_os(INSIDE).is_some() {
-        return None;
-    }
-    let mut command = Command::new(env::current_exe().unwrap());
-    Some(command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(INSIDE, "1").output().unwrap())
-}
-
 /// The language does that, and no library can contain it.
 #[test]
 fn a_destructor_that_panics_while_its_task_unwinds_ends_the_process() {
@@ -149,7 +138,7 @@ fn a_destructor_that_panics_while_its_task_unwinds_ends_the_process() {
             panic!("the second panic, on purpose");
         }
     }
-    let Some(output) = alone("a_destructor_that_panics_while_its_task_unwinds_ends_the_process") else {
+    let Some(output) = output_alone("a_destructor_that_panics_while_its_task_unwinds_ends_the_process") else {
         let _ = nursery(|n| {
             n.spawn(|| {
                 let _bomb = Bomb;
@@ -159,7 +148,7 @@ fn a_destructor_that_panics_while_its_task_unwinds_ends_the_process() {
         });
         return;
     };
-    assert_eq!(output.status.signal(), Some(6), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.signal(), Some(6), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -24,10 +24,9 @@
 
 use alloc::{collections::VecDeque, vec::Vec};
 
-use crate::{
-    planted::or_planted,
-    policy::{Policy, PutResult},
-};
+use vocab::or_planted;
+
+use crate::policy::{Policy, PutResult};
 
 /// How many messages went where.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,13 +6,6 @@
 // Models take the sources they are about by their paths: see `tests/loom/main.rs`.
 #![cfg(not(loom))]
 
-/// What is right; or, in a model that has to fail, what is wrong.
-macro_rules! or_planted {
-    ($right:expr, $name:literal => $wrong:expr) => {
-        $right
-    };
-}
-
 mod drive;
 mod edge;
 mod error;

@@ -14,15 +14,10 @@ use sched_flow::{
     Builder, DeadLetter, Flow, Graph, Handle, Message, NodeError, NodeResult, NodeSpec, OnError, Out, Policy, Retry,
     Stage, map, sink, source,
 };
+use test_support::resident_bytes;
 
 /// So much more may be in use at the end than after the warm-up: caches and the allocator's own.
-const SLACK_BYTES: u64 = 8 << 20;
-
-/// Bytes of this process in memory, where that can be told.
-fn resident() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    Some(text.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
-}
+const SLACK_BYTES: usize = 8 << 20;
 
 /// Passes texts on, fails now and then in all ways, has ticks, and starts tasks.
 struct Moody {
@@ -99,11 +94,11 @@ fn watch(handle: &Handle, time: Duration) -> u64 {
     let warm_up = (time / 3).min(Duration::from_secs(60));
     let began = Instant::now();
     sleep(warm_up); // it is load over time that is looked at
-    let Some(before) = resident() else { return u64::MAX };
+    let before = resident_bytes();
     let mut highest = before;
     while began.elapsed() < time {
         sleep((time / 50).min(Duration::from_secs(10)));
-        highest = highest.max(resident().expect("as before"));
+        highest = highest.max(resident_bytes());
         for edge in handle.stats().edges {
             let fates = edge.delivered + edge.dropped + edge.replaced + edge.coalesced + edge.depth as u64;
             assert_eq!(edge.put, fates, "{edge:?}");

@@ -1,12 +1,15 @@
 //! Nouns that cross rooms. Values only: no clock, no thread, no allocation.
-#![no_std]
+#![cfg_attr(not(loom), no_std)] // models ask the environment which bug is planted
 #![forbid(unsafe_code)]
 
 mod budget;
+mod planted;
 
 use core::fmt;
 
 pub use budget::{Budget, Component, Operation, Shortage, UNLIMITED};
+#[cfg(loom)]
+pub use planted::is_planted;
 
 /// Names one task among all that a process ever ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,6 +18,8 @@ const FLOORS: &[&[&str]] = &[
     &["surface-text"],
     &["surface-capi", "surface-flowfile", "surface-janus", "surface-jobfile", "surface-journal", "surface-neighbours"],
     &["surface-cli"],
+    // Above all, so that no crate can use it but in its tests.
+    &["test-support"],
 ];
 
 fn floor(name: &str) -> Option<usize> {
@@ -116,6 +118,15 @@ mod tests {
     #[test]
     fn a_test_may_look_up() {
         assert_eq!(problems_of("vocab", "[dev-dependencies]\nbursar.workspace = true\n"), [""; 0]);
+    }
+
+    #[test]
+    fn what_tests_share_is_used_by_tests_alone() {
+        assert_eq!(problems_of("vocab", "[dev-dependencies]\ntest-support.workspace = true\n"), [""; 0]);
+        assert_eq!(
+            problems_of("surface-cli", "[dependencies]\ntest-support.workspace = true\n"),
+            ["surface-cli (floor 9) uses test-support (floor 10)"]
+        );
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mech_fiber::{Fiber, Step, in_fiber, keep_control_words_exactly, remaining_bytes, suspend};
+use test_support::alone;
 
-use crate::{ALLOCATIONS, child, slab, stack};
+use crate::{ALLOCATIONS, slab, stack};
 
 #[test]
 fn words_travel_both_ways() {
@@ -171,7 +172,7 @@ mod words {
 
     #[test]
     fn exception_masks_and_x87_precision_are_kept_apart_on_request() {
-        if child::passed("contract::words::exception_masks_and_x87_precision_are_kept_apart_on_request") {
+        if !alone("contract::words::exception_masks_and_x87_precision_are_kept_apart_on_request") {
             return; // the request is for a whole process
         }
         keep_control_words_exactly(true);
@@ -273,7 +274,7 @@ static TICKS: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn a_signal_every_millisecond_disturbs_no_switch() {
-    if child::passed("contract::a_signal_every_millisecond_disturbs_no_switch") {
+    if !alone("contract::a_signal_every_millisecond_disturbs_no_switch") {
         return; // the timer would hit the other tests
     }
     extern "C" fn tick(_: libc::c_int) {

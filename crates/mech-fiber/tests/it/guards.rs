@@ -7,12 +7,12 @@ use std::env;
 use std::hint::black_box;
 use std::io;
 use std::path::PathBuf;
-use std::process::Command;
 
 use mech_fiber::{Fiber, GuardKind, Slab, SlabOptions, StackError, Step, prepare_thread, remaining_bytes};
+use test_support::{alone, alone_with, c_library, is_alone};
 
+use crate::leave_on_overflow;
 use crate::overflow::recurse_allocating;
-use crate::{child, leave_on_overflow};
 
 /// What the kernel says of guards: the markers and `mprotect(PROT_NONE)` are answered by the words of `FAKE_MARKERS` and `FAKE_NONE`:
 /// `ignore` is success without effect, as from qemu-user; `refuse` is EINVAL, as from an old kernel; else the call goes through.
@@ -51,20 +51,18 @@ fn fake_kernel(test: &str) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let (source, library) = (folder.join("kernel.c"), folder.join("kernel.so"));
     std::fs::write(&source, FAKE_KERNEL).expect("write the source");
-    let compiler = env::var_os("BURSAR_TEST_CC").unwrap_or_else(|| "cc".into());
-    let done = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
-    assert!(done.expect("start the C compiler").success(), "the C compiler refused {}", source.display());
+    c_library(&source, &library);
     library
 }
 
 /// Runs the test again in a child before a kernel that answers so; true in the parent.
 fn passed_before_a_kernel(test: &str, markers: &str, none: &str) -> bool {
-    if child::is_inside() {
+    if is_alone() {
         return false;
     }
     let library = fake_kernel(test);
     let preload = library.to_str().expect("a plain path");
-    child::passed_with(test, &[("LD_PRELOAD", preload), ("FAKE_MARKERS", markers), ("FAKE_NONE", none)]);
+    alone_with(test, &[("LD_PRELOAD", preload), ("FAKE_MARKERS", markers), ("FAKE_NONE", none)]);
     let _ = std::fs::remove_dir_all(library.parent().expect("it lies in a folder"));
     true
 }
@@ -185,7 +183,7 @@ fn a_fault_repaired_by_an_earlier_handler_leaves_errno_as_it_was() {
             libc::mprotect(CLOSED.load(Ordering::Relaxed) as *mut _, 1, libc::PROT_READ | libc::PROT_WRITE);
         }
     }
-    if child::passed("guards::a_fault_repaired_by_an_earlier_handler_leaves_errno_as_it_was") {
+    if !alone("guards::a_fault_repaired_by_an_earlier_handler_leaves_errno_as_it_was") {
         return;
     }
     // SAFETY: plain data, a fresh mapping, and a handler of the right type.

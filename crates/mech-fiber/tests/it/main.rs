@@ -2,7 +2,6 @@
 //!
 //! Tests that crash, or that measure the whole process, run in a child of their own: `child.rs`.
 
-mod child;
 mod contract;
 mod crash;
 mod errors;

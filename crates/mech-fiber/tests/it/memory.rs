@@ -1,20 +1,7 @@
 //! What stacks cost the machine. Each test measures a process of its own.
 
-use std::fs;
-
 use mech_fiber::{Fiber, GuardKind, Slab, SlabOptions, StackError, Step, suspend};
-
-use crate::child;
-
-fn mappings() -> usize {
-    fs::read_to_string("/proc/self/maps").unwrap().lines().count()
-}
-
-/// Resident bytes of this process.
-fn resident_bytes() -> usize {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
+use test_support::{alone, proc_count, resident_bytes};
 
 /// `count` fibers that have run and wait: each has touched its stack.
 fn waiting(slab: &'static Slab, count: usize) -> Vec<Fiber> {
@@ -28,7 +15,7 @@ fn waiting(slab: &'static Slab, count: usize) -> Vec<Fiber> {
 
 #[test]
 fn a_hundred_thousand_guarded_stacks_fit_in_64_mappings_and_a_page_each() {
-    if child::passed("memory::a_hundred_thousand_guarded_stacks_fit_in_64_mappings_and_a_page_each") {
+    if !alone("memory::a_hundred_thousand_guarded_stacks_fit_in_64_mappings_and_a_page_each") {
         return;
     }
     const COUNT: usize = 100_000;
@@ -40,7 +27,7 @@ fn a_hundred_thousand_guarded_stacks_fit_in_64_mappings_and_a_page_each() {
     let before = resident_bytes();
     let fibers = waiting(slab, COUNT);
     let grown = resident_bytes() - before - COUNT * size_of::<Fiber>();
-    assert!(mappings() <= 64, "{} mappings", mappings());
+    assert!(proc_count("maps") <= 64, "{} mappings", proc_count("maps"));
     assert!(grown < COUNT * 4400, "{} bytes per stack", grown / COUNT);
     assert!(grown > COUNT * 4000, "the stacks were not touched: {grown}");
     assert_eq!(slab.stats().in_use, COUNT);
@@ -49,7 +36,7 @@ fn a_hundred_thousand_guarded_stacks_fit_in_64_mappings_and_a_page_each() {
 
 #[test]
 fn after_a_burst_the_memory_goes_back() {
-    if child::passed("memory::after_a_burst_the_memory_goes_back") {
+    if !alone("memory::after_a_burst_the_memory_goes_back") {
         return;
     }
     let options = SlabOptions { warm_bytes: 8 << 20, ..Default::default() };
@@ -72,10 +59,10 @@ fn after_a_burst_the_memory_goes_back() {
 
 #[test]
 fn mprotect_guards_end_at_the_mapping_limit_with_a_clear_error() {
-    if child::passed("memory::mprotect_guards_end_at_the_mapping_limit_with_a_clear_error") {
+    if !alone("memory::mprotect_guards_end_at_the_mapping_limit_with_a_clear_error") {
         return;
     }
-    let limit = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
     let limit: usize = limit.trim().parse().unwrap();
     if limit > 200_000 {
         return; // raised by the administrator: nothing to run into in reasonable time

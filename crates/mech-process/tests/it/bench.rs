@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mech_process::{End, Handle, KeeperProgram, Keepers, Launch, Report};
 use tempfile::TempDir;
@@ -109,12 +109,9 @@ impl Running {
 }
 
 /// Waits for something that no report tells of.
-pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < LONG, "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+#[track_caller]
+pub(crate) fn until(what: &str, done: impl FnMut() -> bool) {
+    test_support::until(LONG, what, done);
 }
 
 pub(crate) fn marked(variable: &str) -> Vec<i32> {

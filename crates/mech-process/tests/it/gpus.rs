@@ -2,41 +2,24 @@
 
 use std::env;
 use std::path::Path;
-use std::process::Command;
 
 use mech_process::machine::{gpu_memory_of_processes, gpus};
+use test_support::{alone_with, c_library, is_alone};
 
 use crate::bench::Bench;
 
-/// Says in a child that it is one: the library is looked for once in a process, and must be there when it starts.
-const INSIDE: &str = "GPUS_TEST_INSIDE";
-
-/// Makes the stand-in, under the name that the real one has.
-fn stand_in(folder: &Path) {
-    let compiler = env::var_os("BURSAR_TEST_CC").unwrap_or_else(|| "cc".into());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvml/nvml.c");
-    let made = Command::new(compiler)
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(folder.join("libnvidia-ml.so.1"))
-        .arg(source)
-        .status();
-    assert!(made.expect("start the C compiler").success());
-}
-
 /// Runs the test again in a child that finds a driver with these cards; true in the parent.
 fn passed_with(test: &str, cards: &str, more: &[(&str, &Path)]) -> bool {
-    if env::var_os(INSIDE).is_some() {
+    if is_alone() {
         return false;
     }
     let folder = tempfile::tempdir().unwrap();
-    stand_in(folder.path());
-    let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", test, "--nocapture"]).env(INSIDE, cards).env("FAKE_NVML", cards);
-    child.env("LD_LIBRARY_PATH", folder.path()).envs(more.iter().copied());
-    let output = child.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&output.stderr));
-    true
+    // Under the name that the real one has. It is looked for once in a process, and must be there when that starts.
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvml/nvml.c");
+    c_library(&source, &folder.path().join("libnvidia-ml.so.1"));
+    let mut environment = vec![("FAKE_NVML", cards), ("LD_LIBRARY_PATH", folder.path().to_str().unwrap())];
+    environment.extend(more.iter().map(|(name, path)| (*name, path.to_str().unwrap())));
+    !alone_with(test, &environment)
 }
 
 #[test]
@@ -53,7 +36,7 @@ fn cards_are_those_that_the_driver_tells_with_their_memory() {
             let bytes = |mib: &str| mib.parse::<u64>().unwrap() << 20;
             (bytes(total) / 1_000_000, bytes(used).div_ceil(1_000_000))
         };
-        let cards = env::var(INSIDE).unwrap();
+        let cards = env::var("FAKE_NVML").unwrap();
         let expected: Vec<_> = cards.split(',').filter(|card| !card.is_empty()).map(figures).collect();
         let told: Vec<_> = gpus().iter().map(|gpu| (gpu.total_mb, gpu.used_mb)).collect();
         assert_eq!(told, expected);

@@ -10,19 +10,10 @@ use std::{
 };
 
 use policy_admission::{Cap, CapBudget, CapError, CapSpawn, Delegation, Grant, Lease, Ledger, TaskPermits};
+use test_support::Dice;
 use vocab::{Budget, UNLIMITED};
 
 const THREADS: u64 = 4;
-
-/// Numbers that look random; the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % sides
-    }
-}
 
 fn open(max: u64) -> Grant<CapSpawn> {
     Grant::new(CapSpawn::new().max_tasks(max)).delegation(Delegation::Allowed)
@@ -51,7 +42,7 @@ fn threads_that_take_and_give_never_exceed_any_limit() {
         for seed in 0..THREADS {
             let (leases, held, granted) = (&leases, &held, &granted);
             scope.spawn(move || {
-                let mut dice = Dice(seed);
+                let dice = Dice::new(seed);
                 let mut mine: Vec<(usize, TaskPermits)> = Vec::new();
                 let give = |(at, permits): (usize, TaskPermits)| {
                     for node in chain(at) {
@@ -60,8 +51,8 @@ fn threads_that_take_and_give_never_exceed_any_limit() {
                     drop(permits);
                 };
                 for _ in 0..20_000 {
-                    let at = dice.roll(7) as usize;
-                    let want = 1 + dice.roll(4);
+                    let at = dice.below(7) as usize;
+                    let want = 1 + dice.below(4);
                     match leases[at].take_tasks(want) {
                         Ok(permits) => {
                             let got = permits.count();
@@ -76,7 +67,7 @@ fn threads_that_take_and_give_never_exceed_any_limit() {
                         Err(CapError::TaskLimitExceeded { limit, in_use }) => assert_eq!(limit, in_use),
                         Err(other) => panic!("{other}, seed {seed}"),
                     }
-                    if mine.len() > 1 || dice.roll(2) == 0 {
+                    if mine.len() > 1 || dice.below(2) == 0 {
                         mine.drain(..).for_each(give);
                     }
                 }
@@ -104,17 +95,17 @@ fn threads_that_split_merge_and_drop_permits_give_each_back_once() {
         for seed in 0..THREADS {
             let (lease, held, bowl) = (&lease, &held, &bowl);
             scope.spawn(move || {
-                let mut dice = Dice(seed);
+                let dice = Dice::new(seed);
                 let mut mine = TaskPermits::empty(lease);
                 let give = |permits: TaskPermits| {
                     held.fetch_sub(permits.count(), SeqCst);
                     drop(permits);
                 };
                 for _ in 0..20_000 {
-                    let part = dice.roll(mine.count() + 1);
-                    match dice.roll(4) {
+                    let part = dice.below(mine.count() + 1);
+                    match dice.below(4) {
                         0 => {
-                            let Ok(permits) = lease.take_tasks(1 + dice.roll(20)) else { continue };
+                            let Ok(permits) = lease.take_tasks(1 + dice.below(20)) else { continue };
                             let out = held.fetch_add(permits.count(), SeqCst) + permits.count();
                             assert!(out <= LIMIT, "{out} of {LIMIT}, seed {seed}");
                             mine.merge(permits);
@@ -123,7 +114,7 @@ fn threads_that_split_merge_and_drop_permits_give_each_back_once() {
                         2 => bowl.lock().unwrap().merge(mine.split(part)),
                         _ => {
                             let mut bowl = bowl.lock().unwrap();
-                            let some = dice.roll(bowl.count() + 1);
+                            let some = dice.below(bowl.count() + 1);
                             mine.merge(bowl.split(some));
                         }
                     }
@@ -152,10 +143,10 @@ fn no_budget_is_made_or_lost_by_threads_that_draw() {
             .map(|(cap, seed)| {
                 let lease = cap.lease();
                 scope.spawn(move || {
-                    let mut dice = Dice(seed);
+                    let dice = Dice::new(seed);
                     let mut all = Budget::ZERO;
                     for _ in 0..5_000 {
-                        let want = Budget::ops(dice.roll(40)).memory(dice.roll(40)).syscalls(dice.roll(3));
+                        let want = Budget::ops(dice.below(40)).memory(dice.below(40)).syscalls(dice.below(3));
                         let Ok(drawn) = lease.draw(want) else { continue };
                         all.recharge(&drawn);
                     }

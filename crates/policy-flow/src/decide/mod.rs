@@ -23,8 +23,9 @@ mod tests;
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
+use vocab::or_planted;
+
 use crate::{
-    planted::or_planted,
     policy::Band,
     state::{Event, NodeState},
     time::Time,

@@ -12,6 +12,7 @@
 //! sleep or are being woken, whichever of them takes the token. Checked by `tests/loom/main.rs`.
 
 use policy_flow::Time;
+use vocab::or_planted;
 
 /// How many to ring.
 #[must_use = "workers sleep on until they are rung"]

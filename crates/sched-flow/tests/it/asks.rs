@@ -7,10 +7,7 @@ use sched_flow::{
     Stage, from_iter, map, sink, try_sink,
 };
 
-use crate::{
-    basics::{keep, on_both},
-    support::watch,
-};
+use crate::basics::{keep, on_both};
 
 /// Waits until a flow that runs elsewhere has come so far.
 fn until(what: impl Fn() -> bool) {
@@ -84,7 +81,6 @@ fn ask(flow: Flow, ask: impl FnOnce(&Handle)) -> sched_flow::Ended {
 
 #[test]
 fn why_tells_what_a_node_waits_for() {
-    let _watchdog = watch("why_tells_what_a_node_waits_for");
     on_both(|builder| {
         let (give, _given) = mpsc::channel();
         let (enter, entered) = mpsc::channel();
@@ -146,7 +142,6 @@ fn why_tells_what_a_node_waits_for() {
 
 #[test]
 fn an_edge_that_shrinks_below_its_depth_loses_nothing() {
-    let _watchdog = watch("an_edge_that_shrinks_below_its_depth_loses_nothing");
     on_both(|builder| {
         let mut graph = Graph::new("shrinks");
         let numbers = graph.add("numbers", from_iter(0..1_000u64));
@@ -175,7 +170,6 @@ fn an_edge_that_shrinks_below_its_depth_loses_nothing() {
 
 #[test]
 fn an_edge_of_the_newest_that_shrinks_keeps_the_newest() {
-    let _watchdog = watch("an_edge_of_the_newest_that_shrinks_keeps_the_newest");
     on_both(|builder| {
         let mut graph = Graph::new("shrinks");
         let numbers = graph.add("numbers", from_iter(0..100u64));
@@ -196,7 +190,6 @@ fn an_edge_of_the_newest_that_shrinks_keeps_the_newest() {
 
 #[test]
 fn the_laws_of_edges_hold_at_every_look_of_another_thread() {
-    let _watchdog = watch("the_laws_of_edges_hold_at_every_look_of_another_thread");
     struct Twice;
     impl Stage for Twice {
         type In = u64;

@@ -13,10 +13,7 @@ use sched_flow::{
     Out, Policy, Retry, Stage, Time, from_iter, map, sink, source,
 };
 
-use crate::{
-    basics::{keep, on_both},
-    support::watch,
-};
+use crate::basics::{keep, on_both};
 
 /// Emits what comes twice, but fails on every tenth, after it has emitted: by an error, or by a panic on every twentieth.
 struct Throws {
@@ -80,7 +77,6 @@ fn others() -> Vec<u64> {
 
 #[test]
 fn skip_goes_on_without_the_message_and_what_it_emitted() {
-    let _watchdog = watch("skip_goes_on_without_the_message_and_what_it_emitted");
     on_both(|builder| {
         let ran = throw(builder, OnError::Skip);
         assert!(ran.result.unwrap().drained);
@@ -94,7 +90,6 @@ fn skip_goes_on_without_the_message_and_what_it_emitted() {
 
 #[test]
 fn a_panic_is_told_in_its_words() {
-    let _watchdog = watch("a_panic_is_told_in_its_words");
     on_both(|builder| {
         let ran = throw(builder, OnError::DeadLetter);
         assert_eq!(ran.dead[0].error.as_ref(), "panicked: 10 is odd, in a way");
@@ -103,7 +98,6 @@ fn a_panic_is_told_in_its_words() {
 
 #[test]
 fn dead_letters_leave_by_their_own_output() {
-    let _watchdog = watch("dead_letters_leave_by_their_own_output");
     on_both(|builder| {
         let ran = throw(builder, OnError::DeadLetter);
         assert!(ran.result.unwrap().drained);
@@ -116,7 +110,6 @@ fn dead_letters_leave_by_their_own_output() {
 
 #[test]
 fn stop_node_drops_the_rest_and_ends_those_behind() {
-    let _watchdog = watch("stop_node_drops_the_rest_and_ends_those_behind");
     on_both(|builder| {
         let ran = throw(builder, OnError::StopNode);
         assert!(ran.result.unwrap().drained);
@@ -129,7 +122,6 @@ fn stop_node_drops_the_rest_and_ends_those_behind() {
 
 #[test]
 fn stop_graph_returns_the_error() {
-    let _watchdog = watch("stop_graph_returns_the_error");
     on_both(|builder| {
         let ran = throw(builder, OnError::StopGraph);
         let error = ran.result.unwrap_err();
@@ -141,7 +133,6 @@ fn stop_graph_returns_the_error() {
 
 #[test]
 fn retry_pauses_longer_each_time_and_keeps_the_order() {
-    let _watchdog = watch("retry_pauses_longer_each_time_and_keeps_the_order");
     let policy = || {
         let retry = Retry::times(4).backoff(Duration::from_millis(1)).at_most(Duration::from_millis(3));
         OnError::Retry(retry.then(OnError::DeadLetter))
@@ -213,7 +204,6 @@ impl sched_flow::Source for Junk {
 
 #[test]
 fn a_bad_record_is_not_a_failed_source() {
-    let _watchdog = watch("a_bad_record_is_not_a_failed_source");
     for policy in [OnError::Skip, OnError::Retry(Retry::times(5).backoff(Duration::from_secs(3600)))] {
         let mut graph = Graph::new("junk");
         let junk = graph.add("junk", NodeSpec::source(Junk(0)).on_error(policy));
@@ -235,7 +225,6 @@ fn a_bad_record_is_not_a_failed_source() {
 
 #[test]
 fn a_source_that_fails_is_asked_again_and_does_not_eat_the_cpu() {
-    let _watchdog = watch("a_source_that_fails_is_asked_again_and_does_not_eat_the_cpu");
     struct Flaky(u64);
     impl sched_flow::Source for Flaky {
         type Out = u64;
@@ -309,7 +298,6 @@ fn touchy(numbers: u64, clones: u64, drops: Option<u64>) -> NodeSpec {
 
 #[test]
 fn a_payload_that_cannot_be_kept_for_a_retry_fails_alone() {
-    let _watchdog = watch("a_payload_that_cannot_be_kept_for_a_retry_fails_alone");
     for policy in [OnError::Retry(Retry::times(3)), OnError::DeadLetter] {
         on_both(|builder| {
             let mut graph = Graph::new("touchy");
@@ -329,7 +317,6 @@ fn a_payload_that_cannot_be_kept_for_a_retry_fails_alone() {
 
 #[test]
 fn a_payload_that_panics_on_its_way_stops_the_graph_with_an_error() {
-    let _watchdog = watch("a_payload_that_panics_on_its_way_stops_the_graph_with_an_error");
     for policy in [Policy::Drop, Policy::Latest, Policy::Block] {
         on_both(|builder| {
             let mut graph = Graph::new("touchy");
@@ -379,7 +366,6 @@ impl sched_flow::Source for Halves {
 
 #[test]
 fn a_bad_record_of_a_source_leaves_by_its_dead_output() {
-    let _watchdog = watch("a_bad_record_of_a_source_leaves_by_its_dead_output");
     let patient = Retry::times(5).backoff(Duration::from_secs(3600)).then(OnError::DeadLetter);
     for policy in [OnError::DeadLetter, OnError::Retry(patient)] {
         on_both(|builder| {

@@ -10,10 +10,7 @@ use sched_flow::{
     NodeState, OnError, Out, Policy, Ports, Schema, Stage, Time, TraceId, from_iter, map, sink,
 };
 
-use crate::{
-    basics::{keep, on_both},
-    support::watch,
-};
+use crate::basics::{keep, on_both};
 
 /// Adds numbers and repeats words; says what it heard at its end. Words that are too long fail.
 #[derive(Default)]
@@ -86,7 +83,6 @@ impl Node for Mixed {
 
 #[test]
 fn a_node_with_ports_of_several_types_keeps_them_apart() {
-    let _watchdog = watch("a_node_with_ports_of_several_types_keeps_them_apart");
     on_both(|builder| {
         let mut graph = Graph::new("mixed");
         let numbers = graph.add("numbers", from_iter(1..=100u64));
@@ -123,7 +119,6 @@ fn a_node_with_ports_of_several_types_keeps_them_apart() {
 
 #[test]
 fn a_message_that_its_schema_refuses_fails_the_call_that_emits_it() {
-    let _watchdog = watch("a_message_that_its_schema_refuses_fails_the_call_that_emits_it");
     on_both(|builder| {
         let small = |limit: u64| {
             Schema::new(

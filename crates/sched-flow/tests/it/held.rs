@@ -8,8 +8,6 @@ use sched_flow::{
 };
 use sched_tasks::channel;
 
-use crate::support::watch;
-
 const LONG: Duration = Duration::from_secs(600);
 
 /// Gives `node` these messages, and stops the flow when it took them: how many are lost.
@@ -50,7 +48,6 @@ fn numbers(count: u64) -> Vec<u64> {
 
 #[test]
 fn what_was_gathered_for_later_is_lost() {
-    let _watch = watch("what_was_gathered_for_later_is_lost");
     assert_eq!(stopped_with(batcher::<u64>(4), "in", numbers(7)), 3, "one batch of four is full");
     assert_eq!(stopped_with(tumbling_window::<u64>(Span::Time(LONG)), "in", numbers(5)), 5);
     assert_eq!(stopped_with(tumbling_window::<u64>(Span::Count(4)), "in", numbers(5)), 1);
@@ -66,7 +63,6 @@ fn what_was_gathered_for_later_is_lost() {
 
 #[test]
 fn what_futures_channels_and_tasks_did_not_finish_is_lost() {
-    let _watch = watch("what_futures_channels_and_tasks_did_not_finish_is_lost");
     let never = map_async(|_: u64| pending::<Result<u64, NodeError>>()).concurrency(8);
     assert_eq!(stopped_with(never, "in", numbers(5)), 5);
     let (full, _unread) = channel(2);
@@ -81,7 +77,6 @@ fn what_futures_channels_and_tasks_did_not_finish_is_lost() {
 
 #[test]
 fn lines_that_reached_neither_disk_nor_peer_are_lost() {
-    let _watch = watch("lines_that_reached_neither_disk_nor_peer_are_lost");
     let lines = || vec!["a line".to_owned(); 5];
     assert_eq!(stopped_with(lines_out("/dev/full"), "in", lines()), 5);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

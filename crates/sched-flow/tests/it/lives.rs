@@ -15,10 +15,7 @@ use sched_flow::{
     Stage, from_iter, map, sink, source,
 };
 
-use crate::{
-    basics::{keep, on_both},
-    support::watch,
-};
+use crate::basics::{keep, on_both};
 
 const TICK: Duration = Duration::from_millis(1);
 
@@ -33,7 +30,6 @@ fn endless() -> NodeSpec {
 
 #[test]
 fn a_flow_that_was_shut_down_before_it_ran_starts_and_stops_its_nodes() {
-    let _watchdog = watch("a_flow_that_was_shut_down_before_it_ran_starts_and_stops_its_nodes");
     on_both(|builder| {
         let mut graph = Graph::new("early");
         let numbers = graph.add("numbers", endless());
@@ -74,7 +70,6 @@ impl Stage for Tired {
 
 #[test]
 fn a_shutdown_that_is_asked_for_in_on_start_ends_sources_that_start_later() {
-    let _watchdog = watch("a_shutdown_that_is_asked_for_in_on_start_ends_sources_that_start_later");
     on_both(|builder| {
         let mut graph = Graph::new("tired");
         let first = graph.add("first", from_iter(0..3u64));
@@ -94,7 +89,6 @@ fn a_shutdown_that_is_asked_for_in_on_start_ends_sources_that_start_later() {
 
 #[test]
 fn a_shutdown_from_inside_a_node_delivers_what_is_on_its_way() {
-    let _watchdog = watch("a_shutdown_from_inside_a_node_delivers_what_is_on_its_way");
     struct UpTo(u64);
     impl Stage for UpTo {
         type In = u64;
@@ -126,7 +120,6 @@ fn a_shutdown_from_inside_a_node_delivers_what_is_on_its_way() {
 
 #[test]
 fn stop_now_leaves_things_where_they_are_and_says_so() {
-    let _watchdog = watch("stop_now_leaves_things_where_they_are_and_says_so");
     on_both(|builder| {
         let mut graph = Graph::new("halt");
         let numbers = graph.add("numbers", endless());
@@ -154,7 +147,6 @@ fn stop_now_leaves_things_where_they_are_and_says_so() {
 
 #[test]
 fn a_command_that_comes_before_the_run_is_kept() {
-    let _watchdog = watch("a_command_that_comes_before_the_run_is_kept");
     on_both(|builder| {
         let mut graph = Graph::new("early");
         let numbers = graph.add("numbers", endless());
@@ -204,7 +196,6 @@ impl Stage for Wakes {
 
 #[test]
 fn a_node_that_is_woken_while_it_starts_is_woken() {
-    let _watchdog = watch("a_node_that_is_woken_while_it_starts_is_woken");
     on_both(|builder| {
         let (give, given) = mpsc::channel::<Waker>();
         let (done, woken) = mpsc::channel();
@@ -254,7 +245,6 @@ impl Stage for Holds {
 
 #[test]
 fn a_node_that_is_told_to_stop_still_gets_the_tick_it_waits_for() {
-    let _watchdog = watch("a_node_that_is_told_to_stop_still_gets_the_tick_it_waits_for");
     on_both(|builder| {
         let mut graph = Graph::new("throttle");
         let numbers = graph.add("numbers", from_iter(0..100u64));
@@ -282,7 +272,6 @@ fn a_node_that_is_told_to_stop_still_gets_the_tick_it_waits_for() {
 
 #[test]
 fn a_circle_that_never_becomes_quiet_ends_when_the_time_to_drain_is_over() {
-    let _watchdog = watch("a_circle_that_never_becomes_quiet_ends_when_the_time_to_drain_is_over");
     for builder in [
         Flow::builder().virtual_time().drain_timeout(Duration::from_millis(10)),
         Flow::builder().drain_timeout(Duration::from_millis(10)),
@@ -336,7 +325,6 @@ fn a_circle_that_never_becomes_quiet_ends_when_the_time_to_drain_is_over() {
 
 #[test]
 fn a_circle_that_becomes_quiet_ends_by_itself() {
-    let _watchdog = watch("a_circle_that_becomes_quiet_ends_by_itself");
     on_both(|builder| {
         let mut graph = Graph::new("halves");
         let numbers = graph.add("numbers", from_iter([64u64, 100, 1]));
@@ -356,7 +344,6 @@ fn a_circle_that_becomes_quiet_ends_by_itself() {
 
 #[test]
 fn a_stuck_consumer_is_given_up_when_the_time_to_drain_is_over() {
-    let _watchdog = watch("a_stuck_consumer_is_given_up_when_the_time_to_drain_is_over");
     struct Stuck(Arc<AtomicU64>);
     impl Stage for Stuck {
         type In = u64;
@@ -401,7 +388,6 @@ fn a_stuck_consumer_is_given_up_when_the_time_to_drain_is_over() {
 
 #[test]
 fn sources_that_have_nothing_end_everything_at_once() {
-    let _watchdog = watch("sources_that_have_nothing_end_everything_at_once");
     struct Over;
     impl Source for Over {
         type Out = u64;
@@ -427,7 +413,6 @@ fn sources_that_have_nothing_end_everything_at_once() {
 
 #[test]
 fn a_switch_that_steers_keeps_no_flow_alive() {
-    let _watchdog = watch("a_switch_that_steers_keeps_no_flow_alive");
     struct Silent;
     impl Source for Silent {
         type Out = Control;
@@ -466,7 +451,6 @@ fn steering(node: &str, words: Vec<Control>) -> (Graph, Arc<Mutex<Vec<u64>>>) {
 
 #[test]
 fn stop_by_an_edge_ends_a_source_and_a_stage() {
-    let _watchdog = watch("stop_by_an_edge_ends_a_source_and_a_stage");
     on_both(|builder| {
         let (graph, kept) = steering("numbers", vec![Control::Stop]);
         let ended = builder.register(graph).batch(1).build().unwrap().run().unwrap();
@@ -486,7 +470,6 @@ fn stop_by_an_edge_ends_a_source_and_a_stage() {
 
 #[test]
 fn pause_and_resume_by_an_edge_lose_nothing() {
-    let _watchdog = watch("pause_and_resume_by_an_edge_lose_nothing");
     for node in ["numbers", "pass", "out"] {
         on_both(|builder| {
             let words = [Control::Pause, Control::Pause, Control::Resume, Control::Resume].repeat(5);
@@ -500,7 +483,6 @@ fn pause_and_resume_by_an_edge_lose_nothing() {
 
 #[test]
 fn a_node_that_fails_to_start_gets_no_messages_and_its_cause_is_kept() {
-    let _watchdog = watch("a_node_that_fails_to_start_gets_no_messages_and_its_cause_is_kept");
     struct NoStart;
     impl Stage for NoStart {
         type In = u64;
@@ -552,7 +534,6 @@ fn a_node_that_fails_to_start_gets_no_messages_and_its_cause_is_kept() {
 
 #[test]
 fn a_node_that_finishes_ends_what_feeds_only_it_up_to_the_sources() {
-    let _watchdog = watch("a_node_that_finishes_ends_what_feeds_only_it_up_to_the_sources");
     on_both(|builder| {
         let mut graph = Graph::new("head");
         // Neither source ends by itself; the second also feeds another, which ends after more.

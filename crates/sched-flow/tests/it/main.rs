@@ -9,6 +9,5 @@ mod lives;
 mod random;
 mod shares;
 mod storms;
-mod support;
 mod tasks;
 mod wrongs;

@@ -7,8 +7,6 @@ use std::sync::{
 
 use sched_flow::{Band, Builder, Flow, Graph, Message, NodeResult, NodeSpec, Out, Policy, Stage, sink, source};
 
-use crate::support::watch;
-
 /// Counts turns until enough were had.
 struct Tally {
     enough: u64,
@@ -78,7 +76,6 @@ fn busy_bands(builder: Builder, each: usize, enough: u64) -> Vec<u64> {
 
 #[test]
 fn seven_thousand_turns_of_busy_bands_are_four_two_and_one_thousand() {
-    let _watchdog = watch("seven_thousand_turns_of_busy_bands_are_four_two_and_one_thousand");
     for each in [1, 4] {
         assert_eq!(busy_bands(Flow::builder(), each, 7_000), [4_000, 2_000, 1_000], "{each} nodes a band");
     }
@@ -87,7 +84,6 @@ fn seven_thousand_turns_of_busy_bands_are_four_two_and_one_thousand() {
 
 #[test]
 fn two_workers_share_turns_as_one_does() {
-    let _watchdog = watch("two_workers_share_turns_as_one_does");
     // With four nodes a band, two workers never have all of a band in their hands, so every turn is picked from three busy bands. Turns are picked in
     // the order of the cycle and counted when they are given: the two that are on their way may be counted in either order.
     let counts = busy_bands(Flow::builder().workers(2), 4, 7_000);
@@ -115,7 +111,6 @@ fn chains(builder: Builder, bands: &[Band], enough: u64) -> (Vec<u64>, Vec<u64>)
 
 #[test]
 fn sources_and_sinks_of_three_bands_share_as_bands_do() {
-    let _watchdog = watch("sources_and_sinks_of_three_bands_share_as_bands_do");
     // Edges fill up and run dry all the time, but in each band one of the two has something to do.
     let (bands, all) = chains(Flow::builder(), &Band::ALL, 7_000);
     assert_eq!(bands, [4_000, 2_000, 1_000], "{all:?}");
@@ -123,7 +118,6 @@ fn sources_and_sinks_of_three_bands_share_as_bands_do() {
 
 #[test]
 fn nodes_of_one_band_share_equally() {
-    let _watchdog = watch("nodes_of_one_band_share_equally");
     for band in Band::ALL {
         let (_, counts) = chains(Flow::builder(), &[band; 3], 6_000);
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
@@ -143,7 +137,6 @@ fn nodes_of_one_band_share_equally() {
 
 #[test]
 fn two_workers_starve_no_node_of_a_band() {
-    let _watchdog = watch("two_workers_starve_no_node_of_a_band");
     let (chains, counts) = chains(Flow::builder().workers(2), &[Band::Normal; 4], 8_000);
     // Who is on which worker depends on the machine; that nobody is left behind does not.
     assert!(chains.iter().all(|turns| *turns >= 1_000), "{counts:?}");

@@ -15,10 +15,7 @@ use sched_flow::{
     Stage, Waits, from_iter, map, sink, source,
 };
 
-use crate::{
-    basics::{keep, on_both},
-    support::watch,
-};
+use crate::basics::{keep, on_both};
 
 /// A source that says `Stop` when it is woken.
 struct Switch {
@@ -45,7 +42,6 @@ impl Source for Switch {
 
 #[test]
 fn a_kill_switch_gets_through_under_any_load() {
-    let _watchdog = watch("a_kill_switch_gets_through_under_any_load");
     on_both(|builder| {
         let (give, given) = mpsc::channel();
         let pressed = Arc::new(AtomicBool::new(false));
@@ -167,7 +163,6 @@ impl Source for Caller {
 
 #[test]
 fn a_message_of_control_is_one_from_its_source_on() {
-    let _watchdog = watch("a_message_of_control_is_one_from_its_source_on");
     let (give, given) = mpsc::channel::<Waker>();
     let mut given = Some(given);
     let (turns, at) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -212,7 +207,6 @@ fn a_message_of_control_is_one_from_its_source_on() {
 
 #[test]
 fn bursts_meet_mixed_policies() {
-    let _watchdog = watch("bursts_meet_mixed_policies");
     on_both(|builder| {
         let mut graph = Graph::new("burst");
         // A hundred at a time.
@@ -308,7 +302,6 @@ impl Stage for Slow {
 
 #[test]
 fn a_producer_that_waits_for_a_slow_consumer_costs_nothing() {
-    let _watchdog = watch("a_producer_that_waits_for_a_slow_consumer_costs_nothing");
     on_both(|builder| {
         let open = Arc::new(AtomicBool::new(false));
         let (give, given) = mpsc::channel::<Waker>();
@@ -359,7 +352,6 @@ fn a_producer_that_waits_for_a_slow_consumer_costs_nothing() {
 
 #[test]
 fn ticks_keep_their_pace_under_constant_load() {
-    let _watchdog = watch("ticks_keep_their_pace_under_constant_load");
     const EVERY: Duration = Duration::from_millis(20);
     struct Ticks(Arc<Mutex<Vec<Instant>>>);
     impl Stage for Ticks {
@@ -429,7 +421,6 @@ fn ticks_are_exact_in_virtual_time() {
 
 #[test]
 fn forty_thousand_merges_into_one_list_copy_nothing_and_hold_no_lock() {
-    let _watchdog = watch("forty_thousand_merges_into_one_list_copy_nothing_and_hold_no_lock");
     /// Counts how often it is copied.
     #[derive(Default)]
     struct List(Vec<u64>, Arc<AtomicU64>);
@@ -468,7 +459,6 @@ fn forty_thousand_merges_into_one_list_copy_nothing_and_hold_no_lock() {
 
 #[test]
 fn a_merge_that_fails_makes_its_producer_wait_and_loses_nothing() {
-    let _watchdog = watch("a_merge_that_fails_makes_its_producer_wait_and_loses_nothing");
     on_both(|builder| {
         let mut graph = Graph::new("fails");
         let numbers = graph.add("numbers", from_iter((0..5_000u64).map(|n| vec![n])));

@@ -12,7 +12,7 @@ use std::{
 use sched_flow::{Flow, Graph, Message, NodeError, NodeResult, NodeSpec, OnError, Out, Stage, from_iter, sink, source};
 use sched_tasks::{NurseryOptions, nursery, nursery_with};
 
-use crate::{basics::on_both, support::watch};
+use crate::basics::on_both;
 
 /// Counts those that are alive.
 #[derive(Clone, Default)]
@@ -112,7 +112,6 @@ fn family(fails: Fails, census: &Census) -> (Graph, mpsc::Receiver<u64>) {
 
 #[test]
 fn what_a_node_started_dies_with_it_however_it_ends() {
-    let _watchdog = watch("what_a_node_started_dies_with_it_however_it_ends");
     for fails in [Fails::Never, Fails::AtStart, Fails::AtMessage] {
         on_both(|builder| {
             let census = Census::default();
@@ -155,7 +154,6 @@ fn busy(stops: &Census) -> (Graph, sched_tasks::Receiver<()>) {
 
 #[test]
 fn a_busy_flow_in_a_nursery_that_is_cancelled_stops_its_nodes() {
-    let _watchdog = watch("a_busy_flow_in_a_nursery_that_is_cancelled_stops_its_nodes");
     on_both(|builder| {
         let stops = Census::default();
         let (graph, begun) = busy(&stops);
@@ -173,7 +171,6 @@ fn a_busy_flow_in_a_nursery_that_is_cancelled_stops_its_nodes() {
 
 #[test]
 fn an_idle_flow_in_a_nursery_with_a_deadline_stops_its_nodes() {
-    let _watchdog = watch("an_idle_flow_in_a_nursery_with_a_deadline_stops_its_nodes");
     on_both(|builder| {
         let stops = Census::default();
         let (graph, begun) = busy(&stops);
@@ -192,7 +189,6 @@ fn an_idle_flow_in_a_nursery_with_a_deadline_stops_its_nodes() {
 
 #[test]
 fn a_busy_flow_on_the_thread_of_a_nursery_with_a_deadline_stops_its_nodes() {
-    let _watchdog = watch("a_busy_flow_on_the_thread_of_a_nursery_with_a_deadline_stops_its_nodes");
     on_both(|builder| {
         let stops = Census::default();
         let (graph, _begun) = busy(&stops);
@@ -206,7 +202,6 @@ fn a_busy_flow_on_the_thread_of_a_nursery_with_a_deadline_stops_its_nodes() {
 
 #[test]
 fn a_flow_gives_way_to_other_tasks_of_its_thread() {
-    let _watchdog = watch("a_flow_gives_way_to_other_tasks_of_its_thread");
     let runtime = sched_tasks::Runtime::builder().workers(1).build().unwrap();
     for workers in [1, 2] {
         let stops = Census::default();
@@ -229,7 +224,6 @@ fn a_flow_gives_way_to_other_tasks_of_its_thread() {
 
 #[test]
 fn a_node_that_blocks_does_not_keep_independent_nodes_waiting() {
-    let _watchdog = watch("a_node_that_blocks_does_not_keep_independent_nodes_waiting");
     // Each of two sinks waits for the other: they run at the same time, from their first messages on.
     let (to_left, from_right) = sched_tasks::channel::<()>(1);
     let (to_right, from_left) = sched_tasks::channel::<()>(1);

@@ -9,12 +9,6 @@
 #![cfg(loom)]
 #![allow(dead_code, reason = "the source is taken whole, and used in part")]
 
-macro_rules! or_planted {
-    ($right:expr, $name:literal => $wrong:expr) => {
-        if crate::is_planted($name) { $wrong } else { $right }
-    };
-}
-
 #[path = "../../src/drive/sleepers.rs"]
 mod sleepers;
 
@@ -26,11 +20,6 @@ use loom::{
 };
 use policy_flow::Time;
 use sleepers::{Rings, Sleepers};
-
-fn is_planted(name: &str) -> bool {
-    static PLANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    PLANTED.get_or_init(|| std::env::var("PLANTED").ok()).as_deref() == Some(name)
-}
 
 /// What workers look at: how many turns are ready, at what time one will be, and whether there will ever be more.
 #[derive(Default)]

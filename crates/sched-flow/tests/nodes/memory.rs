@@ -5,6 +5,7 @@ use std::cell::Cell;
 use sched_flow::{
     DeadLetter, Harness, Kind, NodeError, OnError, Retry, cache, circuit_breaker, correlator, dedup, dedup_up_to, retry,
 };
+use test_support::Dice;
 
 use crate::MS;
 
@@ -164,20 +165,16 @@ fn of_too_many_that_wait_the_oldest_leaves() {
 #[test]
 fn every_message_leaves_a_correlator_once() {
     for seed in 0..200u64 {
-        let mut state = seed + 1;
-        let mut random = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
-        let mut node = pairs(1 + random(20) as u32, 1 + random(8) as usize);
+        let dice = Dice::new(seed);
+        let mut node = pairs(1 + dice.below(20) as u32, 1 + dice.below(8) as usize);
         let (mut sent, mut left) = ([0, 0], [0, 0]);
         for _ in 0..200 {
-            let key = random(6) as u8;
-            match random(3) {
+            let key = dice.below(6) as u8;
+            match dice.below(3) {
                 0 => node.send("left", (key, 'x')).unwrap(),
                 1 => node.send("right", (key, true)).unwrap(),
                 _ => {
-                    node.advance(MS * random(5) as u32);
+                    node.advance(MS * dice.below(5) as u32);
                     continue;
                 }
             }

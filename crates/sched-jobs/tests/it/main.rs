@@ -18,7 +18,7 @@ mod tasks_inside;
 mod times;
 mod work;
 
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -28,21 +28,9 @@ use sched_jobs::{Builder, Ctx, Job, JobError, Jobs, Scheduler, State};
 const LONG: Duration = Duration::from_secs(60);
 
 /// Runs something, and fails instead of hanging.
+#[track_caller]
 fn in_time(what: String, body: impl FnOnce() + Send + 'static) {
-    let (done, ended) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        let _done: Sender<()> = done; // dropped at the end, however that comes
-        body();
-    });
-    match ended.recv_timeout(LONG) {
-        Err(RecvTimeoutError::Timeout) => panic!("{what}: nothing moves any more after {} s", LONG.as_secs()),
-        _ => {
-            if let Err(panic) = thread.join() {
-                eprintln!("it was: {what}");
-                std::panic::resume_unwind(panic);
-            }
-        }
-    }
+    test_support::in_time(LONG, &what, body);
 }
 
 /// Runs a test on both drivers, set up by `set`.

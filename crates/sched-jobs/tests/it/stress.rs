@@ -5,20 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use sched_jobs::{Event, Job, JobError, Jobs, Retry, Scheduler, State, Target, What};
+use test_support::Dice;
 
 use crate::{Door, LONG, in_time, works_until};
-
-/// SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (x ^ (x >> 31)) % sides
-    }
-}
 
 /// Every life in a log ends once.
 fn check_lives(events: impl Iterator<Item = Event>, told: &str) -> HashMap<usize, Vec<What>> {
@@ -37,7 +26,7 @@ fn check_lives(events: impl Iterator<Item = Event>, told: &str) -> HashMap<usize
 }
 
 fn storm(seed: u64, count: u64) {
-    let mut dice = Dice(seed);
+    let dice = Dice::new(seed);
     let workers = 2 + dice.below(7) as u32;
     let scheduler = if seed % 5 == 4 { Scheduler::Simple } else { Scheduler::Threadpool };
     let told = format!("seed {seed}, {workers} workers, {scheduler}");

@@ -19,8 +19,9 @@ use sched_tasks::{
     actor::{self, Actor, AskError, Child, Context, DeadLetter, Refusal, Restart, StopReason, Strategy, Supervisor},
     channel, checkpoint, nursery, oneshot, sleep, yield_now,
 };
+use test_support::{Dice, for_seeds};
 
-use crate::support::{Dice, for_seeds, until, watch};
+use crate::support::until;
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -30,7 +31,6 @@ fn on_two_workers<T: Send>(body: impl FnOnce() -> Result<T, TaskError> + Send) -
 
 #[test]
 fn one_message_is_handled_at_a_time() {
-    let _watchdog = watch("one_message_is_handled_at_a_time");
     let (busy, handled) = (AtomicBool::new(false), AtomicU64::new(0));
     on_two_workers(|| {
         nursery(|n| {
@@ -60,7 +60,6 @@ fn one_message_is_handled_at_a_time() {
 
 #[test]
 fn messages_of_one_sender_are_handled_in_the_order_they_were_sent() {
-    let _watchdog = watch("messages_of_one_sender_are_handled_in_the_order_they_were_sent");
     let last = Mutex::new(BTreeMap::<u64, u64>::new());
     on_two_workers(|| {
         nursery(|n| {
@@ -86,7 +85,6 @@ fn messages_of_one_sender_are_handled_in_the_order_they_were_sent() {
 
 #[test]
 fn a_full_mailbox_makes_the_sender_wait_and_nobody_else() {
-    let _watchdog = watch("a_full_mailbox_makes_the_sender_wait_and_nobody_else");
     on_two_workers(|| {
         nursery(|n| {
             let (go, gate) = channel::<()>(16);
@@ -146,7 +144,6 @@ impl Actor for Answerer {
 
 #[test]
 fn a_question_to_an_actor_that_fails_over_it_is_an_error_and_the_next_is_answered() {
-    let _watchdog = watch("a_question_to_an_actor_that_fails_over_it_is_an_error_and_the_next_is_answered");
     on_two_workers(|| {
         nursery(|n| {
             let sup = Supervisor::new(Strategy::OneForOne).child(Child::actor("answerer", || Answerer)).start(n)?;
@@ -168,7 +165,6 @@ fn a_question_to_an_actor_that_fails_over_it_is_an_error_and_the_next_is_answere
 
 #[test]
 fn a_question_that_waits_when_the_actor_is_gone_for_good_is_an_error() {
-    let _watchdog = watch("a_question_that_waits_when_the_actor_is_gone_for_good_is_an_error");
     on_two_workers(|| {
         nursery(|n| {
             let child = Child::actor("answerer", || Answerer).restart(Restart::Temporary);
@@ -192,7 +188,6 @@ fn a_question_that_waits_when_the_actor_is_gone_for_good_is_an_error() {
 
 #[test]
 fn a_question_that_nobody_answers_in_time_is_an_error() {
-    let _watchdog = watch("a_question_that_nobody_answers_in_time_is_an_error");
     nursery(|n| {
         let answerer = actor::spawn(n, "answerer", Answerer);
         let (open, gate) = oneshot::channel();
@@ -209,7 +204,6 @@ fn a_question_that_nobody_answers_in_time_is_an_error() {
 
 #[test]
 fn an_unsupervised_actors_failure_is_its_nurserys() {
-    let _watchdog = watch("an_unsupervised_actors_failure_is_its_nurserys");
     let outcome = nursery(|n| {
         let answerer = actor::spawn(n, "answerer", Answerer);
         n.spawn(|| sleep(LONG)); // is cancelled
@@ -266,7 +260,6 @@ impl Actor for Diary<'_> {
 
 #[test]
 fn an_actor_is_told_of_its_start_and_of_its_end() {
-    let _watchdog = watch("an_actor_is_told_of_its_start_and_of_its_end");
     let log = Mutex::new(Vec::new());
     on_two_workers(|| {
         nursery(|n| {
@@ -297,7 +290,6 @@ fn an_actor_is_told_of_its_start_and_of_its_end() {
 
 #[test]
 fn messages_that_wait_survive_the_restart() {
-    let _watchdog = watch("messages_that_wait_survive_the_restart");
     let handled = Mutex::new(Vec::new());
     on_two_workers(|| {
         let (go, gate) = channel::<()>(0);
@@ -340,7 +332,7 @@ fn nothing_is_handled_twice_and_only_what_was_being_handled_is_lost() {
                     .child(
                         Child::actor("frail", || {
                             actor::from_fn(|message: u64, _| {
-                                match dice.roll(12) {
+                                match dice.below(12) {
                                     0 => {
                                         failed.fetch_add(1, SeqCst);
                                         std::panic::resume_unwind(Box::new("on purpose")); // without a word on stderr
@@ -356,7 +348,7 @@ fn nothing_is_handled_twice_and_only_what_was_being_handled_is_lost() {
                                 Ok(())
                             })
                         })
-                        .mailbox(1 + dice.roll(8) as usize)
+                        .mailbox(1 + dice.below(8) as usize)
                         .dead_letters(move |letter| {
                             told.fetch_add(matches!(letter, DeadLetter::Lost { error: Some(_) }).into(), SeqCst);
                         }),
@@ -389,7 +381,6 @@ fn nothing_is_handled_twice_and_only_what_was_being_handled_is_lost() {
 
 #[test]
 fn messages_nobody_will_handle_become_dead_letters() {
-    let _watchdog = watch("messages_nobody_will_handle_become_dead_letters");
     let letters = Arc::new(Mutex::new(Vec::new()));
     on_two_workers(|| {
         let (go, gate) = channel::<()>(0);
@@ -422,7 +413,6 @@ fn messages_nobody_will_handle_become_dead_letters() {
 
 #[test]
 fn a_busy_actor_lets_others_run_and_can_be_cancelled() {
-    let _watchdog = watch("a_busy_actor_lets_others_run_and_can_be_cancelled");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let ran = AtomicBool::new(false);
     let outcome = runtime.run(|| {
@@ -439,7 +429,6 @@ fn a_busy_actor_lets_others_run_and_can_be_cancelled() {
 
 #[test]
 fn an_actor_that_runs_out_of_stack_at_a_checkpoint_is_a_failure_like_any_other() {
-    let _watchdog = watch("an_actor_that_runs_out_of_stack_at_a_checkpoint_is_a_failure_like_any_other");
     fn sum_to(n: u64) -> u64 {
         checkpoint();
         if n == 0 { 0 } else { std::hint::black_box(n) + sum_to(n - 1) }

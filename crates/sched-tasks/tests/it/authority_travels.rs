@@ -11,8 +11,6 @@ use sched_tasks::{
     nursery_with, recharge, run, try_channel, unblock, unblock_async,
 };
 
-use crate::support::watch;
-
 /// Ways to call something from inside a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Door {
@@ -110,7 +108,6 @@ fn spend_in_a_nursery(spent: &AtomicU64) -> Result<(), TaskError> {
 
 #[test]
 fn no_door_sheds_the_budget() {
-    let _watchdog = watch("no_door_sheds_the_budget");
     let others = Others::new();
     for door in DOORS {
         let spent = AtomicU64::new(0);
@@ -125,7 +122,6 @@ fn no_door_sheds_the_budget() {
 
 #[test]
 fn what_is_spent_behind_a_door_is_on_the_callers_account() {
-    let _watchdog = watch("what_is_spent_behind_a_door_is_on_the_callers_account");
     let others = Others::new();
     for door in DOORS {
         let options = NurseryOptions::new().budget(Budget::ops(50_000).spawns(50).syscalls(20));
@@ -155,7 +151,6 @@ fn what_is_spent_behind_a_door_is_on_the_callers_account() {
 
 #[test]
 fn no_door_sheds_the_right_to_spawn() {
-    let _watchdog = watch("no_door_sheds_the_right_to_spawn");
     let others = Others::new();
     for door in DOORS {
         let cap = Ledger::new().grant(CapSpawn::new().max_tasks(4));
@@ -180,7 +175,6 @@ fn no_door_sheds_the_right_to_spawn() {
 
 #[test]
 fn no_door_leads_out_of_a_profile_that_wants_everything_by_name() {
-    let _watchdog = watch("no_door_leads_out_of_a_profile_that_wants_everything_by_name");
     let others = Others::new();
     let ledger = Ledger::new();
     let executor = ledger.grant(CapExecutor::new());
@@ -242,7 +236,6 @@ fn a_task_is_itself_behind_unblock() {
 
 #[test]
 fn a_panic_behind_a_door_gives_the_budget_back() {
-    let _watchdog = watch("a_panic_behind_a_door_gives_the_budget_back");
     let options = NurseryOptions::new().task_budget(Budget::ops(1_000).syscalls(5).spawns(5));
     let left = nursery_with(options, |n| {
         n.spawn(|| {
@@ -263,7 +256,6 @@ fn a_panic_behind_a_door_gives_the_budget_back() {
 
 #[test]
 fn a_closure_that_nobody_waits_for_has_nothing_to_spend() {
-    let _watchdog = watch("a_closure_that_nobody_waits_for_has_nothing_to_spend");
     let spent = std::sync::Arc::new(AtomicU64::new(0));
     let there = spent.clone();
     let options = NurseryOptions::new().task_budget(Budget::ops(1_000).syscalls(5).spawns(5));
@@ -277,7 +269,6 @@ fn a_closure_that_nobody_waits_for_has_nothing_to_spend() {
 
 #[test]
 fn a_closure_that_nobody_waits_for_has_the_callers_capabilities() {
-    let _watchdog = watch("a_closure_that_nobody_waits_for_has_the_callers_capabilities");
     let cap = Ledger::new().grant(CapSpawn::new().max_tasks(1));
     let error = nursery_with(NurseryOptions::new().capability(&cap), |n| {
         n.spawn_async(async move { unblock_async(|| nursery(|m| m.spawn(|| ()).join())).await }).join()?
@@ -288,7 +279,6 @@ fn a_closure_that_nobody_waits_for_has_the_callers_capabilities() {
 
 #[test]
 fn a_task_cannot_grant_itself_more_operations() {
-    let _watchdog = watch("a_task_cannot_grant_itself_more_operations");
     let host = Ledger::new();
     let cap = host.grant(CapSpawn::new().task_budget(Budget::ops(1_000).spawns(10)));
     let spent = AtomicU64::new(0);
@@ -317,7 +307,6 @@ fn a_task_cannot_grant_itself_more_operations() {
 
 #[test]
 fn a_task_cannot_grant_itself_more_tasks() {
-    let _watchdog = watch("a_task_cannot_grant_itself_more_tasks");
     let cap = Ledger::new().grant(CapSpawn::new().max_tasks(3));
     let outcome = nursery_with(NurseryOptions::new().capability(&cap), |n| {
         n.try_spawn(|| {

@@ -13,8 +13,9 @@ use sched_tasks::{
     Answer, Budget, Component, NurseryOptions, OnFailure, Reason, Recharge, Runtime, TaskError, budget_left, channel,
     charge, join, nursery, nursery_with, sleep, yield_now,
 };
+use test_support::{Dice, for_seeds};
 
-use crate::support::{Dice, for_seeds, skipping, until, watch};
+use crate::support::{skipping, until};
 
 /// Which component, and how much of it had been granted.
 fn exhausted(error: &TaskError) -> (Component, u64) {
@@ -273,7 +274,6 @@ fn the_question_goes_up_the_tree() {
 
 #[test]
 fn an_exhausted_task_waits_for_its_treasurer() {
-    let _watchdog = watch("an_exhausted_task_waits_for_its_treasurer");
     let options = NurseryOptions::new()
         .budget(Budget::ops(1_000).spawns(2))
         .task_budget(Budget::ops(100))
@@ -302,7 +302,6 @@ fn an_exhausted_task_waits_for_its_treasurer() {
 
 #[test]
 fn when_the_last_treasurer_goes_nobody_waits_any_more() {
-    let _watchdog = watch("when_the_last_treasurer_goes_nobody_waits_any_more");
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(2)).task_budget(Budget::ops(10));
     let error = nursery_with(options, |n| {
         let treasury = n.treasury();
@@ -317,7 +316,6 @@ fn when_the_last_treasurer_goes_nobody_waits_any_more() {
 
 #[test]
 fn a_cancellation_reaches_an_exhausted_task() {
-    let _watchdog = watch("a_cancellation_reaches_an_exhausted_task");
     let dropped = AtomicUsize::new(0);
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(2)).task_budget(Budget::ops(10));
     let error = nursery_with(options, |n| {
@@ -358,7 +356,6 @@ fn channel_operations_are_counted_on_both_sides() {
 
 #[test]
 fn a_periodic_budget_is_there_again_in_the_next_period() {
-    let _watchdog = watch("a_periodic_budget_is_there_again_in_the_next_period");
     let period = Duration::from_millis(5);
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(10)).period(period);
     let begun = std::time::Instant::now();
@@ -368,7 +365,6 @@ fn a_periodic_budget_is_there_again_in_the_next_period() {
 
 #[test]
 fn more_than_a_period_holds_is_refused_at_once() {
-    let _watchdog = watch("more_than_a_period_holds_is_refused_at_once");
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(10)).period(Duration::from_secs(3600));
     let error = nursery_with(options, |n| n.spawn(|| charge(5_000)).join()).unwrap_err();
     assert_eq!(exhausted(&error).0, Component::Ops);
@@ -500,11 +496,11 @@ fn whatever_a_tree_of_tasks_does_its_root_pays_exactly_what_was_spent() {
             charge(ops);
             spent.fetch_add(ops, SeqCst);
         };
-        for _ in 0..dice.roll(6) {
-            pay(dice.roll(2_000));
-            match dice.roll(4) {
+        for _ in 0..dice.below(6) {
+            pay(dice.below(2_000));
+            match dice.below(4) {
                 0 => yield_now(),
-                1 => sleep(Duration::from_micros(dice.roll(50))),
+                1 => sleep(Duration::from_micros(dice.below(50))),
                 _ => {}
             }
         }
@@ -512,32 +508,32 @@ fn whatever_a_tree_of_tasks_does_its_root_pays_exactly_what_was_spent() {
             return;
         }
         let mut options = NurseryOptions::new().on_failure(OnFailure::WaitAll);
-        if dice.roll(2) == 0 {
-            options = options.task_budget(Budget::ops(1 + dice.roll(20_000)).spawns(20)).recharge(Recharge::FromPool);
+        if dice.below(2) == 0 {
+            options = options.task_budget(Budget::ops(1 + dice.below(20_000)).spawns(20)).recharge(Recharge::FromPool);
         }
-        if dice.roll(3) == 0 {
-            options = options.budget(Budget::ops(dice.roll(100_000)).spawns(dice.roll(30)));
+        if dice.below(3) == 0 {
+            options = options.budget(Budget::ops(dice.below(100_000)).spawns(dice.below(30)));
         }
         let _ = nursery_with(options, |n| {
-            for _ in 0..dice.roll(6) {
-                match dice.roll(4) {
+            for _ in 0..dice.below(6) {
+                match dice.below(4) {
                     0 => {
                         n.spawn_async(async {
                             futures_lite::future::yield_now().await;
-                            pay(dice.roll(500));
+                            pay(dice.below(500));
                             futures_lite::future::yield_now().await;
-                            pay(dice.roll(500));
+                            pay(dice.below(500));
                         });
                     }
                     1 => {
-                        n.spawn(|| join(|| pay(dice.roll(500)), || pay(dice.roll(500))));
+                        n.spawn(|| join(|| pay(dice.below(500)), || pay(dice.below(500))));
                     }
                     _ => {
                         n.spawn(|| grow(dice, depth - 1, spent, spawned));
                     }
                 }
                 spawned.fetch_add(1, SeqCst);
-                if dice.roll(20) == 0 {
+                if dice.below(20) == 0 {
                     n.cancel();
                 }
             }

@@ -14,7 +14,7 @@ use sched_tasks::{
     Runtime, TaskError, budget_left, channel, charge, join, now, nursery, nursery_with, sleep, yield_now,
 };
 
-use crate::support::{until, watch};
+use crate::support::until;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,6 @@ fn with_budget<T: Send>(budget: Budget, body: impl Fn() -> T + Send + Sync) -> R
 
 #[test]
 fn of_as_many_spawns_as_there_are_none_is_refused() {
-    let _watchdog = watch("of_as_many_spawns_as_there_are_none_is_refused");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     for _ in 0..20 {
         let options = NurseryOptions::new().budget(Budget::UNLIMITED.spawns(1_010)).on_failure(OnFailure::WaitAll);
@@ -218,7 +217,6 @@ fn a_handler_of_nurseries_that_share_a_budget_is_asked_once() {
 
 #[test]
 fn halves_of_a_join_do_not_get_round_the_limit_of_their_task() {
-    let _watchdog = watch("halves_of_a_join_do_not_get_round_the_limit_of_their_task");
     let spent = AtomicU64::new(0);
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let error = runtime.run(|| {
@@ -302,7 +300,6 @@ fn a_spawn_that_the_capability_refuses_does_not_count_against_the_limit() {
 
 #[test]
 fn deep_nests_of_nurseries_cost_what_they_are_deep() {
-    let _watchdog = watch("deep_nests_of_nurseries_cost_what_they_are_deep");
     fn deeper(levels: u64) {
         charge(1);
         if levels > 0 {
@@ -403,7 +400,6 @@ fn a_task_without_a_budget_is_not_held_to_what_the_last_one_had() {
 
 #[test]
 fn halves_that_wait_for_one_another_keep_no_shares() {
-    let _watchdog = watch("halves_that_wait_for_one_another_keep_no_shares");
     fn leaves(depth: u32) {
         match depth {
             0 => (0..200).for_each(|_| charge(1)),

@@ -13,8 +13,9 @@ use sched_tasks::{
     Nursery, NurseryOptions, NurseryState, OnFailure, Reason, Runtime, TaskError, channel, checkpoint, is_cancelled,
     nursery, nursery_with, run, shield, sleep, yield_now,
 };
+use test_support::{alone, output_alone, text};
 
-use crate::support::{alone, cpu_share_at_rest, output_alone, spin_until, text, until, watch};
+use crate::support::{cpu_share_at_rest, spin_until, until};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -48,7 +49,6 @@ fn a_nursery_is_seen_in_all_its_states() {
 
 #[test]
 fn anybody_may_cancel() {
-    let _watchdog = watch("anybody_may_cancel");
     for who in ["the body", "a child", "a thread"] {
         let (blocked, ended) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|threads| {
@@ -99,7 +99,6 @@ fn failed_over_cancelled_over_success() {
 
 #[test]
 fn the_first_failure_wins_and_cancels_the_others() {
-    let _watchdog = watch("the_first_failure_wins_and_cancels_the_others");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let ended = AtomicU64::new(0);
     let outcome = runtime.run(|| {
@@ -120,7 +119,6 @@ fn the_first_failure_wins_and_cancels_the_others() {
 
 #[test]
 fn a_deadline_ends_whatever_is_inside_and_names_the_time() {
-    let _watchdog = watch("a_deadline_ends_whatever_is_inside_and_names_the_time");
     let time = Duration::from_millis(20);
     let bodies: [(&str, fn()); 3] = [
         ("blocked", || sleep(LONG)),
@@ -157,7 +155,6 @@ fn a_deadline_ends_whatever_is_inside_and_names_the_time() {
 
 #[test]
 fn grace_lets_tasks_finish_and_then_interrupts_them() {
-    let _watchdog = watch("grace_lets_tasks_finish_and_then_interrupts_them");
     let (polite, ended, ready) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let outcome = run(|| {
         nursery_with(NurseryOptions::new().grace(Duration::from_millis(50)), |n| {
@@ -210,7 +207,6 @@ fn a_cancellation_waits_for_the_last_shield() {
 
 #[test]
 fn inside_a_shield_a_nursery_heeds_its_own_deadline() {
-    let _watchdog = watch("inside_a_shield_a_nursery_heeds_its_own_deadline");
     let outcome = run(|| {
         shield(|| {
             nursery_with(NurseryOptions::new().deadline(Duration::from_millis(10)), |_| {
@@ -234,7 +230,6 @@ fn chain(depth: u64, innermost: &AtomicBool, ended: &AtomicU64) -> Result<(), Ta
 
 #[test]
 fn a_cancellation_at_the_root_ends_nurseries_a_thousand_deep() {
-    let _watchdog = watch("a_cancellation_at_the_root_ends_nurseries_a_thousand_deep");
     for depth in [10, 1000] {
         let (innermost, ended) = (AtomicBool::new(false), AtomicU64::new(0));
         let outcome = run(|| {
@@ -297,7 +292,6 @@ fn a_body_that_panics_waits_for_its_children_and_panics_on() {
 
 #[test]
 fn results_are_dropped_once_in_every_combination() {
-    let _watchdog = watch("results_are_dropped_once_in_every_combination");
     for (workers, failing, how) in (0..36).map(|n| (1 + n % 2, n / 2 % 2 == 1, n / 4 % 9)) {
         let runtime = Runtime::builder().workers(workers).build().unwrap();
         let (made, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -363,7 +357,6 @@ fn cancellation_prints_nothing() {
 #[test]
 fn a_plain_thread_that_waits_for_a_nursery_does_not_poll() {
     if alone("cancel::a_plain_thread_that_waits_for_a_nursery_does_not_poll") {
-        let _watchdog = watch("a_plain_thread_that_waits_for_a_nursery_does_not_poll");
         let (wake, woken) = channel::<()>(0);
         thread::scope(|threads| {
             threads.spawn(|| nursery(|n| Ok(n.spawn(|| woken.recv()).join()?.unwrap_err())).unwrap());

@@ -10,8 +10,9 @@ use sched_tasks::{
     NurseryOptions, OnFailure, Profile, Reason, RunError, Runtime, Sovereign, TaskError, budget_left, channel, charge,
     nursery, nursery_with, recharge, try_channel, try_unbounded, unbounded, yield_now,
 };
+use test_support::{Dice, for_seeds};
 
-use crate::support::{Dice, for_seeds, until, watch};
+use crate::support::until;
 
 fn refusal(error: &TaskError) -> CapError {
     match error.reason() {
@@ -26,7 +27,6 @@ fn sovereign() -> Profile {
 
 #[test]
 fn as_many_tasks_as_the_capability_allows_run_at_one_time() {
-    let _watchdog = watch("as_many_tasks_as_the_capability_allows_run_at_one_time");
     let cap = Ledger::new().grant(CapSpawn::new().max_tasks(3));
     let (stop, wait) = channel::<()>(1);
     let error = nursery_with(NurseryOptions::new().capability(&cap).on_failure(OnFailure::WaitAll), |n| {
@@ -280,18 +280,18 @@ fn a_limit_holds_for_all_nurseries_together() {
             nursery(|n| {
                 for _ in 0..8 {
                     n.spawn(|| {
-                        for _ in 0..dice.roll(5) {
+                        for _ in 0..dice.below(5) {
                             let options = NurseryOptions::new().capability(&cap).on_failure(OnFailure::WaitAll);
                             let _ = nursery_with(options, |m| {
-                                for _ in 0..dice.roll(300) {
+                                for _ in 0..dice.below(300) {
                                     let task = m.spawn(|| {
                                         most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
-                                        if dice.roll(3) == 0 {
+                                        if dice.below(3) == 0 {
                                             yield_now();
                                         }
                                         running.fetch_sub(1, SeqCst);
                                     });
-                                    if dice.roll(10) == 0 && task.join().is_err() {
+                                    if dice.below(10) == 0 && task.join().is_err() {
                                         refused.fetch_add(1, SeqCst);
                                     }
                                 }

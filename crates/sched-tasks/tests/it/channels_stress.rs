@@ -14,17 +14,7 @@ use std::{
 };
 
 use sched_tasks::{Receiver, Runtime, Sender, channel, nursery, unbounded, yield_now};
-
-/// The same sequence for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        let (state, random) = sched_tasks::decide::next_random(self.0);
-        self.0 = state;
-        random % limit
-    }
-}
+use test_support::Dice;
 
 fn kind<T: Send>(number: u64) -> (Sender<T>, Receiver<T>) {
     match number {
@@ -75,7 +65,7 @@ fn nothing_is_lost_or_doubled_when_tasks_are_cancelled() {
 
 /// Senders and receivers of all sorts; after a while all are cancelled. What went in came out, or is still in the channel.
 fn cancelled_round(runtime: &Runtime, seed: u64) {
-    let mut dice = Dice(seed);
+    let dice = Dice::new(seed);
     let (tx, rx) = kind(seed % 4);
     let next = AtomicU64::new(0);
     let (sent, received) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));

@@ -10,8 +10,9 @@ use sched_tasks::{
     NurseryOptions, OnFailure, Reason, Runtime, channel, fiber_local, join, nursery, nursery_with, oneshot, run, sleep,
     unbounded, yield_now,
 };
+use test_support::{output_alone, text};
 
-use crate::support::{output_alone, spin_until, text, until, watch};
+use crate::support::{spin_until, until};
 
 /// Panics when it is dropped.
 #[derive(Debug)]
@@ -55,7 +56,6 @@ fn comes_through(test: &str, body: impl FnOnce()) {
 
 #[test]
 fn what_a_task_captured_that_may_not_start_fails_that_task_and_not_its_spawner() {
-    let _watchdog = watch("what_a_task_captured_that_may_not_start_fails_that_task_and_not_its_spawner");
     let went_on = AtomicBool::new(false);
     let verdict = nursery(|n| {
         n.close();
@@ -76,7 +76,6 @@ fn what_a_task_captured_that_may_not_start_fails_that_task_and_not_its_spawner()
 
 #[test]
 fn a_result_that_panics_when_it_is_dropped_fails_its_task_and_not_who_drops_the_handle() {
-    let _watchdog = watch("a_result_that_panics_when_it_is_dropped_fails_its_task_and_not_who_drops_the_handle");
     let went_on = AtomicBool::new(false);
     let verdict = nursery(|n| {
         let (closure, future) = (n.spawn(|| Bomb), n.spawn_async(async { Bomb }));
@@ -100,7 +99,6 @@ fn who_is_cancelled_while_it_drops_a_result_that_waits_ends_as_cancelled() {
             sleep(Duration::from_secs(3600));
         }
     }
-    let _watchdog = watch("who_is_cancelled_while_it_drops_a_result_that_waits_ends_as_cancelled");
     let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
         n.spawn(|| {
             let result = n.spawn(|| Waits);
@@ -115,7 +113,6 @@ fn who_is_cancelled_while_it_drops_a_result_that_waits_ends_as_cancelled() {
 
 #[test]
 fn what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it() {
-    let _watchdog = watch("what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it");
     comes_through("contained::what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it", || {
         cancelled_with(|| {
             let (tx, rx) = channel(4);
@@ -137,7 +134,6 @@ fn what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it() {
 
 #[test]
 fn a_result_that_nobody_took_may_panic_when_a_cancelled_task_drops_its_handle() {
-    let _watchdog = watch("a_result_that_nobody_took_may_panic_when_a_cancelled_task_drops_its_handle");
     comes_through("contained::a_result_that_nobody_took_may_panic_when_a_cancelled_task_drops_its_handle", || {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let begun = AtomicBool::new(false);
@@ -160,7 +156,6 @@ fn a_result_that_nobody_took_may_panic_when_a_cancelled_task_drops_its_handle() 
 
 #[test]
 fn what_a_join_leaves_behind_may_panic_when_the_other_half_did() {
-    let _watchdog = watch("what_a_join_leaves_behind_may_panic_when_the_other_half_did");
     comes_through("contained::what_a_join_leaves_behind_may_panic_when_the_other_half_did", || {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let said = runtime.run(|| {
@@ -196,7 +191,6 @@ fn what_a_join_leaves_behind_may_panic_when_the_other_half_did() {
 
 #[test]
 fn the_value_of_a_body_may_panic_when_it_is_dropped_because_a_child_failed() {
-    let _watchdog = watch("the_value_of_a_body_may_panic_when_it_is_dropped_because_a_child_failed");
     let outcome = run(|| {
         nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
             let failed: Result<(), _> =
@@ -214,7 +208,6 @@ fiber_local! { static LOCAL_BOMB: Bomb = Bomb; }
 
 #[test]
 fn what_a_cancelled_task_leaves_to_the_runtime_may_panic_when_it_is_dropped() {
-    let _watchdog = watch("what_a_cancelled_task_leaves_to_the_runtime_may_panic_when_it_is_dropped");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     // Captures that never ran, a value of the task, a future that waits, a result that nobody wants.
     for round in 0..4 {
@@ -258,7 +251,6 @@ fn what_a_cancelled_task_leaves_to_the_runtime_may_panic_when_it_is_dropped() {
 
 #[test]
 fn a_destructor_that_panics_while_its_task_unwinds_ends_the_process_as_the_language_has_it() {
-    let _watchdog = watch("a_destructor_that_panics_while_its_task_unwinds_ends_the_process_as_the_language_has_it");
     let test = "contained::a_destructor_that_panics_while_its_task_unwinds_ends_the_process_as_the_language_has_it";
     match output_alone(test) {
         None => cancelled_with(|| Bomb),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use sched_tasks::{Runtime, decide::Choice, nursery, yield_now};
 
-use crate::support::{spin_until, watch};
+use crate::support::spin_until;
 
 fn busy(runtime: &Runtime) {
     runtime
@@ -20,7 +20,6 @@ fn busy(runtime: &Runtime) {
 
 #[test]
 fn a_log_keeps_the_last_choices_of_every_worker_and_no_more() {
-    let _watchdog = watch("a_log_keeps_the_last_choices_of_every_worker_and_no_more");
     let runtime = Runtime::builder().workers(3).max_fibers(4096).decision_log(50).build().unwrap();
     busy(&runtime);
     let log = runtime.decisions();
@@ -38,7 +37,6 @@ fn a_log_keeps_the_last_choices_of_every_worker_and_no_more() {
 
 #[test]
 fn every_start_and_every_theft_is_a_choice() {
-    let _watchdog = watch("every_start_and_every_theft_is_a_choice");
     let runtime = Runtime::builder().workers(2).max_fibers(4096).decision_log(100_000).build().unwrap();
     busy(&runtime);
     runtime
@@ -71,7 +69,6 @@ fn every_start_and_every_theft_is_a_choice() {
 
 #[test]
 fn whoever_goes_on_after_a_yield_was_chosen() {
-    let _watchdog = watch("whoever_goes_on_after_a_yield_was_chosen");
     let runtime = Runtime::builder().workers(1).max_fibers(4096).decision_log(100_000).build().unwrap();
     busy(&runtime); // 1,000 yields; only at the end one may be alone, and just goes on
     let went_on = runtime.decisions().iter().filter(|entry| entry.choice == Choice::Ready).count();

@@ -15,7 +15,7 @@ use sched_tasks::{
     shield, sleep, yield_now,
 };
 
-use crate::support::{spin_until, until, watch};
+use crate::support::{spin_until, until};
 
 /// Runs a closure when it is dropped.
 pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
@@ -42,7 +42,6 @@ fn a_fiber_local_does_not_outlive_its_task() {
 
 #[test]
 fn captures_of_a_task_that_never_started_may_block_when_dropped() {
-    let _watchdog = watch("captures_of_a_task_that_never_started_may_block_when_dropped");
     let runtime = on_workers(1);
     let (dropped, ran, names) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Vec::new()));
     for _ in 0..100 {
@@ -76,7 +75,6 @@ fn captures_of_a_task_that_never_started_may_block_when_dropped() {
 
 #[test]
 fn a_result_that_nobody_wants_may_block_when_dropped() {
-    let _watchdog = watch("a_result_that_nobody_wants_may_block_when_dropped");
     let runtime = on_workers(1);
     let dropped = AtomicU64::new(0);
     for _ in 0..20 {
@@ -119,7 +117,6 @@ fn a_result_that_nobody_wants_may_block_when_dropped() {
 
 #[test]
 fn a_cancelled_future_may_block_when_dropped() {
-    let _watchdog = watch("a_cancelled_future_may_block_when_dropped");
     let runtime = on_workers(2);
     let dropped = AtomicU64::new(0);
     for _ in 0..50 {
@@ -145,7 +142,6 @@ fn a_cancelled_future_may_block_when_dropped() {
 
 #[test]
 fn a_destructor_may_block_while_a_cancelled_join_unwinds() {
-    let _watchdog = watch("a_destructor_may_block_while_a_cancelled_join_unwinds");
     let dropped = AtomicU64::new(0);
     let stolen = AtomicBool::new(false);
     let outcome = on_workers(2).run(|| {
@@ -174,7 +170,6 @@ fn a_destructor_may_block_while_a_cancelled_join_unwinds() {
 
 #[test]
 fn a_destructor_may_block_while_a_panic_leaves_a_cancelled_nursery() {
-    let _watchdog = watch("a_destructor_may_block_while_a_panic_leaves_a_cancelled_nursery");
     let dropped = AtomicU64::new(0);
     let outcome = on_workers(1).run(|| {
         nursery(|n| {
@@ -195,7 +190,6 @@ fn a_destructor_may_block_while_a_panic_leaves_a_cancelled_nursery() {
 
 #[test]
 fn a_task_that_once_caught_a_panic_is_cancelled_beside_one_that_unwinds() {
-    let _watchdog = watch("a_task_that_once_caught_a_panic_is_cancelled_beside_one_that_unwinds");
     let (ready, ended) = (AtomicU64::new(0), AtomicBool::new(false));
     let outcome = on_workers(1).run(|| {
         nursery(|n| {
@@ -222,7 +216,6 @@ fn a_task_that_once_caught_a_panic_is_cancelled_beside_one_that_unwinds() {
 
 #[test]
 fn a_caught_panic_does_not_swallow_a_later_cancellation() {
-    let _watchdog = watch("a_caught_panic_does_not_swallow_a_later_cancellation");
     let outcome = on_workers(1).run(|| {
         let after = AtomicBool::new(false);
         let outcome = nursery(|n| {
@@ -243,7 +236,6 @@ fn a_caught_panic_does_not_swallow_a_later_cancellation() {
 
 #[test]
 fn both_halves_of_a_join_are_shielded() {
-    let _watchdog = watch("both_halves_of_a_join_are_shielded");
     let both = AtomicU64::new(0);
     let outcome = on_workers(2).run(|| {
         nursery(|n| {
@@ -274,7 +266,6 @@ fn both_halves_of_a_join_are_shielded() {
 
 #[test]
 fn a_panic_in_a_destructor_of_what_never_ran_is_a_failure() {
-    let _watchdog = watch("a_panic_in_a_destructor_of_what_never_ran_is_a_failure");
     let outcome = on_workers(1).run(|| {
         nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
             let guard = OnDrop(|| panic!("in a destructor"));

@@ -13,8 +13,9 @@ use sched_tasks::{
     Builder, Component, NurseryOptions, NurseryState, OnFailure, Reason, RunError, Runtime, TaskError, channel, join,
     nursery, nursery_with, run, sleep, yield_now,
 };
+use test_support::patience;
 
-use crate::support::{patience, spin_until, until, watch};
+use crate::support::{spin_until, until};
 
 fn says(error: &impl std::fmt::Display, parts: &[&str]) {
     let text = error.to_string();
@@ -69,7 +70,6 @@ fn a_spawn_over_the_limit_fails_and_names_the_limit() {
 
 #[test]
 fn more_blocked_fibers_than_stacks_is_an_error_of_those_that_got_none() {
-    let _watchdog = watch("more_blocked_fibers_than_stacks_is_an_error_of_those_that_got_none");
     let runtime = Runtime::builder().workers(2).max_fibers(4).build().unwrap();
     let (wake, woken) = channel::<()>(0);
     let finished = AtomicU64::new(0);
@@ -98,7 +98,6 @@ fn more_blocked_fibers_than_stacks_is_an_error_of_those_that_got_none() {
 
 #[test]
 fn a_task_refused_for_want_of_a_stack_may_have_a_destructor_that_yields() {
-    let _watchdog = watch("a_task_refused_for_want_of_a_stack_may_have_a_destructor_that_yields");
     struct Yields<'a>(&'a AtomicU64);
     impl Drop for Yields<'_> {
         fn drop(&mut self) {
@@ -146,7 +145,6 @@ fn a_spawn_after_close_names_the_state_and_is_the_nurserys_error() {
 
 #[test]
 fn a_worker_that_panics_is_restarted_and_nothing_is_lost() {
-    let _watchdog = watch("a_worker_that_panics_is_restarted_and_nothing_is_lost");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let (started, go_on, done) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     let threads = Mutex::new(std::collections::HashSet::new());
@@ -190,7 +188,6 @@ fn join_on(runtime: &Runtime) {
 
 #[test]
 fn a_panic_in_a_stolen_half_says_where_it_was() {
-    let _watchdog = watch("a_panic_in_a_stolen_half_says_where_it_was");
     let stolen = AtomicBool::new(false);
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let outcome = runtime.run(|| {
@@ -230,7 +227,6 @@ fn with_wait_all_every_failure_is_told_once_and_in_order() {
 
 #[test]
 fn a_task_on_one_runtime_may_run_something_on_another_or_on_its_own() {
-    let _watchdog = watch("a_task_on_one_runtime_may_run_something_on_another_or_on_its_own");
     let [ours, theirs] = [(); 2].map(|()| Runtime::builder().workers(1).build().unwrap());
     let sum = ours.run(|| {
         let here = ours.run(|| 1).unwrap();
@@ -307,7 +303,6 @@ fn a_nursery_with_a_name_says_it() {
 
 #[test]
 fn a_body_that_hands_on_a_cancellation_leaves_no_child_behind() {
-    let _watchdog = watch("a_body_that_hands_on_a_cancellation_leaves_no_child_behind");
     let outcome: Result<(), _> = run(|| {
         nursery(|n| {
             n.spawn(|| sleep(Duration::from_secs(3600)));

@@ -9,11 +9,9 @@ use sched_tasks::{
     Budget, CapSpawn, Component, Ledger, NurseryOptions, OnFailure, Reason, Recharge, Runtime, Task, TaskError,
     block_on, channel, charge, checkpoint, join, nursery, nursery_with, recharge, sleep, unblock, yield_now,
 };
+use test_support::{output_alone, text};
 
-use crate::{
-    destructors::OnDrop,
-    support::{output_alone, spin_until, text, watch},
-};
+use crate::{destructors::OnDrop, support::spin_until};
 
 fn caught<R>(what: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(what)).is_err()
@@ -34,7 +32,6 @@ fn ends<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, TaskError> {
 
 #[test]
 fn who_catches_its_exhaustion_does_not_go_on() {
-    let _watchdog = watch("who_catches_its_exhaustion_does_not_go_on");
     let rounds = AtomicU64::new(0);
     let verdict = nursery_with(limited(), |n| {
         n.spawn(|| {
@@ -65,7 +62,6 @@ fn panic_and_spend(ops: u64) {
 
 #[test]
 fn what_a_destructor_spends_during_a_panic_is_paid_after_it() {
-    let _watchdog = watch("what_a_destructor_spends_during_a_panic_is_paid_after_it");
     let rounds = AtomicU64::new(0);
     let verdict = ends(|| {
         for _ in 0..100 {
@@ -81,14 +77,12 @@ fn what_a_destructor_spends_during_a_panic_is_paid_after_it() {
 
 #[test]
 fn a_destructor_that_only_ends_its_task_owes_too() {
-    let _watchdog = watch("a_destructor_that_only_ends_its_task_owes_too");
     let error = ends(|| panic_and_spend(5_000)).unwrap_err();
     assert!(is_exhausted(&error), "{error}");
 }
 
 #[test]
 fn what_a_destructor_spends_during_a_panic_comes_out_of_the_pool() {
-    let _watchdog = watch("what_a_destructor_spends_during_a_panic_comes_out_of_the_pool");
     let options = NurseryOptions::new()
         .budget(Budget::ops(100_000).spawns(9))
         .task_budget(Budget::ops(1_000))
@@ -122,7 +116,6 @@ fn ends_as_exhausted(test: &str, spends: impl Fn() + Send + Sync) {
 
 #[test]
 fn a_destructor_that_unblocks_during_a_panic_is_not_stopped_by_a_budget() {
-    let _watchdog = watch("a_destructor_that_unblocks_during_a_panic_is_not_stopped_by_a_budget");
     ends_as_exhausted("a_destructor_that_unblocks_during_a_panic_is_not_stopped_by_a_budget", || {
         unblock(|| (0..5_000).for_each(|_| charge(1)));
     });
@@ -130,7 +123,6 @@ fn a_destructor_that_unblocks_during_a_panic_is_not_stopped_by_a_budget() {
 
 #[test]
 fn a_destructor_that_joins_during_a_panic_is_not_stopped_by_a_budget() {
-    let _watchdog = watch("a_destructor_that_joins_during_a_panic_is_not_stopped_by_a_budget");
     let test = "exhaustion_is_final::a_destructor_that_joins_during_a_panic_is_not_stopped_by_a_budget";
     let Some(output) = output_alone(test) else {
         let runtime = Runtime::builder().workers(2).build().unwrap();
@@ -172,7 +164,6 @@ impl Drop for Spends<'_> {
 
 #[test]
 fn what_is_dropped_for_a_task_is_paid_like_the_task() {
-    let _watchdog = watch("what_is_dropped_for_a_task_is_paid_like_the_task");
     let charged = AtomicU64::new(0);
     let check = |what: &str, verdict: Result<(), TaskError>| {
         assert!(charged.swap(0, SeqCst) <= 2_000, "{what}");
@@ -205,7 +196,6 @@ fn what_is_dropped_for_a_task_is_paid_like_the_task() {
 
 #[test]
 fn the_limit_of_a_task_holds_whatever_the_nurseries_around_have() {
-    let _watchdog = watch("the_limit_of_a_task_holds_whatever_the_nurseries_around_have");
     for around in [1_000, 20_000, 1_000_000] {
         let charged = AtomicU64::new(0);
         let outer = NurseryOptions::new().on_failure(OnFailure::WaitAll).task_budget(Budget::ops(around).spawns(5));
@@ -232,7 +222,6 @@ fn the_limit_of_a_task_holds_whatever_the_nurseries_around_have() {
 
 #[test]
 fn after_exhaustion_every_operation_fails_again() {
-    let _watchdog = watch("after_exhaustion_every_operation_fails_again");
     let verdict = nursery_with(limited(), |n| {
         let (tx, rx) = channel::<u8>(4);
         tx.send(1)?;
@@ -258,7 +247,6 @@ fn after_exhaustion_every_operation_fails_again() {
 
 #[test]
 fn a_future_that_catches_its_exhaustion_does_not_go_on_in_its_next_poll() {
-    let _watchdog = watch("a_future_that_catches_its_exhaustion_does_not_go_on_in_its_next_poll");
     let went_on = AtomicU64::new(0);
     let verdict = nursery_with(limited(), |n| {
         n.spawn_async(async {
@@ -275,7 +263,6 @@ fn a_future_that_catches_its_exhaustion_does_not_go_on_in_its_next_poll() {
 
 #[test]
 fn one_that_spent_a_nurserys_budget_has_its_own_again() {
-    let _watchdog = watch("one_that_spent_a_nurserys_budget_has_its_own_again");
     let left = nursery_with(limited(), |n| {
         n.spawn(|| {
             let inner = NurseryOptions::new().budget(Budget::ops(100));
@@ -296,7 +283,6 @@ fn one_that_spent_a_nurserys_budget_has_its_own_again() {
 
 #[test]
 fn a_body_that_catches_its_exhaustion_does_not_end_well() {
-    let _watchdog = watch("a_body_that_catches_its_exhaustion_does_not_end_well");
     let error = nursery_with(limited(), |n| {
         n.try_spawn(|| {
             nursery(|_| {
@@ -312,7 +298,6 @@ fn a_body_that_catches_its_exhaustion_does_not_end_well() {
 
 #[test]
 fn the_next_task_on_the_same_stack_is_not_the_one_that_was_exhausted() {
-    let _watchdog = watch("the_next_task_on_the_same_stack_is_not_the_one_that_was_exhausted");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let done = runtime
         .nursery_with(limited().on_failure(OnFailure::WaitAll), |n| {
@@ -332,7 +317,6 @@ fn the_next_task_on_the_same_stack_is_not_the_one_that_was_exhausted() {
 
 #[test]
 fn what_an_exhausted_task_did_not_spend_goes_back() {
-    let _watchdog = watch("what_an_exhausted_task_did_not_spend_goes_back");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let options = NurseryOptions::new()
         .budget(Budget::ops(10_000).channel_ops(50).spawns(10))
@@ -357,7 +341,6 @@ fn what_an_exhausted_task_did_not_spend_goes_back() {
 
 #[test]
 fn a_swallowed_cancellation_comes_again_and_what_the_task_returns_is_kept() {
-    let _watchdog = watch("a_swallowed_cancellation_comes_again_and_what_the_task_returns_is_kept");
     let mut kept = None;
     let verdict = nursery(|n| {
         let (ready, is_ready) = channel::<()>(1);
@@ -412,7 +395,6 @@ fn selected(task: Task<'_, ()>) {
 
 #[test]
 fn a_task_that_was_joined_has_given_its_permit_back() {
-    let _watchdog = watch("a_task_that_was_joined_has_given_its_permit_back");
     for hear in [joined, awaited, looked_at, selected] {
         in_sequence(|n| n.spawn(|| ()), hear);
         in_sequence(|n| n.spawn_async(async {}), hear);
@@ -422,7 +404,6 @@ fn a_task_that_was_joined_has_given_its_permit_back() {
 
 #[test]
 fn a_nursery_that_ended_has_given_its_permits_back() {
-    let _watchdog = watch("a_nursery_that_ended_has_given_its_permits_back");
     for _ in 0..300 {
         let cap = Ledger::new().grant(CapSpawn::new().max_tasks(2));
         nursery_with(NurseryOptions::new().capability(&cap), |n| {
@@ -444,7 +425,6 @@ fn a_nursery_that_ended_has_given_its_permits_back() {
 
 #[test]
 fn a_cancelled_task_that_was_joined_has_given_its_permit_back() {
-    let _watchdog = watch("a_cancelled_task_that_was_joined_has_given_its_permit_back");
     for _ in 0..100 {
         let cap = Ledger::new().grant(CapSpawn::new().max_tasks(1));
         for _ in 0..3 {

@@ -9,8 +9,7 @@ use std::{
 use sched_tasks::{
     Explore, Finding, Mutex, Runtime, TaskError, What, channel, checkpoint, explore, nursery, sleep, yield_now,
 };
-
-use crate::support::{text, watch};
+use test_support::text;
 
 /// Two tasks add to a number that they read and write with something in between.
 fn lost_update(between: impl Fn() + Sync) {
@@ -121,7 +120,6 @@ fn check(finding: &Finding, message: &str, program: impl Fn() + Sync) {
 
 #[test]
 fn an_update_lost_over_a_checkpoint_is_found_and_replayed() {
-    let _watchdog = watch("an_update_lost_over_a_checkpoint_is_found_and_replayed");
     for between in [checkpoint as fn(), yield_now] {
         let program = || lost_update(between);
         let finding = find(program);
@@ -134,7 +132,6 @@ fn an_update_lost_over_a_checkpoint_is_found_and_replayed() {
 
 #[test]
 fn an_update_lost_over_a_channel_is_found_and_replayed() {
-    let _watchdog = watch("an_update_lost_over_a_channel_is_found_and_replayed");
     let program = || {
         let (tx, rx) = channel(2);
         lost_update(|| {
@@ -147,7 +144,6 @@ fn an_update_lost_over_a_channel_is_found_and_replayed() {
 
 #[test]
 fn a_check_that_is_too_old_when_it_is_acted_on_is_found_and_replayed() {
-    let _watchdog = watch("a_check_that_is_too_old_when_it_is_acted_on_is_found_and_replayed");
     check(&find(|| withdraw(false)), "overdrawn", || withdraw(false));
     let explored = explore(0..1000, || withdraw(true));
     assert!(explored.seeds == 1000 && explored.distinct > 10, "{explored:?}");
@@ -155,7 +151,6 @@ fn a_check_that_is_too_old_when_it_is_acted_on_is_found_and_replayed() {
 
 #[test]
 fn two_locks_in_two_orders_are_found_and_replayed() {
-    let _watchdog = watch("two_locks_in_two_orders_are_found_and_replayed");
     let finding = find(|| two_locks(false));
     check(&finding, "deadlock", || two_locks(false));
     assert!(finding.message.contains("`one`") && finding.message.contains("`other`"), "{}", finding.message);
@@ -164,7 +159,6 @@ fn two_locks_in_two_orders_are_found_and_replayed() {
 
 #[test]
 fn transfers_never_lose_money() {
-    let _watchdog = watch("transfers_never_lose_money");
     explore(0..300, || bank(true));
     let finding = Explore::new().find(0..1000, || bank(false)).expect_err("money was lost");
     assert!(finding.message.contains("in all accounts"), "{finding}");
@@ -172,7 +166,6 @@ fn transfers_never_lose_money() {
 
 #[test]
 fn more_preemptions_or_fewer_find_it_too_but_none_do_not() {
-    let _watchdog = watch("more_preemptions_or_fewer_find_it_too_but_none_do_not");
     for one_in in [2, 30] {
         assert!(Explore::new().preempt_one_in(one_in).shrink(false).find(0..1000, || withdraw(false)).is_err());
     }
@@ -184,7 +177,6 @@ fn more_preemptions_or_fewer_find_it_too_but_none_do_not() {
 
 #[test]
 fn a_livelock_is_stopped_and_named() {
-    let _watchdog = watch("a_livelock_is_stopped_and_named");
     let finding = Explore::new().max_steps(300).find(0..10, || -> () {
         loop {
             yield_now();
@@ -196,7 +188,6 @@ fn a_livelock_is_stopped_and_named() {
 
 #[test]
 fn a_task_that_fails_fails_its_seed_and_one_that_is_handled_does_not() {
-    let _watchdog = watch("a_task_that_fails_fails_its_seed_and_one_that_is_handled_does_not");
     let failing = || nursery(|n| n.try_spawn(|| Err::<(), _>(TaskError::msg("refused"))).join());
     assert!(Explore::new().find(0..5, failing).unwrap_err().message.contains("refused"));
     explore(0..5, || drop(failing()));
@@ -204,7 +195,6 @@ fn a_task_that_fails_fails_its_seed_and_one_that_is_handled_does_not() {
 
 #[test]
 fn the_message_names_the_seed_the_test_and_the_way_to_see_it_again() {
-    let _watchdog = watch("the_message_names_the_seed_the_test_and_the_way_to_see_it_again");
     let caught = catch_unwind(AssertUnwindSafe(|| explore(5..1000, || withdraw(false)))).unwrap_err();
     let message = caught.downcast_ref::<String>().unwrap();
     let seed: u64 = message.split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -222,9 +212,8 @@ fn fails_for_some_seeds() {
 
 #[test]
 fn the_seed_of_the_environment_runs_alone() {
-    let _watchdog = watch("the_seed_of_the_environment_runs_alone");
     let run = |seed: Option<u64>| {
-        let mut command = crate::support::myself();
+        let mut command = test_support::myself();
         command.args(["explore::fails_for_some_seeds", "--exact", "--ignored", "--nocapture"]);
         command.envs(seed.map(|seed| ("BURSAR_SEED", seed.to_string())));
         let output = command.output().unwrap();
@@ -249,7 +238,6 @@ fn the_seed_of_the_environment_runs_alone() {
 
 #[test]
 fn hours_of_waiting_are_explored_in_no_time() {
-    let _watchdog = watch("hours_of_waiting_are_explored_in_no_time");
     let (begun, runs) = (Instant::now(), AtomicU32::new(0));
     explore(0..100, || {
         runs.fetch_add(1, SeqCst);

@@ -16,8 +16,6 @@ use sched_tasks::{
     nursery, run, unblock, yield_now,
 };
 
-use crate::support::watch;
-
 /// A folder of the test's own, gone at its end.
 struct Folder(PathBuf);
 
@@ -168,7 +166,6 @@ fn every_error_names_the_path_and_keeps_its_kind() {
 
 #[test]
 fn many_tasks_share_two_threads() {
-    let _watchdog = watch("many_tasks_share_two_threads");
     let runtime = Runtime::builder().workers(2).blocking_threads(2).build().unwrap();
     let folder = Folder::new();
     let outcome = runtime.nursery(|n| {
@@ -193,7 +190,6 @@ fn many_tasks_share_two_threads() {
 
 #[test]
 fn a_cancelled_task_does_not_begin_what_waits_for_a_thread() {
-    let _watchdog = watch("a_cancelled_task_does_not_begin_what_waits_for_a_thread");
     let runtime = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
     let folder = Folder::new();
     let (begun, has_begun) = async_channel::bounded(1);

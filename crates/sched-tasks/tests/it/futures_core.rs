@@ -13,11 +13,9 @@ use std::{
 };
 
 use sched_tasks::{Reason, Runtime, TaskError, join, nursery, run, sleep, yield_now};
+use test_support::{Dice, for_seeds};
 
-use crate::{
-    liveness::futures_yield,
-    support::{Dice, for_seeds, until, watch},
-};
+use crate::{liveness::futures_yield, support::until};
 
 /// Completes when somebody says so, from any thread.
 #[derive(Default)]
@@ -47,7 +45,6 @@ impl Gate {
 
 #[test]
 fn a_future_is_woken_from_a_plain_thread() {
-    let _watchdog = watch("a_future_is_woken_from_a_plain_thread");
     for _ in 0..200 {
         let gate = Gate::default();
         thread::scope(|threads| {
@@ -71,9 +68,9 @@ fn a_future_is_polled_once_per_wake_and_by_one_worker_at_a_time() {
                     let waker = waker.lock().unwrap().clone();
                     if let Some(waker) = waker {
                         wakes.fetch_add(1, SeqCst);
-                        if dice.roll(2) == 0 { waker.wake_by_ref() } else { waker.wake() }
+                        if dice.below(2) == 0 { waker.wake_by_ref() } else { waker.wake() }
                     }
-                    if dice.roll(4) == 0 {
+                    if dice.below(4) == 0 {
                         thread::yield_now();
                     }
                 }
@@ -102,7 +99,6 @@ fn a_future_is_polled_once_per_wake_and_by_one_worker_at_a_time() {
 
 #[test]
 fn a_cancelled_future_is_dropped_before_its_nursery_ends() {
-    let _watchdog = watch("a_cancelled_future_is_dropped_before_its_nursery_ends");
     for pending in [false, true] {
         let dropped = AtomicU64::new(0);
         struct Count<'a>(&'a AtomicU64);
@@ -167,7 +163,6 @@ fn a_task_is_awaited_by_a_foreign_executor() {
             self.0.unpark();
         }
     }
-    let _watchdog = watch("a_task_is_awaited_by_a_foreign_executor");
     for _ in 0..100 {
         let answer = nursery(|n| {
             let mut task = pin!(n.spawn(|| {
@@ -191,7 +186,6 @@ fn a_task_is_awaited_by_a_foreign_executor() {
 
 #[test]
 fn a_task_that_was_polled_may_be_dropped_or_joined() {
-    let _watchdog = watch("a_task_that_was_polled_may_be_dropped_or_joined");
     for seed in 0..200 {
         let value = run(|| {
             nursery(|n| {
@@ -216,7 +210,6 @@ fn a_task_that_was_polled_may_be_dropped_or_joined() {
 
 #[test]
 fn a_poll_may_block_its_fiber() {
-    let _watchdog = watch("a_poll_may_block_its_fiber");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let sum = runtime.run(|| {
         nursery(|n| {

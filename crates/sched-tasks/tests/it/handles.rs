@@ -13,8 +13,6 @@ use sched_tasks::{
     RecvError, Runtime, Select, SendError, block_on, channel, nursery, oneshot, run, sleep_async, unblock_async,
 };
 
-use crate::support::watch;
-
 /// Polls once.
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -29,7 +27,6 @@ fn panic_of<R>(body: impl FnOnce() -> R) -> String {
 
 #[test]
 fn a_task_that_was_awaited_by_reference_still_knows_who_it_was() {
-    let _watchdog = watch("a_task_that_was_awaited_by_reference_still_knows_who_it_was");
     for workers in [1, 2] {
         let runtime = Runtime::builder().workers(workers).build().unwrap();
         runtime
@@ -58,7 +55,6 @@ fn a_task_that_was_awaited_by_reference_still_knows_who_it_was() {
 
 #[test]
 fn a_task_that_has_given_its_result_says_so_when_it_is_asked_again() {
-    let _watchdog = watch("a_task_that_has_given_its_result_says_so_when_it_is_asked_again");
     run(|| {
         nursery(|n| {
             let mut task = n.task().name("once").spawn(|| String::from("all there is"));
@@ -76,7 +72,6 @@ fn a_task_that_has_given_its_result_says_so_when_it_is_asked_again() {
 
 #[test]
 fn what_a_task_holds_is_gone_when_its_handle_is() {
-    let _watchdog = watch("what_a_task_holds_is_gone_when_its_handle_is");
     let kept: Weak<()> = nursery(|n| {
         let value = Arc::new(());
         let kept = Arc::downgrade(&value);
@@ -94,7 +89,6 @@ fn what_a_task_holds_is_gone_when_its_handle_is() {
 
 #[test]
 fn a_closure_on_another_thread_gives_its_result_once_and_then_says_so() {
-    let _watchdog = watch("a_closure_on_another_thread_gives_its_result_once_and_then_says_so");
     run(|| {
         let mut unblocked = pin!(unblock_async(|| 42));
         assert_eq!(block_on(unblocked.as_mut()), 42);

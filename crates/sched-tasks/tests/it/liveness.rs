@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use sched_tasks::{Priority, Runtime, nursery, yield_now};
 
-use crate::support::{spin_until, until, watch};
+use crate::support::{spin_until, until};
 
 fn one_worker() -> Runtime {
     Runtime::builder().workers(1).build().unwrap()
@@ -12,7 +12,6 @@ fn one_worker() -> Runtime {
 
 #[test]
 fn a_nursery_ends_while_a_task_outside_it_keeps_yielding() {
-    let _watchdog = watch("a_nursery_ends_while_a_task_outside_it_keeps_yielding");
     let over = AtomicBool::new(false);
     let outcome = one_worker().run(|| {
         nursery(|outer| {
@@ -30,7 +29,6 @@ fn a_nursery_ends_while_a_task_outside_it_keeps_yielding() {
 
 #[test]
 fn a_nursery_ends_on_another_worker_while_a_task_outside_it_computes() {
-    let _watchdog = watch("a_nursery_ends_on_another_worker_while_a_task_outside_it_computes");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     for _ in 0..200 {
         let (over, begun) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -57,7 +55,6 @@ fn nursery_on<'env, T>(
 
 #[test]
 fn a_yielding_task_lets_one_of_low_priority_run() {
-    let _watchdog = watch("a_yielding_task_lets_one_of_low_priority_run");
     let ran = AtomicBool::new(false);
     let outcome = one_worker().run(|| {
         nursery(|n| {
@@ -71,7 +68,6 @@ fn a_yielding_task_lets_one_of_low_priority_run() {
 
 #[test]
 fn two_yielding_tasks_let_one_of_low_priority_run() {
-    let _watchdog = watch("two_yielding_tasks_let_one_of_low_priority_run");
     let ran = AtomicBool::new(false);
     let outcome = one_worker().run(|| {
         nursery(|n| {
@@ -86,7 +82,6 @@ fn two_yielding_tasks_let_one_of_low_priority_run() {
 
 #[test]
 fn tasks_of_high_priority_that_spawn_more_do_not_starve_the_others() {
-    let _watchdog = watch("tasks_of_high_priority_that_spawn_more_do_not_starve_the_others");
     let ran = AtomicBool::new(false);
     fn more<'scope>(n: &'scope sched_tasks::Nursery<'scope, '_>, ran: &'scope AtomicBool) {
         if !ran.load(SeqCst) {
@@ -105,7 +100,6 @@ fn tasks_of_high_priority_that_spawn_more_do_not_starve_the_others() {
 
 #[test]
 fn endless_yielders_starve_neither_unstarted_nor_injected_nor_woken_tasks() {
-    let _watchdog = watch("endless_yielders_starve_neither_unstarted_nor_injected_nor_woken_tasks");
     let runtime = one_worker();
     let (over, up, done) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
     let (wake, woken) = sched_tasks::channel::<()>(1);
@@ -146,7 +140,6 @@ fn endless_yielders_starve_neither_unstarted_nor_injected_nor_woken_tasks() {
 
 #[test]
 fn tasks_that_only_yield_take_what_a_computing_worker_has_not_begun() {
-    let _watchdog = watch("tasks_that_only_yield_take_what_a_computing_worker_has_not_begun");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     for yielders in (0..3).cycle().take(60) {
         let (begun, ran) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -188,7 +181,6 @@ pub(crate) async fn futures_yield() {
 
 #[test]
 fn work_is_stolen_though_some_workers_may_not_steal() {
-    let _watchdog = watch("work_is_stolen_though_some_workers_may_not_steal");
     for thief in 0..4 {
         let mut builder = Runtime::builder().workers(4);
         for index in (0..4).filter(|index| *index != thief) {

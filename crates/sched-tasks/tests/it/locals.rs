@@ -15,7 +15,7 @@ use sched_tasks::{
     nursery_with,
 };
 
-use crate::support::{until, watch};
+use crate::support::until;
 
 struct Bomb;
 
@@ -77,7 +77,6 @@ sched_tasks::fiber_local! {
 
 #[test]
 fn what_the_values_of_a_task_spend_the_task_pays() {
-    let _watchdog = watch("what_the_values_of_a_task_spend_the_task_pays");
     let options = || {
         NurseryOptions::new()
             .budget(Budget { ops: 10_000, ..Budget::UNLIMITED })
@@ -202,7 +201,6 @@ fn values_are_dropped_in_the_order_they_were_made() {
 
 #[test]
 fn both_halves_of_a_join_see_the_values_of_their_task() {
-    let _watchdog = watch("both_halves_of_a_join_see_the_values_of_their_task");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let seen = runtime.run(|| {
         NUMBER.set(7);
@@ -228,7 +226,6 @@ fn both_halves_of_a_join_see_the_values_of_their_task() {
 
 #[test]
 fn a_value_that_a_half_made_stays_with_the_task() {
-    let _watchdog = watch("a_value_that_a_half_made_stays_with_the_task");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let (dropped, stolen) = (Arc::new(AtomicU32::new(0)), AtomicU32::new(0));
     let workers = runtime.run(|| {
@@ -255,7 +252,6 @@ fn a_value_that_a_half_made_stays_with_the_task() {
 
 #[test]
 fn both_halves_of_a_join_on_a_thread_see_the_values_of_the_thread() {
-    let _watchdog = watch("both_halves_of_a_join_on_a_thread_see_the_values_of_the_thread");
     std::thread::spawn(|| {
         NUMBER.set(7);
         assert_eq!(join(|| NUMBER.get(), || NUMBER.with(|number| number.replace(8))), (7, 7));

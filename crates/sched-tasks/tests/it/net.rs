@@ -11,6 +11,7 @@ use std::{
 };
 
 use sched_tasks::{Runtime, TaskError, net::TcpListener, net::TcpStream, nursery, run, yield_now};
+use test_support::{proc_count, resident_bytes};
 
 /// Descriptors are counted for the whole process, so whoever counts them runs alone among the tests of this file.
 static DESCRIPTORS: RwLock<()> = RwLock::new(());
@@ -248,16 +249,6 @@ fn nobody_there_is_an_error() {
     assert!(TcpStream::connect(&[][..]).is_err());
 }
 
-fn open_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-fn resident_kib() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 #[test]
 fn ten_thousand_cancels_leak_nothing() {
     let _alone = DESCRIPTORS.write();
@@ -287,15 +278,15 @@ fn ten_thousand_cancels_leak_nothing() {
                 drop(client);
             };
             (0..20).for_each(|_| round(100)); // warm
-            let (descriptors, kib) = (open_descriptors(), resident_kib());
+            let (descriptors, bytes) = (proc_count("fd"), resident_bytes());
             (0..100).for_each(|_| round(100));
-            let (descriptors_after, kib_after) = (open_descriptors(), resident_kib());
+            let (descriptors_after, bytes_after) = (proc_count("fd"), resident_bytes());
             // Other tests of this binary may open a few, too.
             assert!(
                 descriptors_after < descriptors + 50,
                 "{descriptors} descriptors before, {descriptors_after} after"
             );
-            assert!(kib_after < kib + 16 * 1024, "{kib} KiB before, {kib_after} KiB after");
+            assert!(bytes_after < bytes + (16 << 20), "{bytes} bytes before, {bytes_after} bytes after");
         })
         .unwrap();
 }

@@ -18,8 +18,9 @@ use sched_tasks::{
     Condvar, NurseryOptions, OnFailure, Reason, RunError, Runtime, Semaphore, TaskError, block_on, channel, join,
     nursery, nursery_with, sleep, unbounded, yield_now,
 };
+use test_support::{Dice, for_seeds};
 
-use crate::support::{Dice, for_seeds, skipping, spin_until, until, watch};
+use crate::support::{skipping, spin_until, until};
 
 #[allow(unconditional_recursion)]
 fn forever(n: u64) -> u64 {
@@ -34,7 +35,6 @@ fn is_overflow(error: &TaskError) -> bool {
 
 #[test]
 fn a_task_that_borrows_nothing_may_survive_its_overflow() {
-    let _watchdog = watch("a_task_that_borrows_nothing_may_survive_its_overflow");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let stack = if cfg!(debug_assertions) { 512 << 10 } else { 256 << 10 };
     let error = runtime.nursery(|n| n.task().name("deep").survives_overflow().spawn(|| forever(0)).join()).unwrap_err();
@@ -47,7 +47,6 @@ fn a_task_that_borrows_nothing_may_survive_its_overflow() {
 
 #[test]
 fn what_a_survivor_was_in_the_middle_of_is_kept_for_ever() {
-    let _watchdog = watch("what_a_survivor_was_in_the_middle_of_is_kept_for_ever");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let (tx, rx) = async_channel::bounded::<u32>(1);
     let (alive, beat) = mpsc::channel();
@@ -95,7 +94,6 @@ fn overflow_in(runtime: &Runtime, pad: u64, leaf: impl Fn() + Send + 'static) {
 
 #[test]
 fn a_survivor_leaves_no_lock_of_the_runtime_locked() {
-    let _watchdog = watch("a_survivor_leaves_no_lock_of_the_runtime_locked");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let condvar: &Condvar = Box::leak(Box::default());
     let semaphore: &Semaphore = Box::leak(Box::new(Semaphore::new(10_000)));
@@ -120,7 +118,6 @@ fn a_survivor_leaves_no_lock_of_the_runtime_locked() {
 
 #[test]
 fn thread_locals_that_a_survivor_lent_on_outlive_its_runtime() {
-    let _watchdog = watch("thread_locals_that_a_survivor_lent_on_outlive_its_runtime");
     struct Shown(Mutex<Vec<u64>>, RefCell<Option<mpsc::Sender<u64>>>);
     impl Drop for Shown {
         fn drop(&mut self) {
@@ -154,7 +151,6 @@ fn thread_locals_that_a_survivor_lent_on_outlive_its_runtime() {
 
 #[test]
 fn a_future_that_survives_its_overflow_stays_where_it_was_pinned() {
-    let _watchdog = watch("a_future_that_survives_its_overflow_stays_where_it_was_pinned");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     for _ in 0..20 {
         let (tx, rx) = async_channel::bounded::<u32>(1);
@@ -183,7 +179,6 @@ fn a_future_that_survives_its_overflow_stays_where_it_was_pinned() {
 
 #[test]
 fn a_survivors_locals_are_kept() {
-    let _watchdog = watch("a_survivors_locals_are_kept");
     struct Told(mpsc::Sender<&'static str>);
     impl Drop for Told {
         fn drop(&mut self) {
@@ -219,8 +214,8 @@ fn a_recursion_that_asks_the_runtime_for_something_unwinds_in_good_time() {
         let runtime = Runtime::builder().workers(2).stack_bytes(64 << 10).build().unwrap();
         let (others, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
         for _ in 0..10 {
-            let kind = dice.roll(7);
-            let pad = dice.roll(64);
+            let kind = dice.below(7);
+            let pad = dice.below(64);
             let outcome = runtime.run(|| {
                 nursery_with(NurseryOptions::new().on_failure(OnFailure::WaitAll), |n| {
                     n.spawn(|| shift(pad, &|| descend(kind, 0, &dropped)));
@@ -288,7 +283,6 @@ fn descend(kind: u64, depth: u64, dropped: &AtomicU64) {
 
 #[test]
 fn a_task_that_ran_out_of_room_can_catch_it_and_its_stack_is_whole_again() {
-    let _watchdog = watch("a_task_that_ran_out_of_room_can_catch_it_and_its_stack_is_whole_again");
     #[expect(unconditional_recursion, reason = "it is to overflow")]
     fn to_the_end() {
         black_box([0u8; 32]);
@@ -315,7 +309,6 @@ fn depth(n: u64) -> u64 {
 
 #[test]
 fn a_task_gets_the_stack_it_asks_for() {
-    let _watchdog = watch("a_task_gets_the_stack_it_asks_for");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     for round in 0..20 {
         let sum = runtime
@@ -340,7 +333,6 @@ fn a_task_gets_the_stack_it_asks_for() {
 
 #[test]
 fn a_stolen_half_of_a_join_has_as_much_stack_as_its_task() {
-    let _watchdog = watch("a_stolen_half_of_a_join_has_as_much_stack_as_its_task");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let stolen = AtomicBool::new(false);
     let halves = || {
@@ -358,7 +350,6 @@ fn a_stolen_half_of_a_join_has_as_much_stack_as_its_task() {
 
 #[test]
 fn a_stack_that_is_too_large_is_refused_and_its_captures_are_dropped() {
-    let _watchdog = watch("a_stack_that_is_too_large_is_refused_and_its_captures_are_dropped");
     let (tell, told) = mpsc::channel::<()>();
     let error = nursery(|n| n.task().stack_bytes(2 << 30).spawn(move || drop(tell)).join()).unwrap_err();
     assert!(matches!(error.reason(), Reason::OutOfStacks { .. }), "{error}");
@@ -368,7 +359,6 @@ fn a_stack_that_is_too_large_is_refused_and_its_captures_are_dropped() {
 
 #[test]
 fn captures_and_results_larger_than_a_stack_are_counted_like_any_other() {
-    let _watchdog = watch("captures_and_results_larger_than_a_stack_are_counted_like_any_other");
     // Whoever makes them needs the stack for it.
     thread::Builder::new().stack_size(64 << 20).spawn(large_captures_and_results).unwrap().join().unwrap();
 }
@@ -401,7 +391,6 @@ fn large_captures_and_results() {
 
 #[test]
 fn a_panic_whose_payload_panics_when_it_is_dropped_is_counted_like_any_other() {
-    let _watchdog = watch("a_panic_whose_payload_panics_when_it_is_dropped_is_counted_like_any_other");
     struct Bomb(u32);
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -448,7 +437,6 @@ fn a_panic_whose_payload_panics_when_it_is_dropped_is_counted_like_any_other() {
 
 #[test]
 fn fifty_overflows_in_one_runtime_do_no_harm() {
-    let _watchdog = watch("fifty_overflows_in_one_runtime_do_no_harm");
     let runtime = skipping().workers(2).build().unwrap();
     let lost_before = runtime.stacks().quarantined; // by a runtime that had this memory before
     for round in 0..50 {
@@ -462,7 +450,6 @@ fn fifty_overflows_in_one_runtime_do_no_harm() {
 
 #[test]
 fn overflows_that_use_up_all_stacks_are_errors_and_never_a_hang() {
-    let _watchdog = watch("overflows_that_use_up_all_stacks_are_errors_and_never_a_hang");
     let runtime = skipping().workers(2).max_fibers(3).build().unwrap();
     let mut refused = 0;
     for _ in 0..60 {
@@ -480,7 +467,6 @@ fn overflows_that_use_up_all_stacks_are_errors_and_never_a_hang() {
 
 #[test]
 fn an_overflow_waits_for_the_children_that_borrow_from_its_stack() {
-    let _watchdog = watch("an_overflow_waits_for_the_children_that_borrow_from_its_stack");
     let runtime = skipping().workers(2).build().unwrap();
     let (seen, cancelled) = (AtomicU64::new(0), AtomicU64::new(0));
     for _ in 0..20 {
@@ -514,7 +500,6 @@ fn an_overflow_waits_for_the_children_that_borrow_from_its_stack() {
 
 #[test]
 fn an_overflow_in_either_half_of_a_join_is_the_tasks_failure() {
-    let _watchdog = watch("an_overflow_in_either_half_of_a_join_is_the_tasks_failure");
     let runtime = skipping().workers(2).build().unwrap();
     for round in 0..40 {
         let (stolen, ran) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -556,7 +541,6 @@ fn an_overflow_in_either_half_of_a_join_is_the_tasks_failure() {
 
 #[test]
 fn an_overflow_beside_a_destructor_that_waits_does_not_abort() {
-    let _watchdog = watch("an_overflow_beside_a_destructor_that_waits_does_not_abort");
     let (ready, over) = (AtomicBool::new(false), AtomicBool::new(false));
     struct Waits<'a>(&'a AtomicBool, &'a AtomicBool);
     impl Drop for Waits<'_> {

@@ -15,8 +15,9 @@ use std::{
 };
 
 use sched_tasks::{Nursery, Reason, Runtime, channel, join, nursery};
+use test_support::{output_alone, text};
 
-use crate::support::{output_alone, spin_until, text};
+use crate::support::spin_until;
 
 #[allow(unconditional_recursion)]
 fn forever(n: u64) -> u64 {

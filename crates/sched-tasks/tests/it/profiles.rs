@@ -11,8 +11,6 @@ use sched_tasks::{
     channel, charge, nursery, nursery_with, oneshot,
 };
 
-use crate::support::watch;
-
 const PROFILES: [Profile; 3] = [
     Profile::Service,
     Profile::Cluster,
@@ -75,7 +73,6 @@ fn children_that_wait(options: NurseryOptions, children: usize) -> Result<usize,
 
 #[test]
 fn a_hundred_children_wait_at_the_same_time_in_each_profile() {
-    let _watchdog = watch("a_hundred_children_wait_at_the_same_time_in_each_profile");
     for profile in PROFILES {
         for workers in [1, 2, 4] {
             let place = Place::new(profile, workers);
@@ -107,7 +104,6 @@ fn a_hundred_children_wait_at_the_same_time_in_each_profile() {
 
 #[test]
 fn a_root_task_has_a_hundred_children_that_wait_in_service_and_cluster() {
-    let _watchdog = watch("a_root_task_has_a_hundred_children_that_wait_in_service_and_cluster");
     for profile in [Profile::Service, Profile::Cluster] {
         let runtime = Runtime::builder().workers(2).profile(profile).build().unwrap();
         let told = runtime.run(|| children_that_wait(NurseryOptions::new(), 100)).unwrap();
@@ -117,7 +113,6 @@ fn a_root_task_has_a_hundred_children_that_wait_in_service_and_cluster() {
 
 #[test]
 fn a_child_may_spend_what_the_profile_documents() {
-    let _watchdog = watch("a_child_may_spend_what_the_profile_documents");
     for profile in [Profile::Service, Profile::Cluster] {
         let runtime = Runtime::builder().workers(2).profile(profile).build().unwrap();
         let child = profile.child();
@@ -146,7 +141,6 @@ fn a_child_may_spend_what_the_profile_documents() {
 
 #[test]
 fn the_whole_pool_can_be_spent_in_service_and_cluster() {
-    let _watchdog = watch("the_whole_pool_can_be_spent_in_service_and_cluster");
     for profile in [Profile::Service, Profile::Cluster] {
         let runtime = Runtime::builder().workers(2).profile(profile).build().unwrap();
         let spent = AtomicU64::new(0);
@@ -197,7 +191,6 @@ fn supervised_pool(budget: Option<(Budget, Budget)>, workers: u64, questions: u6
 
 #[test]
 fn a_supervised_pool_runs_in_cluster() {
-    let _watchdog = watch("a_supervised_pool_runs_in_cluster");
     let documented = Budget::ops(100_000).memory(10 << 20).spawns(100).channel_ops(2_000).syscalls(10);
     let child = Profile::Cluster.child();
     for budget in [None, Some((documented, child))] {
@@ -215,7 +208,6 @@ fn a_supervised_pool_runs_in_cluster() {
 
 #[test]
 fn a_supervisor_may_have_many_children_in_cluster() {
-    let _watchdog = watch("a_supervisor_may_have_many_children_in_cluster");
     let runtime = Runtime::builder().workers(2).profile(Profile::Cluster).build().unwrap();
     let sum = runtime.run(|| supervised_pool(None, 100, 200)).unwrap();
     assert_eq!(sum.unwrap(), (0..200).sum::<u64>() * 2 - 26);
@@ -223,7 +215,6 @@ fn a_supervisor_may_have_many_children_in_cluster() {
 
 #[test]
 fn the_loop_of_a_supervisor_costs_its_children_nothing() {
-    let _watchdog = watch("the_loop_of_a_supervisor_costs_its_children_nothing");
     // A supervisor that may spend a hundred channel operations, and hears of a thousand ends.
     let ends = AtomicU64::new(0);
     let options = NurseryOptions::new().budget(Budget::ops(1_000_000).spawns(10_000).channel_ops(100));

@@ -12,11 +12,9 @@ use sched_tasks::{
     Mutex, NurseryOptions, OnFailure, Priority, Reason, RunError, Runtime, Sender, TaskError, Trace, What, channel,
     checkpoint, current_task, explore, net::TcpListener, now, nursery, nursery_with, sleep, yield_now,
 };
+use test_support::{output_alone, text};
 
-use crate::{
-    medley::medley,
-    support::{output_alone, skipping, text, watch},
-};
+use crate::{medley::medley, support::skipping};
 
 pub(crate) fn seeded(workers: usize, seed: u64) -> Runtime {
     Runtime::builder().workers(workers).max_fibers(4096).seeded(seed).build().unwrap()
@@ -29,7 +27,6 @@ fn play(runtime: &Runtime) -> (u64, Trace) {
 
 #[test]
 fn the_same_seed_gives_the_same_run_for_any_number_of_workers() {
-    let _watchdog = watch("the_same_seed_gives_the_same_run_for_any_number_of_workers");
     for workers in [1, 2, 3, 8, 64] {
         let (one, other) = (seeded(workers, 0), seeded(workers, 0));
         let run = |runtime: &Runtime, seed| {
@@ -48,7 +45,6 @@ fn the_same_seed_gives_the_same_run_for_any_number_of_workers() {
 
 #[test]
 fn different_seeds_give_different_runs() {
-    let _watchdog = watch("different_seeds_give_different_runs");
     for workers in [1, 2, 8] {
         let runtime = seeded(workers, 0);
         let runs = (0..40).map(|seed| {
@@ -72,7 +68,6 @@ fn hashes() -> String {
 
 #[test]
 fn the_same_seed_gives_the_same_trace_in_another_process() {
-    let _watchdog = watch("the_same_seed_gives_the_same_trace_in_another_process");
     match output_alone("seeded::the_same_seed_gives_the_same_trace_in_another_process") {
         None => println!("hashes: {}", hashes()),
         Some(output) => {
@@ -83,7 +78,6 @@ fn the_same_seed_gives_the_same_trace_in_another_process() {
 
 #[test]
 fn no_step_is_in_vain() {
-    let _watchdog = watch("no_step_is_in_vain");
     for workers in [1, 2, 8] {
         let runtime =
             Runtime::builder().workers(workers).without_stealing(1).max_fibers(4096).seeded(workers as u64).build();
@@ -102,7 +96,6 @@ fn no_step_is_in_vain() {
 
 #[test]
 fn the_same_seed_gives_the_same_trace_on_every_machine() {
-    let _watchdog = watch("the_same_seed_gives_the_same_trace_on_every_machine");
     assert_eq!(hashes(), GOLDEN);
 }
 
@@ -111,7 +104,6 @@ const GOLDEN: &str = "304708ca4d898a12 030c103b3371a3f9 d4eaec6388ede8fe 1799483
 
 #[test]
 fn an_hour_of_sleep_takes_no_time() {
-    let _watchdog = watch("an_hour_of_sleep_takes_no_time");
     let begun = Instant::now();
     let slept = seeded(2, 1).run(|| {
         let begun = now();
@@ -131,7 +123,6 @@ fn an_hour_of_sleep_takes_no_time() {
 
 #[test]
 fn alarms_for_the_same_time_go_off_in_the_order_they_were_set() {
-    let _watchdog = watch("alarms_for_the_same_time_go_off_in_the_order_they_were_set");
     for seed in 0..20 {
         let order = Mutex::new(Vec::new());
         let runtime = Runtime::builder().workers(1).max_fibers(64).preempt_one_in(0).seeded(seed).build().unwrap();
@@ -157,7 +148,6 @@ fn alarms_for_the_same_time_go_off_in_the_order_they_were_set() {
 
 #[test]
 fn who_asks_for_the_time_again_and_again_sees_it_pass() {
-    let _watchdog = watch("who_asks_for_the_time_again_and_again_sees_it_pass");
     let cancelled = seeded(2, 1).run(|| {
         let until = now() + Duration::from_micros(500);
         while now() < until {
@@ -177,7 +167,6 @@ fn who_asks_for_the_time_again_and_again_sees_it_pass() {
 
 #[test]
 fn a_deadlock_is_an_error_that_says_who_waits() {
-    let _watchdog = watch("a_deadlock_is_an_error_that_says_who_waits");
     let dropped = AtomicU32::new(0);
     struct Counts<'a>(&'a AtomicU32);
     impl Drop for Counts<'_> {
@@ -212,7 +201,6 @@ fn without_a_number_of_workers_there_are_as_many_on_every_machine() {
 
 #[test]
 fn a_body_on_the_callers_thread_is_driven_and_interrupted_like_a_task() {
-    let _watchdog = watch("a_body_on_the_callers_thread_is_driven_and_interrupted_like_a_task");
     let runtime = seeded(2, 0);
     let mut orders = std::collections::BTreeSet::new();
     for seed in 0..50 {
@@ -239,7 +227,6 @@ fn a_body_on_the_callers_thread_is_driven_and_interrupted_like_a_task() {
 
 #[test]
 fn a_trace_that_was_kept_is_replayed_to_the_letter() {
-    let _watchdog = watch("a_trace_that_was_kept_is_replayed_to_the_letter");
     for workers in [1, 3, 8] {
         let (order, trace) = play(&seeded(workers, 5));
         let kept: Trace = trace.encode().parse().unwrap();
@@ -253,7 +240,6 @@ fn a_trace_that_was_kept_is_replayed_to_the_letter() {
 
 #[test]
 fn a_replay_of_another_program_says_where_it_diverged() {
-    let _watchdog = watch("a_replay_of_another_program_says_where_it_diverged");
     let tasks = |count: u32| {
         move || {
             nursery(|n| {
@@ -276,7 +262,6 @@ fn a_replay_of_another_program_says_where_it_diverged() {
 
 #[test]
 fn a_run_without_end_is_stopped_at_its_limit() {
-    let _watchdog = watch("a_run_without_end_is_stopped_at_its_limit");
     let runtime = Runtime::builder().workers(2).max_fibers(64).max_steps(500).seeded(1).build().unwrap();
     let outcome = runtime.run(|| {
         loop {
@@ -289,7 +274,6 @@ fn a_run_without_end_is_stopped_at_its_limit() {
 
 #[test]
 fn a_trace_keeps_the_last_events_and_the_hash_of_all() {
-    let _watchdog = watch("a_trace_keeps_the_last_events_and_the_hash_of_all");
     let full = play(&seeded(4, 1)).1;
     let runtime = Runtime::builder().workers(4).max_fibers(4096).trace_events(10).seeded(1).build().unwrap();
     let short = play(&runtime).1;
@@ -307,7 +291,6 @@ fn sockets_are_refused_with_a_reason() {
 
 #[test]
 fn a_stack_overflow_fails_its_task_and_the_runtime_goes_on() {
-    let _watchdog = watch("a_stack_overflow_fails_its_task_and_the_runtime_goes_on");
     overflow_thrice();
     let outer = Runtime::builder().workers(1).stack_bytes(1 << 20).max_fibers(64).build().unwrap();
     outer.run(overflow_thrice).unwrap(); // on a stack that is itself a fiber's
@@ -332,7 +315,6 @@ fn overflow_thrice() {
 
 #[test]
 fn a_task_that_gets_no_stack_is_refused_and_its_destructor_may_wait() {
-    let _watchdog = watch("a_task_that_gets_no_stack_is_refused_and_its_destructor_may_wait");
     struct Waits(sched_tasks::Receiver<u32>);
     impl Drop for Waits {
         fn drop(&mut self) {
@@ -359,7 +341,6 @@ fn a_task_that_gets_no_stack_is_refused_and_its_destructor_may_wait() {
 
 #[test]
 fn runs_of_two_threads_take_turns() {
-    let _watchdog = watch("runs_of_two_threads_take_turns");
     let runtime = seeded(2, 7);
     let alone = play(&runtime);
     std::thread::scope(|s| {
@@ -371,7 +352,6 @@ fn runs_of_two_threads_take_turns() {
 
 #[test]
 fn a_seeded_run_inside_a_task_of_another_runtime_is_the_same_run() {
-    let _watchdog = watch("a_seeded_run_inside_a_task_of_another_runtime_is_the_same_run");
     let alone = play(&seeded(3, 7));
     let outer = Runtime::builder().workers(2).stack_bytes(1 << 20).max_fibers(64).build().unwrap();
     assert!(outer.run(|| play(&seeded(3, 7))).unwrap() == alone);
@@ -383,7 +363,6 @@ fn a_seeded_run_inside_a_task_of_another_runtime_is_the_same_run() {
 
 #[test]
 fn a_panic_of_the_body_goes_on_and_the_runtime_can_be_used_again() {
-    let _watchdog = watch("a_panic_of_the_body_goes_on_and_the_runtime_can_be_used_again");
     let runtime = seeded(2, 1);
     let caught = catch_unwind(AssertUnwindSafe(|| {
         runtime.nursery(|n| -> Result<(), TaskError> {
@@ -397,7 +376,6 @@ fn a_panic_of_the_body_goes_on_and_the_runtime_can_be_used_again() {
 
 #[test]
 fn panics_and_what_their_destructors_do_are_part_of_the_run() {
-    let _watchdog = watch("panics_and_what_their_destructors_do_are_part_of_the_run");
     struct Yields<'a>(&'a Mutex<Vec<u32>>, u32);
     impl Drop for Yields<'_> {
         fn drop(&mut self) {
@@ -450,7 +428,6 @@ fn spin_until_cancelled(tell: Sender<()>) {
 
 #[test]
 fn whoever_stops_in_an_unwinding_keeps_nobody_on_its_thread_from_being_cancelled() {
-    let _watchdog = watch("whoever_stops_in_an_unwinding_keeps_nobody_on_its_thread_from_being_cancelled");
     for seed in 0..30 {
         let runtime = Runtime::builder().workers(3).max_fibers(64).max_steps(5000).seeded(seed).build().unwrap();
         // A task unwinds, and waits for one that must be cancelled meanwhile.
@@ -512,10 +489,9 @@ fn whoever_stops_in_an_unwinding_keeps_nobody_on_its_thread_from_being_cancelled
 
 #[test]
 fn ten_thousand_seeds_leave_nothing_behind() {
-    if !crate::support::alone("seeded::ten_thousand_seeds_leave_nothing_behind") {
+    if !test_support::alone("seeded::ten_thousand_seeds_leave_nothing_behind") {
         return;
     }
-    let _watchdog = watch("ten_thousand_seeds_leave_nothing_behind");
     let program = || {
         nursery(|n| {
             let (tx, rx) = channel(1);
@@ -526,12 +502,12 @@ fn ten_thousand_seeds_leave_nothing_behind() {
         .map(drop)
     };
     explore(0..500, program);
-    let count = || ["fd", "task", "maps"].map(crate::support::proc_count);
-    let (before, memory) = (count(), crate::support::resident_bytes());
+    let count = || ["fd", "task", "maps"].map(test_support::proc_count);
+    let (before, memory) = (count(), test_support::resident_bytes());
     let begun = Instant::now();
     let explored = explore(0..10_000, program);
     println!("{:.0} seeds a second, {} different", 10_000.0 / begun.elapsed().as_secs_f64(), explored.distinct);
-    let (after, grown) = (count(), crate::support::resident_bytes().saturating_sub(memory));
+    let (after, grown) = (count(), test_support::resident_bytes().saturating_sub(memory));
     assert!(after.iter().zip(before).all(|(after, before)| *after <= before + 4), "{before:?} became {after:?}");
     assert!(grown < 4 << 20, "{grown} bytes more");
 }
@@ -572,7 +548,6 @@ proptest! {
 
 #[test]
 fn a_recursion_gets_equally_deep_in_every_run_of_a_seed() {
-    let _watchdog = watch("a_recursion_gets_equally_deep_in_every_run_of_a_seed");
     #[expect(unconditional_recursion, reason = "it is to run out of stack")]
     fn down(depth: &AtomicU32) {
         depth.fetch_add(1, SeqCst);

@@ -13,8 +13,9 @@ use sched_tasks::{
     Answer, Budget, Cap, CapBudget, CapSpawn, Explore, Ledger, Nursery, NurseryOptions, NurseryState, OnFailure,
     Recharge, Runtime, TaskError, channel, charge, join, nursery_with, recharge, shield, sleep, sleep_async, yield_now,
 };
+use test_support::Dice;
 
-use crate::support::{Dice, until, watch};
+use crate::support::until;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -83,7 +84,7 @@ impl Tree {
     }
 
     fn one_in(&self, sides: u64) -> bool {
-        self.dice.roll(sides) == 0
+        self.dice.below(sides) == 0
     }
 
     fn options(&self) -> (NurseryOptions, Option<Cap<CapSpawn>>) {
@@ -93,40 +94,40 @@ impl Tree {
             options = options.on_failure(OnFailure::WaitAll);
         }
         if self.one_in(3) {
-            options = options.budget(Budget::ops(dice.roll(9_000)).spawns(dice.roll(30)).channel_ops(dice.roll(30)));
+            options = options.budget(Budget::ops(dice.below(9_000)).spawns(dice.below(30)).channel_ops(dice.below(30)));
         }
         if !self.one_in(6) {
             // By default children may not spawn.
             options =
-                options.task_budget(Budget::ops(dice.roll(3_000)).spawns(dice.roll(40)).channel_ops(dice.roll(9)));
+                options.task_budget(Budget::ops(dice.below(3_000)).spawns(dice.below(40)).channel_ops(dice.below(9)));
         }
         if self.one_in(2) {
             options = options.recharge(if self.one_in(3) { Recharge::Never } else { Recharge::FromPool });
         }
         if self.one_in(4) {
-            options = options.period(MS * dice.roll(5) as u32);
+            options = options.period(MS * dice.below(5) as u32);
         }
         if self.one_in(6) {
-            options = options.spawn_limit(dice.roll(8));
+            options = options.spawn_limit(dice.below(8));
         }
         if self.one_in(8) {
-            options = options.deadline(MS * dice.roll(20) as u32);
+            options = options.deadline(MS * dice.below(20) as u32);
         }
         if self.one_in(4) {
             let dice = dice.clone();
-            options = options.on_exhausted(move |exhausted| match dice.roll(8) {
+            options = options.on_exhausted(move |exhausted| match dice.below(8) {
                 0 => panic!("a handler without an idea"),
                 1 => Answer::Cancel,
                 2..5 => Answer::Ignore,
-                _ => Answer::Recharge(Budget::ops(exhausted.missing + dice.roll(100)).spawns(dice.roll(3))),
+                _ => Answer::Recharge(Budget::ops(exhausted.missing + dice.below(100)).spawns(dice.below(3))),
             });
         }
         if self.one_in(4) {
             options = options.capability(&self.reserve);
         }
         let spawner = self.one_in(4).then(|| {
-            let terms = CapSpawn::new().max_tasks(1 + dice.roll(12));
-            let terms = if self.one_in(2) { terms } else { terms.task_budget(Budget::ops(dice.roll(500)).spawns(3)) };
+            let terms = CapSpawn::new().max_tasks(1 + dice.below(12));
+            let terms = if self.one_in(2) { terms } else { terms.task_budget(Budget::ops(dice.below(500)).spawns(3)) };
             self.spawner.attenuate(terms).expect("less is always allowed")
         });
         if let Some(spawner) = &spawner {
@@ -138,26 +139,26 @@ impl Tree {
     /// A few things that cost something.
     fn work(&self) {
         let (dice, tally) = (&self.dice, &self.tally);
-        for _ in 0..dice.roll(4) {
-            match dice.roll(9) {
+        for _ in 0..dice.below(4) {
+            match dice.below(9) {
                 0 => yield_now(),
-                1 => sleep(MS * dice.roll(3) as u32),
+                1 => sleep(MS * dice.below(3) as u32),
                 2 => {
-                    let ops = dice.roll(60);
+                    let ops = dice.below(60);
                     tally.count(ops, 0, || charge(ops));
                 }
                 3 if self.one_in(4) => {
-                    if let Ok(drawn) = recharge(Budget::ops(dice.roll(200))) {
+                    if let Ok(drawn) = recharge(Budget::ops(dice.below(200))) {
                         tally.drawn_by_capability.fetch_add(drawn.ops, SeqCst);
                     }
                 }
                 4 if self.one_in(12) => panic!("as it happens"),
                 5 => {
                     // What it cannot have it does without.
-                    let caught = catch_unwind(AssertUnwindSafe(|| tally.pay_shielded(dice.roll(2_000))));
+                    let caught = catch_unwind(AssertUnwindSafe(|| tally.pay_shielded(dice.below(2_000))));
                     caught.unwrap_or_else(|payload| resume_unwind(payload));
                 }
-                _ => tally.pay_shielded(dice.roll(60)),
+                _ => tally.pay_shielded(dice.below(60)),
             }
         }
     }
@@ -194,13 +195,13 @@ impl Tree {
         nursery_with(options, |n| {
             let treasury = (self.one_in(4) && n.pool().is_some()).then(|| n.treasury());
             let (tx, rx) = channel(1);
-            for _ in 0..1 + dice.roll(6) {
-                match dice.roll(11) {
+            for _ in 0..1 + dice.below(6) {
+                match dice.below(11) {
                     0 => tally.spawn(n, || {
                         n.spawn_async(async {
-                            tally.pay_shielded(dice.roll(100));
-                            sleep_async(MS * dice.roll(2) as u32).await;
-                            tally.pay_shielded(dice.roll(100));
+                            tally.pay_shielded(dice.below(100));
+                            sleep_async(MS * dice.below(2) as u32).await;
+                            tally.pay_shielded(dice.below(100));
                         });
                     }),
                     1 => tally.spawn(n, || {
@@ -224,7 +225,7 @@ impl Tree {
                         n.spawn(|| self.grow(depth - 1));
                     }),
                 }
-                match dice.roll(40) {
+                match dice.below(40) {
                     0 => n.cancel(),
                     1 => drop(spawner.map(|spawner| spawner.revoke())),
                     2 => n.dismiss(),
@@ -233,12 +234,12 @@ impl Tree {
                 }
             }
             if let Some(treasury) = treasury {
-                for _ in 0..dice.roll(5) {
+                for _ in 0..dice.below(5) {
                     let Some(exhausted) = treasury.next_timeout(MS) else { break };
-                    let answer = match dice.roll(4) {
+                    let answer = match dice.below(4) {
                         0 => Answer::Cancel,
                         1 => Answer::Ignore,
-                        _ => Answer::Recharge(Budget::ops(dice.roll(400)).spawns(1).channel_ops(2)),
+                        _ => Answer::Recharge(Budget::ops(dice.below(400)).spawns(1).channel_ops(2)),
                     };
                     treasury.answer(exhausted.task.id, answer);
                 }
@@ -294,7 +295,6 @@ fn explore_trees(explore: &Explore, shapes: std::ops::Range<u64>, seeds: u64) {
 
 #[test]
 fn the_root_pays_exactly_what_was_spent_in_any_order() {
-    let _watchdog = watch("the_root_pays_exactly_what_was_spent_in_any_order");
     for workers in [1, 2, 3, 8] {
         explore_trees(&Explore::new().workers(workers).max_steps(200_000), 0..60, 8);
     }
@@ -302,7 +302,6 @@ fn the_root_pays_exactly_what_was_spent_in_any_order() {
 
 #[test]
 fn the_root_pays_exactly_what_was_spent_however_often_it_is_interrupted() {
-    let _watchdog = watch("the_root_pays_exactly_what_was_spent_however_often_it_is_interrupted");
     for workers in [1, 2, 4] {
         explore_trees(&Explore::new().workers(workers).preempt_one_in(2).max_steps(200_000), 100..160, 8);
     }
@@ -310,7 +309,6 @@ fn the_root_pays_exactly_what_was_spent_however_often_it_is_interrupted() {
 
 #[test]
 fn the_same_seed_gives_the_same_run_with_budgets() {
-    let _watchdog = watch("the_same_seed_gives_the_same_run_with_budgets");
     for workers in [1, 2, 8] {
         let build = || Runtime::builder().workers(workers).max_fibers(4096).seeded(0).build().unwrap();
         let (one, other) = (build(), build());

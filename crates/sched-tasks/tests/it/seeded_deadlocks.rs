@@ -3,16 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use sched_tasks::{Reason, RunError, Runtime, TaskError, channel, nursery, shield};
+use test_support::{output_alone, text};
 
-use crate::{
-    destructors::OnDrop,
-    seeded::seeded,
-    support::{output_alone, text, watch},
-};
+use crate::{destructors::OnDrop, seeded::seeded};
 
 #[test]
 fn a_deadlock_behind_a_shield_is_the_failure_of_its_run() {
-    let _watchdog = watch("a_deadlock_behind_a_shield_is_the_failure_of_its_run");
     let runtime = seeded(2, 17);
     let (_tx, rx) = channel::<()>(1);
     let (dropped, rx) = (AtomicU64::new(0), &rx);
@@ -61,7 +57,6 @@ fn a_deadlock_behind_a_shield_is_the_failure_of_its_run() {
 
 #[test]
 fn a_seeded_run_that_would_wait_for_another_runtime_fails_and_says_so() {
-    let _watchdog = watch("a_seeded_run_that_would_wait_for_another_runtime_fails_and_says_so");
     let runtime = seeded(2, 17);
     let other = Runtime::builder().workers(1).build().unwrap();
     let slow = || {
@@ -85,8 +80,6 @@ fn a_seeded_run_that_would_wait_for_another_runtime_fails_and_says_so() {
 
 #[test]
 fn a_deadlock_in_a_destructor_that_runs_while_its_task_unwinds_ends_the_process_and_says_who_it_is() {
-    let _watchdog =
-        watch("a_deadlock_in_a_destructor_that_runs_while_its_task_unwinds_ends_the_process_and_says_who_it_is");
     let test = "seeded_deadlocks::a_deadlock_in_a_destructor_that_runs_while_its_task_unwinds_ends_the_process_and_says_who_it_is";
     match output_alone(test) {
         None => {

@@ -11,8 +11,7 @@ use sched_tasks::{
     actor::{self, Child, DeadLetter, Restart, Strategy, Supervisor},
     charge, nursery, shield, sleep, yield_now,
 };
-
-use crate::support::{Dice, watch};
+use test_support::Dice;
 
 /// Where messages have been.
 #[derive(Default)]
@@ -31,7 +30,7 @@ fn office(shape: u64) -> Result<(), TaskError> {
     let dice = Arc::new(Dice::new(shape));
     let logs: [Log; 2] = Default::default();
     const NAMES: [&str; 2] = ["first", "second"];
-    let strategy = [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne][dice.roll(3) as usize];
+    let strategy = [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne][dice.below(3) as usize];
     let actor = |which: usize| {
         let (log, dead) = (logs[which].clone(), logs[which].clone());
         let dice = dice.clone();
@@ -39,13 +38,13 @@ fn office(shape: u64) -> Result<(), TaskError> {
             let (log, dice) = (log.clone(), dice.clone());
             actor::from_fn(move |letter: u64, _| {
                 assert!(log.lock().unwrap().taken.insert(letter), "handled twice: {letter}");
-                match dice.roll(10) {
+                match dice.below(10) {
                     0 => return Err(TaskError::msg("on purpose")),
                     1 => charge(300),
                     2 => panic!("on purpose"),
                     3 => sleep(Duration::from_millis(1)),
                     4 => yield_now(),
-                    _ => charge(dice.roll(20)),
+                    _ => charge(dice.below(20)),
                 }
                 assert!(log.lock().unwrap().handled.insert(letter));
                 Ok(())
@@ -61,24 +60,24 @@ fn office(shape: u64) -> Result<(), TaskError> {
     let task = {
         let dice = dice.clone();
         move || {
-            for _ in 0..dice.roll(6) {
-                charge(dice.roll(60));
+            for _ in 0..dice.below(6) {
+                charge(dice.below(60));
                 yield_now();
             }
-            if dice.roll(2) == 0 { Err(TaskError::msg("on purpose")) } else { Ok(()) }
+            if dice.below(2) == 0 { Err(TaskError::msg("on purpose")) } else { Ok(()) }
         }
     };
     let answers = dice.clone();
     let outcome = nursery(|n| {
         let mut sup = Supervisor::new(strategy)
-            .max_restarts(dice.roll(20) as u32, Duration::from_secs(3600))
+            .max_restarts(dice.below(20) as u32, Duration::from_secs(3600))
             .budget(Budget::ops(10_000).spawns(100).channel_ops(1_000))
-            .child_budget(Budget::ops(100 + dice.roll(400)).channel_ops(10))
+            .child_budget(Budget::ops(100 + dice.below(400)).channel_ops(10))
             .child(actor(0))
             .child(actor(1))
             .child(Child::task("task", task).restart(Restart::Transient));
-        if dice.roll(2) == 0 {
-            sup = sup.on_exhausted(move |exhausted| match answers.roll(4) {
+        if dice.below(2) == 0 {
+            sup = sup.on_exhausted(move |exhausted| match answers.below(4) {
                 0 => Answer::Cancel,
                 1 => Answer::Ignore,
                 _ => Answer::Recharge(Budget::ops(exhausted.missing).channel_ops(5)),
@@ -96,7 +95,7 @@ fn office(shape: u64) -> Result<(), TaskError> {
                         if shield(|| address.send(letter)).is_err() {
                             log.lock().unwrap().sent.remove(&letter);
                         }
-                        if dice.roll(8) == 0 {
+                        if dice.below(8) == 0 {
                             let _ = sup.restart_child(NAMES[which]); // it may be over
                         }
                     }
@@ -124,7 +123,6 @@ fn office(shape: u64) -> Result<(), TaskError> {
 
 #[test]
 fn no_letter_is_lost_but_the_one_that_was_being_handled() {
-    let _watchdog = watch("no_letter_is_lost_but_the_one_that_was_being_handled");
     let times = std::env::var("SHAPES").map_or(1, |times| times.parse().expect("SHAPES is a number"));
     for workers in [1, 2, 5] {
         for one_in in [8, 2] {
@@ -139,7 +137,6 @@ fn no_letter_is_lost_but_the_one_that_was_being_handled() {
 
 #[test]
 fn the_same_seed_gives_the_same_run_with_supervisors() {
-    let _watchdog = watch("the_same_seed_gives_the_same_run_with_supervisors");
     for workers in [1, 2, 8] {
         let build = || Runtime::builder().workers(workers).max_fibers(4096).seeded(0).build().unwrap();
         let (one, other) = (build(), build());
@@ -157,7 +154,6 @@ fn the_same_seed_gives_the_same_run_with_supervisors() {
 
 #[test]
 fn a_hog_whose_supervisor_has_nothing_left_ends_in_any_order() {
-    let _watchdog = watch("a_hog_whose_supervisor_has_nothing_left_ends_in_any_order");
     let program = || {
         let error = nursery(|n| {
             let hog = || {

@@ -12,8 +12,6 @@ use std::{
 
 use sched_tasks::{RecvError, Runtime, Select, SendError, TryRecvError, channel, nursery, run, select, yield_now};
 
-use crate::support::watch;
-
 const MOMENT: Duration = Duration::from_millis(2);
 const AGES: Duration = Duration::from_secs(60);
 
@@ -367,7 +365,6 @@ fn cancelled_selects_lose_nothing() {
 
 #[test]
 fn a_value_that_was_not_sent_comes_back_to_the_arm_that_was_taken() {
-    let _watchdog = watch("a_value_that_was_not_sent_comes_back_to_the_arm_that_was_taken");
     for capacity in [0, 1] {
         let (tx, rx) = channel::<String>(capacity);
         (0..capacity).for_each(|_| tx.send("full".into()).unwrap());
@@ -429,7 +426,6 @@ fn a_value_that_was_not_sent_comes_back_to_the_arm_that_was_taken() {
 
 #[test]
 fn no_value_is_lost_by_a_select_that_is_asked_again_and_again() {
-    let _watchdog = watch("no_value_is_lost_by_a_select_that_is_asked_again_and_again");
     const VALUES: u64 = 1_000;
     const EMPTY: Option<u64> = None; // what is written like a variable and is none
     for capacity in [0, 1, 4] {

@@ -13,11 +13,9 @@ use sched_tasks::{
     Canceller, Nursery, NurseryOptions, OnFailure, Reason, Runtime, TaskError, channel, checkpoint, join, nursery,
     nursery_with, sleep, yield_now,
 };
+use test_support::{Dice, alone, for_seeds, resident_bytes};
 
-use crate::{
-    liveness::futures_yield,
-    support::{Dice, alone, for_seeds, resident_bytes, until},
-};
+use crate::{liveness::futures_yield, support::until};
 
 /// Counts what begins and what ends; nothing may be left over.
 #[derive(Default)]
@@ -51,9 +49,9 @@ fn spawns_with_random_cancels(seed: u64, spawns: u64) {
     let runtime = Runtime::builder().workers(2).seed(seed).build().unwrap();
     let mut left = spawns;
     while left > 0 {
-        let here = 1 + dice.roll(500).min(left - 1);
+        let here = 1 + dice.below(500).min(left - 1);
         left -= here;
-        let cancel_at = (dice.roll(2) == 0).then(|| dice.roll(here));
+        let cancel_at = (dice.below(2) == 0).then(|| dice.below(here));
         let before = ledger.ran.load(SeqCst);
         let outcome = runtime.run(|| {
             nursery(|n| {
@@ -61,12 +59,12 @@ fn spawns_with_random_cancels(seed: u64, spawns: u64) {
                     let (entry, dice, ledger) = (ledger.entry(), &dice, &ledger);
                     let body = move || {
                         let _entry = entry;
-                        if dice.roll(4) == 0 {
+                        if dice.below(4) == 0 {
                             yield_now();
                         }
                         ledger.ran.fetch_add(1, SeqCst);
                     };
-                    match dice.roll(3) {
+                    match dice.below(3) {
                         0 => drop(n.spawn_async(async move { body() })),
                         _ => drop(n.spawn(body)),
                     }
@@ -104,7 +102,7 @@ fn a_hundred_thousand_spawns_with_random_cancels_lose_nothing_whatever_the_seed(
 fn tree(depth: u64, dice: &Dice, ledger: &Ledger) -> Result<(), TaskError> {
     let _entry = ledger.entry();
     if depth == 0 {
-        return match dice.roll(40) {
+        return match dice.below(40) {
             0 => Err(TaskError::msg("a leaf failed")),
             1 => std::panic::resume_unwind(Box::new("a leaf panicked")), // no hook: it would print
             2 => {
@@ -113,23 +111,23 @@ fn tree(depth: u64, dice: &Dice, ledger: &Ledger) -> Result<(), TaskError> {
                 Ok(())
             }
             3 => {
-                sleep(Duration::from_micros(dice.roll(300)));
+                sleep(Duration::from_micros(dice.below(300)));
                 Ok(())
             }
             _ => Ok(()),
         };
     }
-    let options = match dice.roll(4) {
+    let options = match dice.below(4) {
         0 => NurseryOptions::new().on_failure(OnFailure::WaitAll),
-        1 => NurseryOptions::new().deadline(Duration::from_millis(dice.roll(50))),
-        2 => NurseryOptions::new().grace(Duration::from_micros(dice.roll(500))),
+        1 => NurseryOptions::new().deadline(Duration::from_millis(dice.below(50))),
+        2 => NurseryOptions::new().grace(Duration::from_micros(dice.below(500))),
         _ => NurseryOptions::new(),
     };
     nursery_with(options, |n| {
-        for _ in 0..=dice.roll(2) {
+        for _ in 0..=dice.below(2) {
             n.try_spawn(move || tree(depth - 1, dice, ledger));
         }
-        match dice.roll(12) {
+        match dice.below(12) {
             0 => n.cancel(),
             1 => n.close(),
             2 => {
@@ -169,7 +167,7 @@ fn a_storm_of_cancels_meets_spawns_and_closes() {
                     while !over.load(SeqCst) {
                         let some = {
                             let mut all = cancellers.lock().unwrap();
-                            let at = all.len() - dice.roll(all.len() as u64 + 1) as usize;
+                            let at = all.len() - dice.below(all.len() as u64 + 1) as usize;
                             all.split_off(at)
                         };
                         some.iter().for_each(Canceller::cancel);
@@ -184,23 +182,23 @@ fn a_storm_of_cancels_meets_spawns_and_closes() {
                         outer.spawn(move || {
                             let _ = nursery(|n| {
                                 cancellers.lock().unwrap().push(n.canceller());
-                                for _ in 0..dice.roll(6) {
+                                for _ in 0..dice.below(6) {
                                     let entry = ledger.entry();
                                     n.spawn(move || {
                                         let _entry = entry;
-                                        if dice.roll(3) == 0 {
+                                        if dice.below(3) == 0 {
                                             drop(n.spawn(checkpoint));
                                         }
                                         yield_now();
                                     });
                                 }
-                                if dice.roll(4) == 0 {
+                                if dice.below(4) == 0 {
                                     n.close();
                                 }
                                 Ok(())
                             });
                         });
-                        if dice.roll(64) == 0 {
+                        if dice.below(64) == 0 {
                             yield_now();
                         }
                     }
@@ -232,7 +230,7 @@ fn spawns_race_with_close() {
                 }
                 admitted.fetch_add(1, SeqCst);
                 n.spawn(|| grow(n, &admitted, &ran));
-                (0..dice.roll(200)).for_each(|_| std::hint::spin_loop());
+                (0..dice.below(200)).for_each(|_| std::hint::spin_loop());
                 n.close();
                 Ok(())
             });
@@ -248,8 +246,8 @@ fn joins_race_with_the_end_and_with_cancellation() {
         let (dice, ledger) = (Dice::new(seed), Ledger::default());
         let runtime = Runtime::builder().workers(2).seed(seed).build().unwrap();
         for _ in 0..400 {
-            let cancelled = dice.roll(2) == 0;
-            let pause = dice.roll(300);
+            let cancelled = dice.below(2) == 0;
+            let pause = dice.below(300);
             let outcome = runtime.run(|| {
                 nursery(|n| {
                     let task = n.spawn(|| {
@@ -279,7 +277,7 @@ fn a_mix_of_everything_runs_what_the_model_says_on_256_workers() {
         let runtime = Runtime::builder().workers(256).seed(seed).build().unwrap();
         // The model: every task adds what it is worth, and the tasks that fail are known before they run.
         let (sum, mut worth, mut failures) = (AtomicU64::new(0), 0, 0);
-        let plan: Vec<(u64, u64)> = (0..2000).map(|_| (dice.roll(8), dice.roll(1000))).collect();
+        let plan: Vec<(u64, u64)> = (0..2000).map(|_| (dice.below(8), dice.below(1000))).collect();
         for (kind, value) in &plan {
             match kind {
                 6 => failures += 1,
@@ -365,12 +363,12 @@ fn a_runtime_may_be_dropped_at_any_moment_after_run() {
     for_seeds("a_runtime_may_be_dropped_at_any_moment_after_run", 0..4, |seed| {
         let dice = Dice::new(seed);
         for _ in 0..40 {
-            let runtime = Runtime::builder().workers(1 + dice.roll(6) as usize).build().unwrap();
+            let runtime = Runtime::builder().workers(1 + dice.below(6) as usize).build().unwrap();
             let ledger = Ledger::default();
-            for _ in 0..dice.roll(3) {
+            for _ in 0..dice.below(3) {
                 let _ = runtime.run(|| tree(3, &dice, &ledger));
             }
-            let pause = dice.roll(2000);
+            let pause = dice.below(2000);
             (0..pause).for_each(|_| std::hint::spin_loop());
             drop(runtime);
             ledger.balance(seed);

@@ -16,8 +16,9 @@ use sched_tasks::{
     },
     is_cancelled, nursery, oneshot, sleep, yield_now,
 };
+use test_support::{alone, for_seeds, resident_bytes};
 
-use crate::support::{alone, for_seeds, resident_bytes, until, watch};
+use crate::support::until;
 
 const LONG: Duration = Duration::from_secs(3600);
 const WINDOW: Duration = Duration::from_secs(5);
@@ -107,7 +108,6 @@ fn story(strategy: Strategy, order: Order) -> String {
 
 #[test]
 fn children_start_in_order_and_stop_in_reverse_whoever_failed() {
-    let _watchdog = watch("children_start_in_order_and_stop_in_reverse_whoever_failed");
     for order in [Order::Fail, Order::Panic, Order::Return] {
         assert_eq!(
             story(Strategy::OneForAll, order).replace(&format!("{order:?} "), ""),
@@ -125,7 +125,6 @@ fn children_start_in_order_and_stop_in_reverse_whoever_failed() {
 
 #[test]
 fn a_failing_child_disturbs_nobody_and_its_last_words_are_kept() {
-    let _watchdog = watch("a_failing_child_disturbs_nobody_and_its_last_words_are_kept");
     let log = Log::default();
     on_two_workers(|| {
         nursery(|n| {
@@ -150,7 +149,6 @@ fn a_failing_child_disturbs_nobody_and_its_last_words_are_kept() {
 
 #[test]
 fn who_is_started_again_depends_on_how_it_ended() {
-    let _watchdog = watch("who_is_started_again_depends_on_how_it_ended");
     let log = Log::default();
     on_two_workers(|| {
         nursery(|n| {
@@ -177,7 +175,6 @@ fn who_is_started_again_depends_on_how_it_ended() {
 
 #[test]
 fn a_child_that_fails_too_often_fails_its_supervisor_with_all_the_facts() {
-    let _watchdog = watch("a_child_that_fails_too_often_fails_its_supervisor_with_all_the_facts");
     let log = Log::default();
     let error = on_two_workers(|| {
         nursery(|n| {
@@ -209,7 +206,6 @@ fn a_child_that_fails_too_often_fails_its_supervisor_with_all_the_facts() {
 
 #[test]
 fn giving_up_goes_from_supervisor_to_supervisor_up_to_the_nursery() {
-    let _watchdog = watch("giving_up_goes_from_supervisor_to_supervisor_up_to_the_nursery");
     let starts = AtomicU64::new(0);
     let error = on_two_workers(|| {
         nursery(|n| {
@@ -240,7 +236,6 @@ fn giving_up_goes_from_supervisor_to_supervisor_up_to_the_nursery() {
 
 #[test]
 fn addresses_below_a_restarted_supervisor_stay_good() {
-    let _watchdog = watch("addresses_below_a_restarted_supervisor_stay_good");
     let log = Log::default();
     on_two_workers(|| {
         nursery(|n| {
@@ -270,7 +265,6 @@ fn addresses_below_a_restarted_supervisor_stay_good() {
 
 #[test]
 fn one_that_does_not_stop_in_time_is_cancelled() {
-    let _watchdog = watch("one_that_does_not_stop_in_time_is_cancelled");
     let (dropped, later) = (AtomicBool::new(false), AtomicBool::new(false));
     struct Mark<'a>(&'a AtomicBool);
     impl Drop for Mark<'_> {
@@ -308,7 +302,6 @@ fn one_that_does_not_stop_in_time_is_cancelled() {
 
 #[test]
 fn a_task_with_time_to_stop_is_told_first_and_one_without_is_cancelled_at_once() {
-    let _watchdog = watch("a_task_with_time_to_stop_is_told_first_and_one_without_is_cancelled_at_once");
     let polite = AtomicBool::new(false);
     on_two_workers(|| {
         nursery(|n| {
@@ -360,7 +353,6 @@ fn cancelling_the_nursery_around_ends_everything_also_during_a_restart() {
 
 #[test]
 fn children_come_and_go_while_the_supervisor_runs() {
-    let _watchdog = watch("children_come_and_go_while_the_supervisor_runs");
     let log = Log::default();
     on_two_workers(|| {
         nursery(|n| {
@@ -420,7 +412,6 @@ fn mistakes_are_named_before_anything_starts() {
 
 #[test]
 fn a_supervisor_without_handles_ends_with_its_last_child() {
-    let _watchdog = watch("a_supervisor_without_handles_ends_with_its_last_child");
     let done = AtomicU64::new(0);
     let work = || {
         yield_now();
@@ -442,7 +433,6 @@ fn a_supervisor_without_handles_ends_with_its_last_child() {
 
 #[test]
 fn a_child_that_cannot_start_is_stopped_like_any_other() {
-    let _watchdog = watch("a_child_that_cannot_start_is_stopped_like_any_other");
     struct Stuck;
     impl Actor for Stuck {
         type Message = ();
@@ -499,7 +489,6 @@ fn ten_thousand_restarts_do_not_grow_memory() {
 
 #[test]
 fn a_supervisor_that_was_cancelled_leaves_no_mailbox_open_even_if_it_never_began() {
-    let _watchdog = watch("a_supervisor_that_was_cancelled_leaves_no_mailbox_open_even_if_it_never_began");
     for begins in [false, true] {
         let kept = Mutex::new(None);
         let outcome = on_two_workers(|| {
@@ -539,7 +528,6 @@ fn a_supervisor_that_was_cancelled_leaves_no_mailbox_open_even_if_it_never_began
 
 #[test]
 fn a_child_that_is_stopped_before_it_ran_is_cancelled_when_it_does() {
-    let _watchdog = watch("a_child_that_is_stopped_before_it_ran_is_cancelled_when_it_does");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let outcome = runtime.run(|| {
         nursery(|n| {
@@ -552,7 +540,6 @@ fn a_child_that_is_stopped_before_it_ran_is_cancelled_when_it_does() {
 
 #[test]
 fn whoever_waits_for_a_supervisor_goes_on_when_its_last_child_has_ended() {
-    let _watchdog = watch("whoever_waits_for_a_supervisor_goes_on_when_its_last_child_has_ended");
     let ran = AtomicU64::new(0);
     let count = || {
         yield_now();

@@ -11,11 +11,8 @@ use sched_tasks::{
     charge, now, nursery, nursery_with, sleep,
 };
 
-use crate::support::watch;
-
 #[test]
 fn a_child_that_has_spent_its_budget_is_recharged_from_the_supervisors_pool() {
-    let _watchdog = watch("a_child_that_has_spent_its_budget_is_recharged_from_the_supervisors_pool");
     let (spent, starts) = (AtomicU64::new(0), AtomicU64::new(0));
     nursery(|n| {
         let worker = || {
@@ -39,7 +36,6 @@ fn a_child_that_has_spent_its_budget_is_recharged_from_the_supervisors_pool() {
 
 #[test]
 fn when_the_supervisors_pool_is_dry_the_child_fails_and_the_usual_rules_apply() {
-    let _watchdog = watch("when_the_supervisors_pool_is_dry_the_child_fails_and_the_usual_rules_apply");
     let spent = AtomicU64::new(0);
     let error = nursery(|n| {
         let hog = || {
@@ -64,7 +60,6 @@ fn when_the_supervisors_pool_is_dry_the_child_fails_and_the_usual_rules_apply() 
 
 #[test]
 fn a_supervisor_may_answer_otherwise() {
-    let _watchdog = watch("a_supervisor_may_answer_otherwise");
     let error = nursery(|n| {
         Supervisor::new(Strategy::OneForOne)
             .budget(Budget::ops(1_000_000).spawns(20))
@@ -88,7 +83,6 @@ fn a_supervisor_may_answer_otherwise() {
 
 #[test]
 fn an_actor_that_spends_too_much_on_a_message_fails_over_that_message() {
-    let _watchdog = watch("an_actor_that_spends_too_much_on_a_message_fails_over_that_message");
     struct Work(u64, sched_tasks::oneshot::Sender<u64>);
     nursery(|n| {
         let sup = Supervisor::new(Strategy::OneForOne)
@@ -114,7 +108,6 @@ fn an_actor_that_spends_too_much_on_a_message_fails_over_that_message() {
 
 #[test]
 fn what_a_supervisor_gives_comes_out_of_what_it_has_itself() {
-    let _watchdog = watch("what_a_supervisor_gives_comes_out_of_what_it_has_itself");
     let spent = AtomicU64::new(0);
     let own = Budget::ops(5_000).spawns(50).channel_ops(1_000);
     let options = NurseryOptions::new().task_budget(own);
@@ -140,7 +133,6 @@ fn what_a_supervisor_gives_comes_out_of_what_it_has_itself() {
 
 #[test]
 fn a_supervisor_that_may_start_nothing_says_so() {
-    let _watchdog = watch("a_supervisor_that_may_start_nothing_says_so");
     let error = nursery_with(NurseryOptions::new().budget(Budget::ops(5_000).spawns(1).channel_ops(1_000)), |n| {
         let worker = Child::task("worker", || Ok(()));
         Supervisor::new(Strategy::OneForOne).budget(Budget::UNLIMITED).child(worker).start(n)?;
@@ -171,7 +163,6 @@ fn only_cluster_has_supervisors() {
 
 #[test]
 fn a_treasury_answers_in_its_own_time() {
-    let _watchdog = watch("a_treasury_answers_in_its_own_time");
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(1)).task_budget(Budget::ops(10));
     let error = nursery_with(options, |n| {
         let treasury = n.treasury();

@@ -15,8 +15,7 @@ use sched_tasks::{
     },
     nursery, yield_now,
 };
-
-use crate::support::{Dice, for_seeds};
+use test_support::{Dice, for_seeds};
 
 fn siblings() -> impl Strategy<Value = Vec<Sibling>> {
     let restart = prop_oneof![Just(Restart::Permanent), Just(Restart::Transient), Just(Restart::Temporary)];
@@ -151,15 +150,15 @@ fn one_incarnation_of_a_child_lives_at_a_time_whatever_is_asked_meanwhile() {
                 let _alive = Alive::new(&alive[which]);
                 loop {
                     yield_now();
-                    match dice.roll(40) {
+                    match dice.below(40) {
                         0 => return Err(TaskError::msg("on purpose")),
                         1 => return Ok(()),
                         _ => {}
                     }
                 }
             };
-            let restart = [Restart::Permanent, Restart::Transient, Restart::Temporary][dice.roll(3) as usize];
-            match dice.roll(2) {
+            let restart = [Restart::Permanent, Restart::Transient, Restart::Temporary][dice.below(3) as usize];
+            match dice.below(2) {
                 0 => Child::task(NAMES[which], live).restart(restart),
                 _ => {
                     let make = move || {
@@ -183,9 +182,9 @@ fn one_incarnation_of_a_child_lives_at_a_time_whatever_is_asked_meanwhile() {
                     for _ in 0..2 {
                         n.spawn(|| {
                             for _ in 0..20 {
-                                let which = dice.roll(4) as usize;
+                                let which = dice.below(4) as usize;
                                 // What cannot be done now is refused; that is fine.
-                                let _ = match dice.roll(4) {
+                                let _ = match dice.below(4) {
                                     0 => sup.stop_child(NAMES[which]),
                                     1 => sup.start_child(child(which)),
                                     2 => sup.restart_child(NAMES[which]),
@@ -196,7 +195,7 @@ fn one_incarnation_of_a_child_lives_at_a_time_whatever_is_asked_meanwhile() {
                     }
                     Ok(())
                 })?;
-                if dice.roll(2) == 0 {
+                if dice.below(2) == 0 {
                     return sup.stop();
                 }
                 n.dismiss();

@@ -18,7 +18,7 @@ use sched_tasks::{
     join, nursery, nursery_with, oneshot, sleep, sleep_async, timeout, unblock, unbounded, yield_now,
 };
 
-use crate::support::{spin_until, until, watch};
+use crate::support::{spin_until, until};
 
 /// A loop goes on for so many rounds after somebody was told to go on and does not.
 pub(crate) const MOST: u64 = 200_000;
@@ -213,7 +213,6 @@ macro_rules! operations_take_turns {
     ($($name:ident: $busy:expr;)+) => {$(
         #[test]
         fn $name() {
-            let _watchdog = watch(stringify!($name));
             check_woken(stringify!($name), $busy);
             check_cancelled(stringify!($name), $busy);
         }
@@ -224,7 +223,6 @@ macro_rules! futures_take_turns {
     ($($name:ident: |$rounds:ident| $busy:block;)+) => {$(
         #[test]
         fn $name() {
-            let _watchdog = watch(stringify!($name));
             check_async(stringify!($name), |$rounds| Box::pin(async move $busy));
         }
     )+};

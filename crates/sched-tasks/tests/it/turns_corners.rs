@@ -13,13 +13,12 @@ use sched_tasks::{
 };
 
 use crate::{
-    support::{spin_until, until, watch},
+    support::{spin_until, until},
     turns::{MOST, Rounds, SOME_TIME, SOON, one_worker},
 };
 
 #[test]
 fn a_future_that_awaits_finished_tasks_takes_turns() {
-    let _watchdog = watch("a_future_that_awaits_finished_tasks_takes_turns");
     let (tx, rx) = channel::<()>(1);
     let rounds = Rounds::default();
     let outcome = one_worker().run(|| {
@@ -47,7 +46,6 @@ fn a_future_that_awaits_finished_tasks_takes_turns() {
 
 #[test]
 fn who_joins_finished_tasks_takes_turns() {
-    let _watchdog = watch("who_joins_finished_tasks_takes_turns");
     let (tx, rx) = channel::<()>(1);
     let rounds = Rounds::default();
     let outcome = one_worker().run(|| {
@@ -73,7 +71,6 @@ fn who_joins_finished_tasks_takes_turns() {
 
 #[test]
 fn results_that_are_there_are_handed_over_though_the_turn_ends_in_a_cancelled_body() {
-    let _watchdog = watch("results_that_are_there_are_handed_over_though_the_turn_ends_in_a_cancelled_body");
     let outcome = one_worker().run(|| {
         nursery(|n| {
             let tasks: Vec<_> = (0..2000).map(|i| n.spawn(move || i)).collect();
@@ -88,7 +85,6 @@ fn results_that_are_there_are_handed_over_though_the_turn_ends_in_a_cancelled_bo
 /// std's test of this name, in fibers: both may start on one worker, the receiver first, and then it is woken behind a sender that need not wait.
 #[test]
 fn port_gone_concurrent() {
-    let _watchdog = watch("port_gone_concurrent");
     let runtime = Runtime::builder().workers(4).build().unwrap();
     for _ in 0..200 {
         let outcome = runtime.run(|| {
@@ -111,7 +107,6 @@ fn port_gone_concurrent() {
 
 #[test]
 fn a_receiver_that_waited_first_goes_on_behind_a_sender_that_never_waits() {
-    let _watchdog = watch("a_receiver_that_waited_first_goes_on_behind_a_sender_that_never_waits");
     let sent = AtomicU64::new(0);
     let outcome = one_worker().run(|| {
         nursery(|n| {
@@ -131,7 +126,6 @@ fn a_receiver_that_waited_first_goes_on_behind_a_sender_that_never_waits() {
 /// Everything that is not a fiber that waited: it starts, or goes on, by the worker's regular look at what it puts off.
 #[test]
 fn beside_a_busy_pair_everything_else_starts() {
-    let _watchdog = watch("beside_a_busy_pair_everything_else_starts");
     let runtime = one_worker();
     for which in ["unstarted", "injected", "low priority", "future", "future that yields", "fiber that yields"] {
         let rounds = &Rounds::default();
@@ -182,7 +176,6 @@ fn beside_a_busy_pair_everything_else_starts() {
 
 #[test]
 fn a_woken_task_does_not_wait_for_all_that_somebody_who_yielded_waits_for() {
-    let _watchdog = watch("a_woken_task_does_not_wait_for_all_that_somebody_who_yielded_waits_for");
     let rounds = &Rounds::default();
     let (wake, woken) = channel::<()>(1);
     let is_up = AtomicBool::new(false);
@@ -219,7 +212,6 @@ fn a_woken_task_does_not_wait_for_all_that_somebody_who_yielded_waits_for() {
 /// Were those that give their turn away put behind what has not started, each of these would stand on a stack of its own.
 #[test]
 fn tasks_that_give_turns_do_not_make_all_others_start() {
-    let _watchdog = watch("tasks_that_give_turns_do_not_make_all_others_start");
     let (running, most) = (AtomicU64::new(0), AtomicU64::new(0));
     let outcome = one_worker().run(|| {
         nursery(|n| {
@@ -242,7 +234,6 @@ fn tasks_that_give_turns_do_not_make_all_others_start() {
 
 #[test]
 fn a_sleeper_wakes_beside_busy_pipelines() {
-    let _watchdog = watch("a_sleeper_wakes_beside_busy_pipelines");
     let is_enough = AtomicBool::new(false);
     let sent = AtomicU64::new(0);
     let runtime = Runtime::builder().workers(2).build().unwrap();
@@ -273,7 +264,6 @@ fn a_sleeper_wakes_beside_busy_pipelines() {
 
 #[test]
 fn a_deadline_ends_a_tree_whose_tasks_are_always_ready() {
-    let _watchdog = watch("a_deadline_ends_a_tree_whose_tasks_are_always_ready");
     let rounds = &Rounds::default();
     let forever = || rounds.done.fetch_add(1, SeqCst) < 30_000_000;
     let outcome = one_worker().run(|| {
@@ -304,7 +294,6 @@ fn a_deadline_ends_a_tree_whose_tasks_are_always_ready() {
 
 #[test]
 fn a_time_limit_reaches_a_future_that_uses_up_its_turns() {
-    let _watchdog = watch("a_time_limit_reaches_a_future_that_uses_up_its_turns");
     async fn always_ready(rounds: &Rounds) {
         let (tx, rx) = channel(1);
         while rounds.done.fetch_add(1, SeqCst) < 10_000_000 {
@@ -324,7 +313,6 @@ fn a_time_limit_reaches_a_future_that_uses_up_its_turns() {
 
 #[test]
 fn a_part_of_a_future_that_is_always_ready_does_not_hide_the_other() {
-    let _watchdog = watch("a_part_of_a_future_that_is_always_ready_does_not_hide_the_other");
     let rounds = Rounds::default();
     let busy = async {
         let semaphore = Semaphore::new(1);
@@ -344,7 +332,6 @@ fn a_part_of_a_future_that_is_always_ready_does_not_hide_the_other() {
 
 #[test]
 fn who_waits_for_more_than_a_turn_of_things_at_once_hears_of_each() {
-    let _watchdog = watch("who_waits_for_more_than_a_turn_of_things_at_once_hears_of_each");
     let outcome = one_worker().run(|| {
         nursery(|n| {
             let (senders, receivers): (Vec<_>, Vec<_>) = (0..1000).map(|_| channel(1)).unzip();
@@ -366,7 +353,6 @@ fn who_waits_for_more_than_a_turn_of_things_at_once_hears_of_each() {
 /// An executor of somebody else polls again at once: it must not do so for ever.
 #[test]
 fn an_executor_inside_a_task_gets_on() {
-    let _watchdog = watch("an_executor_inside_a_task_gets_on");
     let many = || async {
         let semaphore = Semaphore::new(1);
         for _ in 0..10_000 {
@@ -383,7 +369,6 @@ fn an_executor_inside_a_task_gets_on() {
 
 #[test]
 fn a_shield_holds_when_a_turn_ends_and_so_does_a_destructor() {
-    let _watchdog = watch("a_shield_holds_when_a_turn_ends_and_so_does_a_destructor");
     struct Drains<'a>(sched_tasks::Receiver<u32>, &'a AtomicU64);
     impl Drop for Drains<'_> {
         fn drop(&mut self) {
@@ -423,7 +408,6 @@ fn no_turn_ends_inside_a_waker() {
         sync::Arc,
         task::{Context, Poll, Wake},
     };
-    let _watchdog = watch("no_turn_ends_inside_a_waker");
     struct Tells(sched_tasks::Sender<()>);
     impl Wake for Tells {
         fn wake(self: Arc<Self>) {
@@ -462,7 +446,6 @@ fn no_turn_ends_inside_a_waker() {
 
 #[test]
 fn a_plain_thread_that_only_tries_sees_its_deadline() {
-    let _watchdog = watch("a_plain_thread_that_only_tries_sees_its_deadline");
     let came_to_its_end = AtomicBool::new(false);
     let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(5)), |_| {
         let (_tx, rx) = channel::<()>(1);
@@ -478,7 +461,6 @@ fn a_plain_thread_that_only_tries_sees_its_deadline() {
 
 #[test]
 fn a_seeded_run_takes_turns_and_the_same_ones_again() {
-    let _watchdog = watch("a_seeded_run_takes_turns_and_the_same_ones_again");
     let run = |seed: u64, one_in: u32| {
         let runtime = Runtime::builder().workers(2).seeded(seed).preempt_one_in(one_in).build().unwrap();
         let tries = runtime.run(|| {
@@ -511,7 +493,6 @@ fn a_seeded_run_takes_turns_and_the_same_ones_again() {
 
 #[test]
 fn a_spawn_lets_nobody_run_who_may_want_a_lock_that_is_held() {
-    let _watchdog = watch("a_spawn_lets_nobody_run_who_may_want_a_lock_that_is_held");
     let held = std::sync::Mutex::new(0);
     one_worker()
         .nursery(|n| {
@@ -538,7 +519,6 @@ fn a_spawn_lets_nobody_run_who_may_want_a_lock_that_is_held() {
 
 #[test]
 fn a_loop_of_only_spawns_ends_when_its_time_is_over() {
-    let _watchdog = watch("a_loop_of_only_spawns_ends_when_its_time_is_over");
     let (mut spawned, limit) = (0_u64, 50_000_000);
     let outcome = one_worker().run(|| {
         nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
@@ -554,7 +534,6 @@ fn a_loop_of_only_spawns_ends_when_its_time_is_over() {
 
 #[test]
 fn a_loop_of_runs_ends_when_its_time_is_over() {
-    let _watchdog = watch("a_loop_of_runs_ends_when_its_time_is_over");
     let outcome: Result<(), _> = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
         n.spawn(|| {
             loop {

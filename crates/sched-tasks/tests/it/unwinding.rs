@@ -16,7 +16,7 @@ use sched_tasks::{
 
 use crate::{
     destructors::OnDrop,
-    support::{skipping, until, watch},
+    support::{skipping, until},
 };
 
 /// Stops at a checkpoint while it is dropped: in a cancelled task that would unwind, if nothing did yet.
@@ -175,7 +175,6 @@ fn beside(runtime: &Runtime, unwinds: impl FnOnce(&Canceller) + Send) -> Result<
 
 #[test]
 fn a_task_does_not_panic_because_another_on_its_worker_unwinds() {
-    let _watchdog = watch("a_task_does_not_panic_because_another_on_its_worker_unwinds");
     let seeded = || Runtime::builder().workers(2).seeded(5).build().unwrap();
     for runtime in [Runtime::builder().workers(1).build().unwrap(), seeded()] {
         for _ in 0..20 {
@@ -189,7 +188,6 @@ fn a_task_does_not_panic_because_another_on_its_worker_unwinds() {
 
 #[test]
 fn many_tasks_may_stop_while_they_unwind_and_none_sees_another() {
-    let _watchdog = watch("many_tasks_may_stop_while_they_unwind_and_none_sees_another");
     const TASKS: u64 = 500;
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let (waiting, stopped, own, innocent) =

@@ -10,8 +10,9 @@ use sched_tasks::{
     Budget, CapChannel, CapError, Ledger, NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, channel,
     charge, current_worker, is_cancelled, join, now, nursery, nursery_with, run, shield, sleep, unbounded, yield_now,
 };
+use test_support::{output_alone, text};
 
-use crate::support::{output_alone, spin_until, text, until, watch};
+use crate::support::{spin_until, until};
 
 /// Runs `body` on a plain thread, and in a task.
 fn on_both(body: impl Fn() -> Result<(), TaskError> + Send + Sync) -> [Result<(), TaskError>; 2] {
@@ -24,7 +25,6 @@ fn on_both(body: impl Fn() -> Result<(), TaskError> + Send + Sync) -> [Result<()
 
 #[test]
 fn join_in_a_cancelled_body_ends_the_body_on_a_thread_as_in_a_task() {
-    let _watchdog = watch("join_in_a_cancelled_body_ends_the_body_on_a_thread_as_in_a_task");
     for outcome in on_both(|| {
         nursery(|n| {
             n.cancel();
@@ -39,7 +39,6 @@ fn join_in_a_cancelled_body_ends_the_body_on_a_thread_as_in_a_task() {
 
 #[test]
 fn a_half_that_is_out_of_budget_is_an_error_of_the_body_on_a_thread() {
-    let _watchdog = watch("a_half_that_is_out_of_budget_is_an_error_of_the_body_on_a_thread");
     let outcome = nursery_with(NurseryOptions::new().budget(Budget::ops(100).spawns(10)), |_| {
         join(|| charge(1_000), || ());
         Ok(())
@@ -50,7 +49,6 @@ fn a_half_that_is_out_of_budget_is_an_error_of_the_body_on_a_thread() {
 
 #[test]
 fn a_panic_of_a_half_is_the_same_panic_on_a_thread_as_in_a_task() {
-    let _watchdog = watch("a_panic_of_a_half_is_the_same_panic_on_a_thread_as_in_a_task");
     let caught = || {
         let payload = catch_unwind(|| join(|| (), || std::panic::panic_any(42u8))).unwrap_err();
         payload.downcast_ref::<u8>().copied()
@@ -60,7 +58,6 @@ fn a_panic_of_a_half_is_the_same_panic_on_a_thread_as_in_a_task() {
 
 #[test]
 fn a_refused_channel_is_an_error_of_the_body_that_wanted_it() {
-    let _watchdog = watch("a_refused_channel_is_an_error_of_the_body_that_wanted_it");
     for outcome in on_both(|| {
         let none = Ledger::new().grant(CapChannel::new().max_channels(0));
         nursery_with(NurseryOptions::new().name("tenant").capability(&none), |_| {
@@ -79,7 +76,6 @@ fn a_refused_channel_is_an_error_of_the_body_that_wanted_it() {
 
 #[test]
 fn a_program_that_ends_by_a_refused_channel_says_so() {
-    let _watchdog = watch("a_program_that_ends_by_a_refused_channel_says_so");
     match output_alone("verdicts::a_program_that_ends_by_a_refused_channel_says_so") {
         None => {
             let none = Ledger::new().grant(CapChannel::new().max_channels(0));
@@ -99,7 +95,6 @@ fn a_program_that_ends_by_a_refused_channel_says_so() {
 
 #[test]
 fn a_body_that_is_out_of_budget_fails_its_nursery_on_a_thread_as_in_a_task() {
-    let _watchdog = watch("a_body_that_is_out_of_budget_fails_its_nursery_on_a_thread_as_in_a_task");
     let [thread, task] = on_both(|| {
         nursery_with(NurseryOptions::new().budget(Budget::ops(100)), |_| {
             (0..1_000).for_each(|_| charge(1));
@@ -111,7 +106,6 @@ fn a_body_that_is_out_of_budget_fails_its_nursery_on_a_thread_as_in_a_task() {
 
 #[test]
 fn an_error_of_a_child_is_kept_when_the_body_panics_after_it() {
-    let _watchdog = watch("an_error_of_a_child_is_kept_when_the_body_panics_after_it");
     for policy in [OnFailure::CancelSiblings, OnFailure::WaitAll] {
         for outcome in on_both(|| {
             nursery_with(NurseryOptions::new().on_failure(policy), |n| {
@@ -130,7 +124,6 @@ fn an_error_of_a_child_is_kept_when_the_body_panics_after_it() {
 
 #[test]
 fn errors_of_children_are_kept_when_the_body_panicked_before_them() {
-    let _watchdog = watch("errors_of_children_are_kept_when_the_body_panicked_before_them");
     let begun = AtomicBool::new(false);
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let outcome: Result<(), RunError> = runtime.run(|| {
@@ -157,7 +150,6 @@ fn errors_of_children_are_kept_when_the_body_panicked_before_them() {
 
 #[test]
 fn a_deadline_is_only_ever_moved_forward() {
-    let _watchdog = watch("a_deadline_is_only_ever_moved_forward");
     let runtime = Runtime::builder().workers(2).seeded(7).build().unwrap();
     let time = |options: NurseryOptions, then: &[u64]| {
         runtime
@@ -183,7 +175,6 @@ fn a_deadline_is_only_ever_moved_forward() {
 
 #[test]
 fn a_deadline_inside_another_does_not_outlast_it() {
-    let _watchdog = watch("a_deadline_inside_another_does_not_outlast_it");
     let runtime = Runtime::builder().workers(2).seeded(7).build().unwrap();
     let took = runtime.run(|| {
         let begun: Instant = now();
@@ -200,7 +191,6 @@ fn a_deadline_inside_another_does_not_outlast_it() {
 
 #[test]
 fn run_inside_a_task_stays_in_the_runtime_of_the_task() {
-    let _watchdog = watch("run_inside_a_task_stays_in_the_runtime_of_the_task");
     let runtime = Runtime::builder().workers(1).name("inner").build().unwrap();
     let thread = || std::thread::current().name().map(str::to_owned);
     let names = runtime.run(|| (thread(), run(thread).unwrap(), run(current_worker).unwrap())).unwrap();

@@ -16,7 +16,7 @@ use std::{
 
 use sched_tasks::{NurseryOptions, OnFailure, Runtime, block_on, channel, nursery, nursery_with, yield_now};
 
-use crate::support::{spin_until, until, watch};
+use crate::support::{spin_until, until};
 
 /// Pending `left` times, and wakes itself by `wake` each time.
 struct Again<W> {
@@ -360,7 +360,6 @@ fn a_thread_that_ends_still_wakes() {
 
 #[test]
 fn a_waker_that_panics_keeps_no_nursery_waiting() {
-    let _watchdog = watch("a_waker_that_panics_keeps_no_nursery_waiting");
     struct Panics;
     impl std::task::Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -385,7 +384,6 @@ fn a_waker_that_panics_keeps_no_nursery_waiting() {
 
 #[test]
 fn a_waker_that_panics_keeps_nobody_else_from_being_woken() {
-    let _watchdog = watch("a_waker_that_panics_keeps_nobody_else_from_being_woken");
     static CALLS: AtomicU32 = AtomicU32::new(0);
     struct Panics;
     impl std::task::Wake for Panics {

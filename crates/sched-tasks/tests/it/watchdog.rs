@@ -12,8 +12,9 @@ use std::{
 };
 
 use sched_tasks::{Builder, Runtime, Stuck, channel, checkpoint, current_task, nursery, sleep, yield_now};
+use test_support::{alone, output_alone, text};
 
-use crate::support::{alone, output_alone, spin_until, text, until, watch};
+use crate::support::{spin_until, until};
 
 /// Short, but longer than the system takes a thread off its CPU on a busy machine; where that matters, tests take more.
 const LIMIT: Duration = Duration::from_millis(40);
@@ -27,7 +28,6 @@ fn watched(builder: Builder) -> (Runtime, mpsc::Receiver<Stuck>) {
 
 #[test]
 fn a_hog_is_named_and_others_finish_what_its_worker_has_not_started() {
-    let _watchdog = watch("a_hog_is_named_and_others_finish_what_its_worker_has_not_started");
     let lazy = Runtime::builder().workers(2).without_stealing(0).without_stealing(1);
     for builder in [Runtime::builder().workers(2), lazy] {
         let (runtime, told) = watched(builder);
@@ -57,7 +57,6 @@ fn a_hog_is_named_and_others_finish_what_its_worker_has_not_started() {
 
 #[test]
 fn thieves_that_are_stuck_themselves_are_not_relied_on() {
-    let _watchdog = watch("thieves_that_are_stuck_themselves_are_not_relied_on");
     let (runtime, told) = watched(Runtime::builder().workers(3));
     let (go, ran) = (AtomicBool::new(false), AtomicUsize::new(0));
     let outcome = runtime.nursery(|n| {
@@ -79,7 +78,6 @@ fn thieves_that_are_stuck_themselves_are_not_relied_on() {
 
 #[test]
 fn a_future_that_yielded_is_saved_from_behind_a_hog() {
-    let _watchdog = watch("a_future_that_yielded_is_saved_from_behind_a_hog");
     let (runtime, _told) = watched(Runtime::builder().workers(2));
     let [busy, polled, hogging, done] = [const { AtomicBool::new(false) }; 4];
     let outcome = runtime.run(|| {
@@ -110,7 +108,6 @@ fn a_future_that_yielded_is_saved_from_behind_a_hog() {
 
 #[test]
 fn who_stopped_and_went_on_is_named_and_not_who_ran_between() {
-    let _watchdog = watch("who_stopped_and_went_on_is_named_and_not_who_ran_between");
     let (runtime, told) = watched(Runtime::builder().workers(1));
     let outcome = runtime.run(move || {
         nursery(|n| {
@@ -129,7 +126,6 @@ fn who_stopped_and_went_on_is_named_and_not_who_ran_between() {
 
 #[test]
 fn a_hog_is_told_of_again_when_the_time_has_doubled_but_counted_once() {
-    let _watchdog = watch("a_hog_is_told_of_again_when_the_time_has_doubled_but_counted_once");
     let (runtime, told) = watched(Runtime::builder().workers(1));
     let reports: Vec<Stuck> = runtime.run(move || told.iter().take(3).collect()).unwrap();
     assert!(reports.windows(2).all(|two| two[1].for_at_least >= 2 * two[0].for_at_least), "{reports:?}");
@@ -140,7 +136,6 @@ fn a_hog_is_told_of_again_when_the_time_has_doubled_but_counted_once() {
 
 #[test]
 fn started_tasks_behind_a_hog_are_counted() {
-    let _watchdog = watch("started_tasks_behind_a_hog_are_counted");
     let (runtime, told) = watched(Runtime::builder().workers(1));
     let (started, [hogging, over]) = (AtomicUsize::new(0), [const { AtomicBool::new(false) }; 2]);
     let (wake, woken) = channel(0);
@@ -174,7 +169,6 @@ fn started_tasks_behind_a_hog_are_counted() {
 
 #[test]
 fn whoever_comes_to_checkpoints_is_never_named() {
-    let _watchdog = watch("whoever_comes_to_checkpoints_is_never_named");
     let runtime = Runtime::builder().workers(3).watchdog(Duration::from_millis(400)).build().unwrap();
     let over = || runtime.watchdog_looks() >= 10;
     let outcome = runtime.nursery(|n| {
@@ -205,7 +199,6 @@ fn whoever_comes_to_checkpoints_is_never_named() {
 #[test]
 fn the_watchdog_of_an_idle_runtime_rests_and_wakes_up_again() {
     if alone("watchdog::the_watchdog_of_an_idle_runtime_rests_and_wakes_up_again") {
-        let _watchdog = watch("the_watchdog_of_an_idle_runtime_rests_and_wakes_up_again");
         let (tell, told) = mpsc::channel();
         let builder = Runtime::builder().workers(4).watchdog(Duration::from_millis(8));
         let runtime = builder.on_stuck(move |stuck| drop(tell.send(stuck.clone()))).build().unwrap();
@@ -264,7 +257,6 @@ fn without_a_hook_a_line_on_standard_error_tells() {
 
 #[test]
 fn a_hook_that_panics_does_not_stop_the_clock() {
-    let _watchdog = watch("a_hook_that_panics_does_not_stop_the_clock");
     let runtime = Runtime::builder().workers(1).watchdog(LIMIT).on_stuck(|_| panic!("on purpose")).build().unwrap();
     runtime.run(|| spin_until(|| runtime.watchdog_looks() > 6)).unwrap();
     assert_eq!(runtime.stats().total().stuck, 1);

@@ -10,8 +10,6 @@ use sched_tasks::{
     TaskState, budget_left, channel, charge, net, nursery, nursery_with, unblock,
 };
 
-use crate::support::watch;
-
 /// What `what` costs a task.
 fn cost(what: impl FnOnce() + Send) -> Budget {
     let plenty = Budget::ops(1_000).memory(1 << 20).spawns(100).channel_ops(100).syscalls(100);
@@ -28,7 +26,6 @@ fn cost(what: impl FnOnce() + Send) -> Budget {
 
 #[test]
 fn a_socket_costs_what_the_table_says() {
-    let _watchdog = watch("a_socket_costs_what_the_table_says");
     let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut peer, _) = listener.accept().unwrap();
@@ -45,7 +42,6 @@ fn a_socket_costs_what_the_table_says() {
 
 #[test]
 fn other_operations_cost_what_the_table_says() {
-    let _watchdog = watch("other_operations_cost_what_the_table_says");
     let (tx, rx) = channel(4);
     let message = Budget::ops(1).channel_ops(1);
     assert_eq!(cost(|| tx.send(1).unwrap()), message);
@@ -82,7 +78,6 @@ fn until_it_stops(budget: Budget, what: impl Fn() + Send + Sync) -> (u64, Compon
 
 #[test]
 fn each_component_stops_a_task_when_it_is_spent() {
-    let _watchdog = watch("each_component_stops_a_task_when_it_is_spent");
     let plenty = Budget::ops(1 << 40).memory(1 << 40).spawns(1 << 40).channel_ops(1 << 40).syscalls(1 << 40);
     let (tx, rx) = channel(1);
     let there_and_back = || {
@@ -111,7 +106,6 @@ fn each_component_at_zero_stops_a_task_before_it_began_with_it() {
 
 #[test]
 fn what_became_of_tasks_is_counted() {
-    let _watchdog = watch("what_became_of_tasks_is_counted");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     runtime
         .run(|| {
@@ -141,7 +135,6 @@ fn what_became_of_tasks_is_counted() {
 
 #[test]
 fn a_task_says_where_it_stands() {
-    let _watchdog = watch("a_task_says_where_it_stands");
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let options =
         NurseryOptions::new().on_failure(OnFailure::WaitAll).budget(Budget::ops(1_000).spawns(20).channel_ops(100));
@@ -197,7 +190,6 @@ fn a_task_says_where_it_stands() {
 
 #[test]
 fn a_task_that_runs_says_so() {
-    let _watchdog = watch("a_task_that_runs_says_so");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     runtime
         .nursery(|n| {
@@ -214,7 +206,6 @@ fn a_task_that_runs_says_so() {
 
 #[test]
 fn every_use_of_a_capability_is_counted() {
-    let _watchdog = watch("every_use_of_a_capability_is_counted");
     let ledger = Ledger::new();
     let spawn = ledger.grant(Grant::new(CapSpawn::new()).label("many"));
     let few = ledger.grant(Grant::new(CapSpawn::new().max_tasks(1_000)).label("few"));

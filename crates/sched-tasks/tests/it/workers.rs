@@ -11,15 +11,15 @@ use std::{
 };
 
 use sched_tasks::{Priority, Runtime, VictimStrategy, channel, nursery, sleep, yield_now};
+use test_support::{alone, proc_count, resident_bytes};
 
 use crate::{
     liveness::futures_yield,
-    support::{alone, cpu_share_at_rest, proc_count, resident_bytes, spin_until, until, watch},
+    support::{cpu_share_at_rest, spin_until, until},
 };
 
 #[test]
 fn one_two_and_256_workers_do_the_same_job() {
-    let _watchdog = watch("one_two_and_256_workers_do_the_same_job");
     for workers in [1, 2, 256] {
         let runtime = Runtime::builder().workers(workers).build().unwrap();
         assert_eq!(runtime.workers(), workers);
@@ -51,7 +51,6 @@ fn by_default_there_is_a_worker_for_each_cpu() {
 
 #[test]
 fn every_strategy_moves_work_and_a_worker_that_may_not_steal_takes_none() {
-    let _watchdog = watch("every_strategy_moves_work_and_a_worker_that_may_not_steal_takes_none");
     for strategy in [VictimStrategy::Random, VictimStrategy::RoundRobin, VictimStrategy::LeastLoaded] {
         let runtime = Runtime::builder().workers(3).victims(strategy).without_stealing(1).build().unwrap();
         for _ in 0..20 {
@@ -77,7 +76,6 @@ fn every_strategy_moves_work_and_a_worker_that_may_not_steal_takes_none() {
 
 #[test]
 fn the_statistics_add_up() {
-    let _watchdog = watch("the_statistics_add_up");
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let outcome = runtime.run(|| {
         nursery(|n| {
@@ -143,7 +141,6 @@ fn high_priority_starts_first_and_low_priority_last() {
 
 #[test]
 fn a_yielding_task_never_runs_again_before_its_ready_peers() {
-    let _watchdog = watch("a_yielding_task_never_runs_again_before_its_ready_peers");
     let (turns, ready) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     let runtime = Runtime::builder().workers(1).build().unwrap();
     const ROUNDS: usize = 200;
@@ -209,7 +206,6 @@ fn an_unstarted_task_runs_before_a_task_that_yielded_after_it_was_spawned() {
 #[test]
 fn a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back() {
     if alone("workers::a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back") {
-        let _watchdog = watch("a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back");
         let runtime = Runtime::builder().workers(2).build().unwrap();
         for _ in 0..2 {
             let (wake, woken) = channel::<()>(0);
@@ -239,7 +235,6 @@ fn a_burst_of_blocked_fibers_gives_its_stacks_and_memory_back() {
 #[test]
 fn two_hundred_runtimes_leave_nothing_behind() {
     if alone("workers::two_hundred_runtimes_leave_nothing_behind") {
-        let _watchdog = watch("two_hundred_runtimes_leave_nothing_behind");
         let round = |number: u64| {
             let runtime = Runtime::builder().workers(1 + number as usize % 4).build().unwrap();
             if number.is_multiple_of(3) {
@@ -255,7 +250,7 @@ fn two_hundred_runtimes_leave_nothing_behind() {
             outcome.unwrap().unwrap();
         };
         (0..40).for_each(round); // until whatever is kept for reuse is there
-        spin_until(|| proc_count("task") <= 3); // the process, this test and its watchdog
+        spin_until(|| proc_count("task") <= 2); // the process and this test
         let before = [proc_count("task"), proc_count("fd"), proc_count("maps")];
         let resident = resident_bytes();
         (0..200).for_each(round);
@@ -270,7 +265,6 @@ fn two_hundred_runtimes_leave_nothing_behind() {
 
 #[test]
 fn a_runtime_dropped_with_its_last_task_just_ended_joins_its_threads() {
-    let _watchdog = watch("a_runtime_dropped_with_its_last_task_just_ended_joins_its_threads");
     for round in 0..100 {
         let runtime = Runtime::builder().workers(2).name(format!("drop{round}")).build().unwrap();
         let told = &AtomicU64::new(0);

@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use test_support::until_some;
 
 use crate::flow::site;
 use crate::run_site::{Site, Started, assert_code};
@@ -52,14 +53,9 @@ fn blocked(site: &Site) -> (Started, String) {
 }
 
 /// Asks again and again, a process each time, until there is an answer.
-fn until<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(Instant::now() < until, "waited for a minute until {what}");
-    }
+#[track_caller]
+fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    until_some(Duration::from_secs(60), what, ask)
 }
 
 fn edge(site: &Site, id: &str) -> Value {

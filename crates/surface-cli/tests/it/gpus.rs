@@ -15,11 +15,8 @@ fn driver() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap().keep();
-        let compiler = env::var_os("BURSAR_TEST_CC").unwrap_or_else(|| "cc".into());
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mech-process/tests/nvml/nvml.c");
-        let library = folder.join("libnvidia-ml.so.1");
-        let made = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).status();
-        assert!(made.expect("start the C compiler").success());
+        test_support::c_library(&source, &folder.join("libnvidia-ml.so.1"));
         folder
     })
 }

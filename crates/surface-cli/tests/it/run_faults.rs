@@ -25,7 +25,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mech_process::Keepers;
 use rustix::io::Errno;
@@ -154,11 +154,9 @@ fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap().keep();
-        let compiler = env::var_os("BURSAR_TEST_CC").unwrap_or_else(|| "cc".into());
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/faults.c");
         let library = folder.join("libfaults.so");
-        let made = Command::new(compiler).args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
-        assert!(made.expect("start the C compiler").success());
+        test_support::c_library(&source, &library);
         library
     })
 }
@@ -353,12 +351,8 @@ impl Trial {
 }
 
 #[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < limit, "not within {LIMIT:?}: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
+fn until(what: &str, holds: impl FnMut() -> bool) {
+    test_support::until(LIMIT, what, holds);
 }
 
 type Table = BTreeMap<(Side, &'static str), BTreeMap<Became, usize>>;

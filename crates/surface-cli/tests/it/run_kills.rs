@@ -14,22 +14,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use surface_journal::{Filter, State, Status};
+use test_support::Dice;
 
 use super::run_site::{Site, Started, assert_code};
 use super::text;
-
-/// A small generator: the same seed gives the same moments.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (x ^ (x >> 31)) % limit
-    }
-}
 
 /// What is done to a run, so often.
 #[derive(Debug, Default)]
@@ -81,19 +69,19 @@ fn kill_until_done(seed: u64, stop: bool, done: &mut Done) {
          [job.two]\nforeach = { n = '151..200' }\nneeds = ['one[7]', 'one[99]']\nrun = 'echo x >> out/{n}'\n",
     );
     fs::create_dir(site.path("out")).unwrap();
-    let mut chance = Chance(seed);
+    let dice = Dice::new(seed);
     let mut run = site.start("run jobs.toml --cpu 4 --quiet");
     for round in 0_u64.. {
         // Later ones come later: on a busy machine the first may all be too soon for anything to happen.
-        let mut ended = ends_within(&mut run, Duration::from_millis(5 + chance.below(200 + 20 * round)));
+        let mut ended = ends_within(&mut run, Duration::from_millis(5 + dice.below(200 + 20 * round)));
         if stop && !ended {
             for keeper in keepers(&site) {
-                if chance.below(2) == 0 && kill_process(keeper, Signal::STOP).is_ok() {
+                if dice.below(2) == 0 && kill_process(keeper, Signal::STOP).is_ok() {
                     done.stops += 1;
                 }
             }
             // With a stopped keeper it cannot end; without one it may.
-            ended = ends_within(&mut run, Duration::from_millis(chance.below(20)));
+            ended = ends_within(&mut run, Duration::from_millis(dice.below(20)));
         }
         if ended {
             let (code, said) = run.wait();
@@ -175,11 +163,11 @@ fn kill_keepers(seed: u64) -> usize {
     );
     fs::create_dir(site.path("begun")).unwrap();
     fs::create_dir(site.path("ended")).unwrap();
-    let mut chance = Chance(seed);
+    let dice = Dice::new(seed);
     let mut run = site.start("run jobs.toml --cpu 4");
-    while !ends_within(&mut run, Duration::from_millis(1 + chance.below(60))) {
+    while !ends_within(&mut run, Duration::from_millis(1 + dice.below(60))) {
         let all = keepers(&site);
-        if let Some(keeper) = all.get(chance.below(all.len().max(1) as u64) as usize) {
+        if let Some(keeper) = all.get(dice.below(all.len().max(1) as u64) as usize) {
             let _ = kill_process(*keeper, Signal::KILL);
         }
     }

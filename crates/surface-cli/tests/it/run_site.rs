@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use surface_journal::{Filter, JobRow, Journal, RunRow, State};
+use test_support::{in_time, until};
 
 /// A folder with a job file `jobs.toml`, and a state directory beside it.
 pub(crate) struct Site {
@@ -90,15 +90,11 @@ impl Site {
     /// Waits until no job runs any more whose run was killed.
     pub(crate) fn until_no_job_runs(&self) {
         let journal = self.journal();
-        let until = Instant::now() + LONG_ENOUGH;
         let runs = || {
             let homes = journal.runs(Filter::default()).unwrap().into_iter().map(|run| journal.folder(&run.id));
             homes.map(|folder| mech_process::Keepers::look(&folder.join("keepers")).unwrap().alive).sum::<usize>()
         };
-        while runs() > 0 {
-            assert!(Instant::now() < until, "jobs still run");
-            thread::sleep(Duration::from_millis(2));
-        }
+        until(LONG_ENOUGH, "no job runs any more", || runs() == 0);
     }
 
     pub(crate) fn journal(&self) -> Journal {
@@ -146,25 +142,18 @@ impl Bell {
     pub(crate) fn wait(&self) -> String {
         // Opening waits for somebody who writes.
         let path = self.0.clone();
-        in_time("a job to ring", move || fs::read_to_string(path)).unwrap().trim().to_owned()
+        in_time(LONG_ENOUGH, "a job to ring", move || fs::read_to_string(path)).unwrap().trim().to_owned()
     }
 
     /// Lets a job go on that reads from the pipe. Waits until it does.
     pub(crate) fn answer(&self) {
         let path = self.0.clone();
-        in_time("a job to listen", move || fs::write(path, "go\n")).unwrap();
+        in_time(LONG_ENOUGH, "a job to listen", move || fs::write(path, "go\n")).unwrap();
     }
 }
 
 /// Far longer than anything takes that happens at all.
 const LONG_ENOUGH: Duration = Duration::from_secs(120);
-
-/// Does what may wait for ever, but not for ever.
-fn in_time<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || tell.send(act()));
-    told.recv_timeout(LONG_ENOUGH).unwrap_or_else(|_| panic!("waited {LONG_ENOUGH:?} for {what}"))
-}
 
 /// A `bursar` that runs.
 pub(crate) struct Started {

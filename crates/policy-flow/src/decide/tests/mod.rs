@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use test_support::Dice;
+
 use super::*;
 use crate::policy::Band;
 
@@ -156,11 +158,7 @@ fn on_any_number_of_workers_one_turn_of_others_at_most_begins_before_control_has
             nodes[..3].iter_mut().for_each(|node| node.band = Band::High);
             let mut core =
                 started(Core::new(nodes, vec![edge(6, 7, Band::Control)], &[0, 1, 2, 3, 4, 5, 6, 7], [4, 2, 1]), 8);
-            let mut chance = seed;
-            let mut throw = |sides: u64| {
-                chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (chance >> 33) % sides
-            };
+            let dice = Dice::new(seed);
             let mut running: Vec<Turn> = Vec::new();
             let (mut begun, mut waits, mut served) = (0, false, 0);
             for _ in 0..2_000 {
@@ -178,10 +176,10 @@ fn on_any_number_of_workers_one_turn_of_others_at_most_begins_before_control_has
                 if running.is_empty() {
                     continue;
                 }
-                let done = running.swap_remove(throw(running.len() as u64) as usize);
+                let done = running.swap_remove(dice.below(running.len() as u64) as usize);
                 core.report(done, &more(), &Log::default());
                 // Control comes at any moment, while other turns are being given; a node that has its turn is told after it.
-                if !waits && running.iter().all(|turn| turn.node != 7) && throw(5) == 0 {
+                if !waits && running.iter().all(|turn| turn.node != 7) && dice.below(5) == 0 {
                     core.filled(0);
                     (waits, begun) = (true, 0);
                 }

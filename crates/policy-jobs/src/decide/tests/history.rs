@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::dice::Dice;
+use test_support::Dice;
+
 use super::{Ended, MS, Rules, Scope, Spec, Stage, job, rules, with_cards};
 use crate::aging::Time;
 use crate::decide::{CardUse, Others};
@@ -49,7 +50,7 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn new(seed: u64) -> (Self, Rules) {
-        let mut dice = Dice::new(seed);
+        let dice = Dice::new(seed);
         let mut rules = rules(1 + dice.below(6) as u32);
         rules.limits.ram_mb = dice.one_of(&[0, 1000]);
         rules.limits.vram_mb = dice.one_of(&[0, 1000]);
@@ -84,7 +85,7 @@ impl History {
     }
 
     fn spec(&mut self, stage: &Stage, batch: &[Spec]) -> Spec {
-        let dice = &mut self.dice;
+        let dice = &self.dice;
         let mut spec = job(format!("job-{}", self.submitted)).cpu(dice.below(4) as u32);
         self.submitted += 1;
         spec.demand.ram_mb = dice.one_of(&[0, 100, 100, 400, 1000, 3000]);
@@ -124,11 +125,11 @@ impl History {
         if self.dice.chance(40) {
             return Others::default();
         }
-        let card = |dice: &mut Dice| CardUse {
+        let card = |dice: &Dice| CardUse {
             held_mb: dice.one_of(&[0, 0, 300, 1 << 50]),
             free_mb: dice.one_of(&[None, None, Some(400), Some(5000)]),
         };
-        let cards = (0..self.cards).map(|_| card(&mut self.dice)).collect();
+        let cards = (0..self.cards).map(|_| card(&self.dice)).collect();
         Others {
             running: self.dice.below(3) as usize,
             cpu_slots: self.dice.below(4),

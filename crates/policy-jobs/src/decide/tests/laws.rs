@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::dice::Dice;
+use test_support::Dice;
+
 use super::history::{History, PARTS, Step};
 use super::{Spec, Stage, What};
 use crate::decide::graph::{CLAIMED, NONE};

@@ -2,7 +2,6 @@
 
 mod batches;
 mod cards;
-mod dice;
 mod history;
 mod laws;
 mod lives;

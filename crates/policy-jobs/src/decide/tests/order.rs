@@ -1,6 +1,7 @@
 //! The quick pick, the pick by the formula, and the pick as a reader of the rules would make it.
 
-use super::dice::Dice;
+use test_support::Dice;
+
 use super::history::{History, Step};
 use super::{Ended, MS, Rules, Stage, job, rules};
 use crate::aging::Time;
@@ -203,7 +204,7 @@ fn the_quick_pick_is_the_pick_of_the_formula_in_long_histories() {
 
 /// What runs when one worker has all the room, and each job is over at once: picked one by one, or claimed in chains.
 fn run_all(seed: u64, chains: bool) -> Vec<u32> {
-    let mut dice = Dice::new(seed);
+    let dice = Dice::new(seed);
     let mut rules = rules(1 + dice.below(3) as u32);
     rules.workers = 1;
     let mut stage = Stage::new(rules);

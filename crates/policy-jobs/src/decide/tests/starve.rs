@@ -7,7 +7,8 @@
 
 use core::time::Duration;
 
-use super::dice::Dice;
+use test_support::Dice;
+
 use super::{MS, Scope, Spec, Stage, job, rules, with_cards};
 use crate::aging::Time;
 use crate::state::State;
@@ -45,7 +46,7 @@ struct Sim {
     count: u32,
 }
 
-fn setting(dice: &mut Dice) -> (super::Rules, Setting) {
+fn setting(dice: &Dice) -> (super::Rules, Setting) {
     let slots = 2 + dice.below(7) as u32;
     let mut rules = rules(slots);
     let interval = dice.one_of(&[100 * MS, 500 * MS, 10 * MS]);
@@ -90,9 +91,9 @@ fn setting(dice: &mut Dice) -> (super::Rules, Setting) {
 
 impl Sim {
     fn small(&mut self) {
-        let (dice, large) = (&mut self.dice, &self.setting.large);
+        let (dice, large) = (&self.dice, &self.setting.large);
         let priority = dice.one_of(self.setting.priorities);
-        let less = |dice: &mut Dice, than: u64, at_least: u64| {
+        let less = |dice: &Dice, than: u64, at_least: u64| {
             // Of equal amounts, rank decides: see above.
             let most = if priority > large.priority { than.saturating_sub(1) } else { than };
             if most <= at_least || dice.chance(30) {
@@ -142,8 +143,8 @@ impl Sim {
 }
 
 fn run(seed: u64) {
-    let mut dice = Dice::new(seed);
-    let (rules, setting) = setting(&mut dice);
+    let dice = Dice::new(seed);
+    let (rules, setting) = setting(&dice);
     let told = format!("seed {seed}: {rules:?} {setting:?}");
     let bound = setting.interval * 3 + setting.longest;
     let mut sim = Sim { stage: Stage::new(rules), dice, setting, running: Vec::new(), count: 0 };

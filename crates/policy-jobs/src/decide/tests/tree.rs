@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::dice::Dice;
+use test_support::Dice;
+
 use crate::aging::{Aging, Rank, Time};
 use crate::decide::lanes::Entry;
 use crate::decide::phases::Phases;
@@ -20,7 +21,7 @@ fn needs_of(lane: u32) -> [u64; 4] {
 #[test]
 fn the_tree_finds_what_a_scan_finds() {
     for seed in 0..300 {
-        let mut dice = Dice::new(seed);
+        let dice = Dice::new(seed);
         let interval = dice.one_of(&[0, 1, 5, 100, 1_000_000]);
         let aging = aging(interval, dice.one_of(&[0, 1, 2, u32::MAX]));
         let mut tree = Phases::new(aging);
@@ -63,7 +64,7 @@ fn the_tree_finds_what_a_scan_finds() {
 #[test]
 fn ten_thousand_lanes_that_fit_are_not_all_looked_at() {
     const LANES: u32 = 10_000;
-    let mut dice = Dice::new(1);
+    let dice = Dice::new(1);
     let mut tree = Phases::new(aging(1_000, 1));
     for lane in 0..LANES {
         let entry = Entry { ready_since: dice.below(1_000_000), id: lane, stamp: 0 };

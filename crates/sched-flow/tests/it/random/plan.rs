@@ -10,12 +10,12 @@ use std::{
 use sched_flow::{
     Band, Control, DeadLetter, Graph, NodeRef, NodeSpec, OnError, Policy, Retry, from_iter, sink, source,
 };
+use test_support::Dice;
 
 use super::{
     nodes::{Hold, Manner, Relay, Spring, Tag, merge},
     record::{Known, Record},
 };
-use crate::support::Dice;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
@@ -65,7 +65,7 @@ pub(crate) struct Plan {
     order: Vec<usize>,
 }
 
-fn on_error(dice: &mut Dice, source: bool) -> (OnError, bool) {
+fn on_error(dice: &Dice, source: bool) -> (OnError, bool) {
     let last = match dice.below(if source { 12 } else { 40 }) {
         0 => OnError::StopGraph,
         1..3 => OnError::StopNode,
@@ -81,7 +81,7 @@ fn on_error(dice: &mut Dice, source: bool) -> (OnError, bool) {
 }
 
 impl Plan {
-    pub(crate) fn of(dice: &mut Dice) -> Self {
+    pub(crate) fn of(dice: &Dice) -> Self {
         let springs = 1 + dice.below(2) as usize;
         let relays = 1 + dice.below(6) as usize;
         let calm = dice.chance(30); // a graph in which nothing fails
@@ -116,7 +116,7 @@ impl Plan {
         }
         let mut edges = Vec::new();
         let mut there = BTreeSet::new();
-        let mut join = |dice: &mut Dice, from: usize, to: usize, policies: &[Policy]| {
+        let mut join = |dice: &Dice, from: usize, to: usize, policies: &[Policy]| {
             let outputs = match &nodes[from].kind {
                 Kind::Spring { .. } => 1,
                 Kind::Relay(manner) => manner.outputs,

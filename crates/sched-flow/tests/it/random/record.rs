@@ -9,8 +9,7 @@ use std::{
 };
 
 use sched_flow::{EdgeStats, Handle, Policy, Stats, Time};
-
-use crate::support::Dice;
+use test_support::Dice;
 
 /// What is known of a node.
 #[derive(Default)]
@@ -33,7 +32,7 @@ pub(crate) struct Known {
 
 pub(crate) struct Record {
     wrong: Mutex<Vec<String>>,
-    pub(crate) dice: Mutex<Dice>,
+    pub(crate) dice: Dice,
     /// Taken away after the run: the flow holds its nodes, and they hold this.
     pub(crate) handle: Mutex<Option<Handle>>,
     pub(crate) names: Vec<String>,
@@ -73,7 +72,7 @@ impl Record {
     pub(crate) fn new(dice: Dice, names: Vec<String>, edges: Vec<Known>) -> Self {
         Self {
             wrong: Mutex::default(),
-            dice: Mutex::new(dice),
+            dice,
             handle: Mutex::default(),
             lives: names.iter().map(|_| Life::default()).collect(),
             names,
@@ -104,11 +103,11 @@ impl Record {
     }
 
     pub(crate) fn chance(&self, percent: u64) -> bool {
-        self.dice.lock().unwrap().chance(percent)
+        self.dice.chance(percent)
     }
 
     pub(crate) fn below(&self, sides: u64) -> u64 {
-        self.dice.lock().unwrap().below(sides)
+        self.dice.below(sides)
     }
 
     /// Whoever has this may use the handle, where a task may be interrupted: others give way meanwhile.
@@ -182,10 +181,9 @@ impl Record {
     /// Changes something, or looks at everything.
     pub(crate) fn meddle(&self) {
         let handle = self.handle();
-        let (what, edge, node, number) = {
-            let mut dice = self.dice.lock().unwrap();
-            (dice.below(8), dice.below(self.edges.len() as u64), dice.below(self.names.len() as u64), dice.throw())
-        };
+        let dice = &self.dice;
+        let (what, number) = (dice.below(8), dice.throw());
+        let (edge, node) = (dice.below(self.edges.len() as u64), dice.below(self.names.len() as u64));
         let name = &self.names[node as usize];
         let edge = self.edges.get(edge as usize);
         match (what, edge) {

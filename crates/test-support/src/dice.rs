@@ -1,0 +1,47 @@
+//! Numbers that look random, and are the same for the same seed.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What the state grows by: an odd number near 2^64 divided by the golden ratio.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// SplitMix64. Threads may share it: then which of them gets which number is not decided by the seed.
+#[derive(Debug)]
+pub struct Dice(AtomicU64);
+
+impl Dice {
+    /// Seeds that are neighbours give sequences that have nothing in common.
+    pub const fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed.wrapping_mul(0xD129_0B27_22C9_4F4D) ^ 0x5EED))
+    }
+
+    /// Any number.
+    pub fn throw(&self) -> u64 {
+        let x = self.0.fetch_add(STEP, Relaxed).wrapping_add(STEP);
+        let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ (x >> 31)
+    }
+
+    /// 0 or more, and less than `sides`; 0 if there are no sides.
+    pub fn below(&self, sides: u64) -> u64 {
+        self.throw() % sides.max(1)
+    }
+
+    /// True so many times in a hundred.
+    pub fn chance(&self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of several, each as likely as the others.
+    pub fn one_of<T: Clone>(&self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize].clone()
+    }
+}
+
+/// The copy goes on with the same numbers.
+impl Clone for Dice {
+    fn clone(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Relaxed)))
+    }
+}
