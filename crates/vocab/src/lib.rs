@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod stable;
 
 use core::fmt;
 
 pub use budget::{Budget, Component, Operation, Shortage, UNLIMITED};
+pub use stable::{Fnv1a, SplitMix64};
 
 /// Names one task among all that a process ever ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
