@@ -25,6 +25,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::procfs;
+
 /// What holds a tree together while it is frozen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -108,25 +110,16 @@ fn places(mounts: &str, groups: &str) -> Vec<(Confinement, Place)> {
             wanted(kind, options).then(|| PathBuf::from(dir))
         })
     };
-    let group = |wanted: &dyn Fn(&str) -> bool| {
-        groups.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            wanted(controllers).then(|| path.to_owned())
-        })
-    };
-    let place = |mount: Option<PathBuf>, group: Option<String>| {
+    let place = |mount: Option<PathBuf>, group: Option<&str>| {
         let (mount, group) = (mount?, group?);
         let below = group.trim_start_matches('/');
         let dir = if below.is_empty() { mount } else { mount.join(below) };
         Some(Place { dir, is_top: below.is_empty() })
     };
     let has = |list: &str, one: &str| list.split(',').any(|item| item == one);
-    let v2 = place(mount(&|kind, _| kind == "cgroup2"), group(&str::is_empty));
-    let v1 = place(
-        mount(&|kind, options| kind == "cgroup" && has(options, "freezer")),
-        group(&|controllers| has(controllers, "freezer")),
-    );
+    let v2 = place(mount(&|kind, _| kind == "cgroup2"), procfs::group(groups, ""));
+    let v1 =
+        place(mount(&|kind, options| kind == "cgroup" && has(options, "freezer")), procfs::group(groups, "freezer"));
     let v2 = v2.map(|place| (Confinement::CgroupV2, place));
     v2.into_iter().chain(v1.map(|place| (Confinement::CgroupV1, place))).collect()
 }

@@ -21,7 +21,7 @@ mod launch;
 mod log;
 pub mod machine;
 mod pool;
-mod procfs;
+pub mod procfs;
 #[allow(unsafe_code, reason = "two system calls; their files say why")]
 mod raw;
 mod record;

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use crate::gpu::{Gpu, gpu_memory_of_processes, gpus};
-use crate::procfs::kb_of_kib;
+use crate::procfs;
 
 /// Memory that can be had now without swapping, in MB. `None`: the system does not say.
 pub fn memory_available_mb() -> Option<u64> {
@@ -30,24 +30,13 @@ pub fn cpus() -> usize {
 }
 
 fn meminfo(name: &str) -> Option<u64> {
-    in_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, name)
-}
-
-fn in_meminfo(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(kb_of_kib)? / 1000)
+    Some(procfs::kb(&fs::read_to_string("/proc/meminfo").ok()?, name)? / 1000)
 }
 
 /// Limit and use of the tightest control group around us, in MB.
 fn group_memory() -> Option<(u64, u64)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = |wanted: &str| {
-        groups.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            controllers.split(',').any(|one| one == wanted).then(|| path.trim_start_matches('/').to_owned())
-        })
-    };
+    let own = |controller| procfs::group(&groups, controller).map(|path| path.trim_start_matches('/'));
     let v2 = own("").map(|path| (PathBuf::from("/sys/fs/cgroup"), path, ["memory.max", "memory.current"]));
     let v1 = own("memory")
         .map(|path| (PathBuf::from("/sys/fs/cgroup/memory"), path, ["memory.limit_in_bytes", "memory.usage_in_bytes"]));
@@ -79,13 +68,6 @@ fn limit(dir: &Path, [limit, used]: [&str; 2]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_figure_is_found_by_its_whole_name() {
-        let text = "MemTotal:       24682424 kB\nMemAvailableX: 5 kB\nMemAvailable:   20480 kB\n";
-        assert_eq!(in_meminfo(text, "MemAvailable"), Some(20_971_520 / 1_000_000));
-        assert_eq!(in_meminfo(text, "Mem"), None);
-    }
 
     #[test]
     fn this_machine_has_memory_and_some_of_it_is_free() {

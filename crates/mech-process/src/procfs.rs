@@ -1,16 +1,16 @@
-//! Who belongs to a tree, and what it holds: read from `/proc`.
+//! What `/proc` tells of processes: who one is, who belongs to a tree, what it holds.
 //!
-//! Room: mechanism. Reads; sends no signal.
+//! Room: mechanism. Reads; sends no signal. No other code parses `stat`, `status` or `meminfo`.
 //!
 //! # Invariant
-//! Every process below `root` that exists through the whole of a [`scan`] is in its result.
+//! Every process below `root` that exists through the whole of a `scan` is in its result.
 //!
 //! # Why it holds
 //! A scan reads the parent of every process there is. A process whose parent dies meanwhile goes to the nearest subreaper,
 //! which is the keeper that scans, or a process below it: it stays below. One that is forked meanwhile may be missed, so
 //! whoever needs *all* of them scans again after stopping those he found, until nothing new appears.
 //!
-//! [`walk`] is for measuring: it follows the kernel's lists of children, costs as much as the tree is large, and may miss some.
+//! `walk` is for measuring: it follows the kernel's lists of children, costs as much as the tree is large, and may miss some.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,24 +18,34 @@ use std::io::Read;
 
 /// A process, as `/proc/<pid>/stat` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Process {
-    pub(crate) pid: i32,
-    pub(crate) parent: i32,
-    pub(crate) group: i32,
-    pub(crate) session: i32,
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// The number of its parent.
+    pub parent: i32,
+    /// Its process group.
+    pub group: i32,
+    /// Its session.
+    pub session: i32,
     /// `R`, `S`, `D`, `T`, `t`, `Z`, …
-    pub(crate) state: u8,
+    pub state: u8,
     /// Ticks from boot to its start: with its number, told from every other one.
-    pub(crate) start: u64,
+    pub start: u64,
 }
 
 impl Process {
     /// It runs no instruction until somebody continues it, or never again.
     pub(crate) fn is_still(&self) -> bool {
-        matches!(self.state, b'T' | b't' | b'Z' | b'X')
+        self.is_stopped() || self.is_dead()
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    /// It was stopped, and lives.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, b'T' | b't')
+    }
+
+    /// It has ended, and at most its parent has not looked yet.
+    pub fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 }
@@ -58,8 +68,37 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     Some(Process { pid, parent, group, session, state, start })
 }
 
+/// The value in the line of this name of a file like `status` or `meminfo`.
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// The same for a size, in kB of 1,000 bytes.
+pub(crate) fn kb(text: &str, name: &str) -> Option<u64> {
+    value(text, name)?.strip_suffix(" kB")?.trim_end().parse().ok().map(kb_of_kib)
+}
+
+/// The same for a set of signals: the lowest bit is signal 1.
+fn signals(text: &str, name: &str) -> Option<u64> {
+    u64::from_str_radix(value(text, name)?, 16).ok()
+}
+
+/// The group of a process in the hierarchy of a controller, from its `cgroup`; without a name, in that of version 2.
+pub(crate) fn group<'a>(cgroup: &'a str, controller: &str) -> Option<&'a str> {
+    cgroup.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers.split(',').any(|one| one == controller).then_some(path)
+    })
+}
+
+/// A bit for each signal that this process ignores, the lowest for signal 1.
+pub fn ignored_signals() -> u64 {
+    fs::read_to_string("/proc/self/status").ok().and_then(|text| signals(&text, "SigIgn")).unwrap_or(0)
+}
+
 /// The process that has this number now.
-pub(crate) fn one(pid: i32) -> Option<Process> {
+pub fn one(pid: i32) -> Option<Process> {
     let mut text = Vec::with_capacity(512);
     read_small(&format!("/proc/{pid}/stat"), &mut text)?;
     parse_stat(pid, &text)
@@ -72,8 +111,8 @@ pub(crate) fn stop_is_pending(pid: i32) -> bool {
         return true; // gone
     }
     let text = String::from_utf8_lossy(&text);
-    let sets = text.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
-    sets.filter_map(|set| u64::from_str_radix(set.trim(), 16).ok()).any(|set| set & (1 << (libc::SIGSTOP - 1)) != 0)
+    let mut sets = ["SigPnd", "ShdPnd"].into_iter().filter_map(|name| signals(&text, name));
+    sets.any(|set| set & (1 << (libc::SIGSTOP - 1)) != 0)
 }
 
 /// A process and those above it, up to the first of all; as far as they are there.
@@ -193,13 +232,9 @@ pub(crate) fn exact_kb(pids: &[i32]) -> u64 {
     pids.iter()
         .map(|pid| {
             let read = read_small(&format!("/proc/{pid}/smaps_rollup"), &mut text);
-            let line = read.and_then(|()| {
-                let text = String::from_utf8_lossy(&text);
-                let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-                line.trim().trim_end_matches(" kB").parse().ok().map(kb_of_kib)
-            });
+            let exact = read.and_then(|()| kb(&String::from_utf8_lossy(&text), "Pss"));
             // Another user's process shows no maps; its plain size must do.
-            line.unwrap_or_else(|| resident_kb(&[*pid]))
+            exact.unwrap_or_else(|| resident_kb(&[*pid]))
         })
         .sum()
 }
@@ -216,6 +251,25 @@ mod tests {
             parse_stat(42, stat),
             Some(Process { pid: 42, parent: 7, group: 8, session: 9, state: b'S', start: 4242 })
         );
+    }
+
+    #[test]
+    fn a_value_is_found_by_its_whole_name_and_has_its_unit() {
+        let text =
+            "MemTotal:       24682424 kB\nMemAvailableX: 5 kB\nMemAvailable:   20480 kB\nSigIgn:\t0000000000001000\n";
+        assert_eq!(kb(text, "MemAvailable"), Some(20_971));
+        assert_eq!((kb(text, "Mem"), kb(text, "SigIgn")), (None, None), "no such line; no size");
+        assert_eq!(signals(text, "SigIgn"), Some(1 << 12));
+    }
+
+    #[test]
+    fn a_group_is_found_by_its_controller() {
+        let cgroup = "12:cpu,memory:/user/me\n3:freezer:/\n0::/system\n";
+        assert_eq!(
+            ["memory", "freezer", ""].map(|name| group(cgroup, name)),
+            [Some("/user/me"), Some("/"), Some("/system")]
+        );
+        assert_eq!(group(cgroup, "mem"), None);
     }
 
     #[test]

@@ -16,7 +16,6 @@ Examples:
   bursar resume r-7f3a             let it go on
   bursar report latest             the newest run as one HTML file
   bursar flow run sensors.toml     run a graph of nodes that pass messages, and watch it
-  bursar demo                      watch tasks spread, park, fail and hurry
 
 A run is named by its id (r-7f3a), the beginning of its id, or `latest`. A job is named as in the file \
 (compose, image[8]; zsh wants quotes round it: 'image[8]'); without a run, it is one of a run that goes on. \
@@ -139,16 +138,3 @@ Examples:
   bursar help flowfile             the same of a flow file, with all kinds of nodes
   bursar help jobfile --json       as JSON Schema: editors complete and check job files with it
   bursar help jobfile --markdown   as a page";
-
-pub(crate) const DEMO: &str = "\
-Examples:
-  bursar demo                      watch tasks spread, park, fail and hurry
-  bursar demo --seconds 20         the same, slower
-  bursar demo --workers 1          without anybody to steal from
-  bursar demo --json | jq .total   for scripts: one object, nothing else";
-
-pub(crate) const BENCH: &str = "\
-Examples:
-  bursar bench jobs                latency, throughput, queue wait and budget hits
-  bursar bench jobs --scheduler simple --jobs 1000
-  bursar bench jobs --runs 10 --out bench.json";

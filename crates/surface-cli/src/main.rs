@@ -3,16 +3,13 @@
 //! Room: surface. Parses and prints; what is worth printing comes from the facade, the scheduler of jobs and the journal.
 #![forbid(unsafe_code)]
 
-mod bench;
 mod commands;
 mod control;
-mod demo;
 mod exit;
 mod flow;
 mod help;
 mod run;
 mod signals;
-mod stop;
 mod view;
 
 use std::io::Write;
@@ -21,7 +18,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{Completions, completions, files, list, logs, manual, prune, steer, why};
-use exit::{Exit, Failure, say};
+use exit::{Failure, say};
 
 /// Schedules tasks in nurseries, jobs in graphs and messages in flows, within what the machine has.
 #[derive(Debug, Parser)]
@@ -83,16 +80,7 @@ enum Command {
     /// Show the help of a command, or everything about job files and flow files
     #[command(after_help = help::HELP)]
     Help(manual::Options),
-    /// Show what the scheduler of tasks does, with real work and its own counters
-    #[command(after_help = help::DEMO)]
-    Demo(demo::Options),
-    /// Measure the scheduler on this machine
-    #[command(after_help = help::BENCH)]
-    Bench(bench::Options),
 }
-
-/// Ended by Ctrl-C.
-const INTERRUPTED: u8 = Exit::Interrupted as u8;
 
 fn main() -> ExitCode {
     // A keeper is started once for many commands, and before anything else: it has no arguments to parse.
@@ -137,19 +125,8 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Prune(options) => prune::run(options),
         Command::Completions(options) => completions(options, Cli::command()),
         Command::Help(options) => manual::help(options, Cli::command()),
-        Command::Demo(options) => unless_stopped(demo::run(options)),
-        Command::Bench(options) => unless_stopped(bench::run(options)),
     };
     exit.map(ExitCode::from)
-}
-
-/// For what Ctrl-C ends early but in order.
-fn unless_stopped(result: Result<(), impl std::fmt::Display>) -> Result<Exit, Failure> {
-    match result {
-        Ok(()) if stop::is_asked() => Ok(Exit::Interrupted),
-        Ok(()) => Ok(Exit::Well),
-        Err(error) => Err(Failure::broken(error.to_string())),
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Room: surface.
 
+use mech_process::procfs::ignored_signals;
 use signal_hook::iterator::{Handle, Signals};
 
 /// Tells each of these signals until it is not wanted any more: until `tell` says false. Those that somebody had us ignore (`nohup`) stay
@@ -10,7 +11,7 @@ use signal_hook::iterator::{Handle, Signals};
 /// # Errors
 /// If the system refuses.
 pub(crate) fn listen(wanted: &[i32], mut tell: impl FnMut(i32) -> bool + Send + 'static) -> std::io::Result<Handle> {
-    let ignored = ignored();
+    let ignored = ignored_signals();
     let wanted = wanted.iter().filter(|signal| ignored >> (**signal - 1) & 1 == 0);
     let mut signals = Signals::new(wanted)?;
     let handle = signals.handle();
@@ -22,11 +23,4 @@ pub(crate) fn listen(wanted: &[i32], mut tell: impl FnMut(i32) -> bool + Send + 
         }
     })?;
     Ok(handle)
-}
-
-/// A bit for each signal that this process ignores.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

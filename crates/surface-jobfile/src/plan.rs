@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use vocab::Fnv1a;
 
 /// Jobs, what they need of each other, and what they may use together.
 ///
@@ -271,43 +272,28 @@ impl Job {
     /// A number for what is run: command, environment and folder. The same on every machine and in every version, so
     /// a journal may keep it; another command has, almost surely, another.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = Fnv::new();
+        let mut hash = Fnv1a::new();
         match &self.action {
-            Action::Shell { shell, line } => hash.texts("shell", [shell.as_str(), line]),
-            Action::Argv(argv) => hash.texts("argv", argv.iter().map(String::as_str)),
-            Action::Flow(path) => hash.texts("flow", [path.as_str()]),
+            Action::Shell { shell, line } => texts(&mut hash, "shell", [shell.as_str(), line]),
+            Action::Argv(argv) => texts(&mut hash, "argv", argv.iter().map(String::as_str)),
+            Action::Flow(path) => texts(&mut hash, "flow", [path.as_str()]),
         }
-        hash.texts("env", self.env.iter().flat_map(|(name, value)| [name.as_str(), value]));
-        hash.texts("cwd", self.cwd.iter().filter_map(|cwd| cwd.to_str()));
-        hash.0
+        texts(&mut hash, "env", self.env.iter().flat_map(|(name, value)| [name.as_str(), value]));
+        texts(&mut hash, "cwd", self.cwd.iter().filter_map(|cwd| cwd.to_str()));
+        hash.finish()
     }
 }
 
-/// FNV-1a, written out because a journal keeps its results: the standard library's hash may change.
-pub(crate) struct Fnv(pub(crate) u64);
-
-impl Fnv {
-    pub(crate) fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+/// Lengths go in, too: `["ab", "c"]` is not `["a", "bc"]`.
+pub(crate) fn texts<'a>(hash: &mut Fnv1a, kind: &str, texts: impl IntoIterator<Item = &'a str>) {
+    hash.write(kind.as_bytes());
+    let mut count = 0_u64;
+    for text in texts {
+        hash.write(&(text.len() as u64).to_le_bytes());
+        hash.write(text.as_bytes());
+        count += 1;
     }
-
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-
-    /// Lengths go in, too: `["ab", "c"]` is not `["a", "bc"]`.
-    pub(crate) fn texts<'a>(&mut self, kind: &str, texts: impl IntoIterator<Item = &'a str>) {
-        self.bytes(kind.as_bytes());
-        let mut count = 0_u64;
-        for text in texts {
-            self.bytes(&(text.len() as u64).to_le_bytes());
-            self.bytes(text.as_bytes());
-            count += 1;
-        }
-        self.bytes(&count.to_le_bytes());
-    }
+    hash.write(&count.to_le_bytes());
 }
 
 impl Plan {

@@ -9,6 +9,7 @@ use crate::keys::{Key, RESOURCES, Set, Spot, TOP, Values, key, keys, resource};
 use crate::limits::Limits;
 use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
 use surface_text::Span;
+use surface_text::amounts::exact_megabytes;
 use surface_text::nearest;
 use surface_text::tree::{Entry, Node, Table, Value};
 use surface_text::units;
@@ -370,7 +371,7 @@ fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, valu
     if let (Some(vram), Some(limit), Some(1..)) = (vram, resources.vram_mb.filter(|mb| *mb > 0), resources.gpus)
         && vram.value > limit
     {
-        let (wanted, has) = (units::size(vram.value), units::size(limit));
+        let (wanted, has) = (exact_megabytes(vram.value), exact_megabytes(limit));
         let message =
             format!("job `{}` needs {wanted} of vram on one card, and [resources] has {has} for each", draft.name);
         values.report.add(&vram.at, message, format!("lower it, or write `vram = \"{wanted}\"` under [resources]"));

@@ -16,7 +16,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::fresh::matches;
-use crate::plan::{Fnv, Plan};
+use crate::plan::{Plan, texts};
+use vocab::Fnv1a;
 
 /// So many entries of folders are looked at.
 const ENTRIES_MAX: usize = 100_000;
@@ -33,22 +34,22 @@ impl Plan {
     pub fn sources_look(&self, job: usize) -> u64 {
         let job = &self.jobs[job];
         let own: HashSet<PathBuf> = job.output_paths(&self.base).into_iter().collect();
-        let mut look = Look { hash: Fnv::new(), own: &own, left: ENTRIES_MAX };
+        let mut look = Look { hash: Fnv1a::new(), own: &own, left: ENTRIES_MAX };
         let folder = job.folder(&self.base);
         for input in &job.inputs {
             let files = matches(&folder, input).unwrap_or_default();
-            look.hash.bytes(&files.len().to_le_bytes());
+            look.hash.write(&files.len().to_le_bytes());
             files.iter().for_each(|file| look.at(file));
         }
         for need in &job.needs {
             self.jobs[*need].output_paths(&self.base).iter().for_each(|file| look.at(file));
         }
-        look.hash.0
+        look.hash.finish()
     }
 }
 
 struct Look<'a> {
-    hash: Fnv,
+    hash: Fnv1a,
     own: &'a HashSet<PathBuf>,
     left: usize,
 }
@@ -59,17 +60,17 @@ impl Look<'_> {
         if self.own.contains(&absolute) {
             return;
         }
-        self.hash.texts("path", [&*absolute.to_string_lossy()]);
+        texts(&mut self.hash, "path", [&*absolute.to_string_lossy()]);
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => self.folder(&absolute),
             Ok(found) => self.file(&found),
-            Err(_) => self.hash.bytes(b"missing"),
+            Err(_) => self.hash.write(b"missing"),
         }
     }
 
     fn file(&mut self, found: &Metadata) {
         for part in [found.size() as i64, found.mtime(), found.mtime_nsec()] {
-            self.hash.bytes(&part.to_le_bytes());
+            self.hash.write(&part.to_le_bytes());
         }
     }
 
@@ -85,11 +86,11 @@ impl Look<'_> {
                     continue;
                 }
                 self.left -= 1;
-                self.hash.bytes(path.as_os_str().as_bytes());
+                self.hash.write(path.as_os_str().as_bytes());
                 match entry.metadata() {
                     Ok(found) if found.is_dir() => open.push(path),
                     Ok(found) => self.file(&found),
-                    Err(_) => self.hash.bytes(b"missing"),
+                    Err(_) => self.hash.write(b"missing"),
                 }
             }
         }

@@ -8,6 +8,8 @@
 
 use std::fs;
 
+use mech_process::procfs;
+
 /// A process, told from every other one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
@@ -34,29 +36,29 @@ fn boot() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
 
+/// When the process that has this number started, unless it is dead.
 fn start_of(pid: u32) -> Option<u64> {
-    start_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Field 22 of a `stat` line, unless the process is a zombie. Field 2, the name, may hold spaces and brackets, so fields are
-/// counted from its last bracket.
-fn start_in(stat: &str) -> Option<u64> {
-    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None; // dead, and only its parent has not looked yet
-    }
-    fields.nth(18)?.parse().ok()
+    let process = procfs::one(i32::try_from(pid).ok()?)?;
+    (!process.is_dead()).then_some(process.start)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, start_in};
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+    use super::Process;
 
     #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
-        let tail = "1 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4242 1000 10";
-        assert_eq!(start_in(&format!("7 (a) b) R {tail}")), Some(4242));
-        assert_eq!(start_in(&format!("7 (gone) Z {tail}")), None, "a zombie does not run");
+    fn a_process_that_ended_but_was_not_waited_for_is_gone() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
+        let process = Process::of(child.id());
+        assert!(process.is_alive());
+        child.kill().expect("it is ours");
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), ended).expect("it ends");
+        assert!(!process.is_alive(), "a zombie");
+        assert_eq!(Process::of(child.id()).start, None);
+        child.wait().expect("it ended");
     }
 
     #[test]

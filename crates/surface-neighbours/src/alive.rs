@@ -11,29 +11,24 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use mech_process::procfs::{self, Process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::record::Record;
 
-/// State and start time of a process, in clock ticks since the machine started.
-pub(crate) fn state_and_start(pid: u32) -> Option<(u8, u64)> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses and may hold anything, also parentheses.
-    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
-    let mut fields = stat[after_name..].split(|byte| *byte == b' ');
-    let state = *fields.next()?.first()?;
-    let start = str::from_utf8(fields.nth(18)?).ok()?;
-    Some((state, start.parse().ok()?))
+/// The process that has this number now.
+pub(crate) fn process(pid: u32) -> Option<Process> {
+    procfs::one(i32::try_from(pid).ok()?)
 }
 
 fn lives(pid: u32, start: u64) -> bool {
-    state_and_start(pid).is_some_and(|(state, started)| started == start && !matches!(state, b'Z' | b'X'))
+    process(pid).is_some_and(|process| process.start == start && !process.is_dead())
 }
 
 /// Whether the process stands still because somebody stopped it.
 pub(crate) fn is_stopped(pid: u32) -> bool {
-    state_and_start(pid).is_some_and(|(state, _)| matches!(state, b'T' | b't'))
+    process(pid).is_some_and(|process| process.is_stopped())
 }
 
 /// Descriptors of the processes of other runs.
@@ -101,7 +96,7 @@ mod tests {
 
     fn me() -> Record {
         let pid = std::process::id();
-        let (_, start) = state_and_start(pid).expect("Linux");
+        let start = process(pid).expect("Linux").start;
         Record { pid, start, ..sample() }
     }
 
@@ -126,7 +121,7 @@ mod tests {
         let pid = Pid::from_raw(child.id() as i32);
         kill_process(pid.expect("a process"), Signal::STOP).expect("it is ours");
         waitpid(pid, WaitOptions::UNTRACED).expect("it stops");
-        let (_, start) = state_and_start(child.id()).expect("Linux");
+        let start = process(child.id()).expect("Linux").start;
         assert!(is_stopped(child.id()) && lives(child.id(), start));
         child.kill().expect("it is ours");
         child.wait().expect("it was killed");
@@ -135,7 +130,7 @@ mod tests {
     #[test]
     fn a_process_that_ended_but_was_not_waited_for_is_dead() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
-        let (_, start) = state_and_start(child.id()).expect("Linux");
+        let start = process(child.id()).expect("Linux").start;
         let run = Record { pid: child.id(), start, ..sample() };
         let mut watches = Watches::default();
         assert!(watches.dead(&[(1, run.clone())]).is_empty());

@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sched_jobs::{Aging, Config, JobId, Limits, Neighbours, Others, Usage};
 
-use crate::alive::{Watches, is_stopped, state_and_start};
+use crate::alive::{Watches, is_stopped, process};
 use crate::bell::{Bell, Shared};
 use crate::book::Book;
 use crate::error::JoinError;
 use crate::fair::{Mine, closed, count, elder};
 use crate::home::{self, IsAlive};
-use crate::memory::{Memory, Sources, machine_available_mb, usual_reserve_mb};
+use crate::memory::{Memory, Sources, usual_reserve_mb};
 use crate::record::{CPU, Named, RAM, Record, VRAM, Want, number_of, number_of_card};
 use crate::{NAMED_MAX, RUNS_MAX, place};
 
@@ -47,7 +47,7 @@ impl Settings {
             patience: interval.unwrap_or(Aging::default().interval).saturating_mul(3),
             reserve_mb: usual_reserve_mb(),
             sources: Sources {
-                available_mb: Box::new(machine_available_mb),
+                available_mb: Box::new(mech_process::machine::memory_available_mb),
                 resident_mb: Box::new(|| 0),
                 vram_mb: Box::new(Vec::new),
             },
@@ -145,8 +145,7 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
     let mut book = Book::open(&folder)?;
     let failed = |error| JoinError::File { path: folder.clone(), error };
     let pid = std::process::id();
-    let (_, start) =
-        state_and_start(pid).ok_or_else(|| failed(std::io::Error::other("/proc tells nothing about us")))?;
+    let start = process(pid).ok_or_else(|| failed(std::io::Error::other("/proc tells nothing about us")))?.start;
     let id = new_id(pid, start);
     let named: Vec<_> = limits.named.iter().map(|(name, limit)| (name.clone(), number_of(name), *limit)).collect();
     let cards: Vec<(String, u64)> = limits.gpus.iter().map(|gpu| (gpu.id.clone(), number_of_card(&gpu.id))).collect();

@@ -44,7 +44,6 @@ mod view;
 pub use bell::{Bell, Listening};
 pub use error::JoinError;
 pub use ledger::{Ledger, Settings, join};
-pub use memory::machine_available_mb;
 pub use view::{Run, runs, runs_in};
 
 /// Most runs at a time; further ones wait for one of them to end.

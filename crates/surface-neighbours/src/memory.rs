@@ -6,6 +6,8 @@
 
 use core::fmt;
 
+use mech_process::machine::memory_total_mb;
+
 use crate::record::{RAM, Record};
 
 const FRESH_NS: u64 = 100_000_000;
@@ -72,20 +74,9 @@ impl Memory {
     }
 }
 
-/// Memory that the system could give to programs now without swapping, in MB; `None` where it does not say.
-pub fn machine_available_mb() -> Option<u64> {
-    meminfo_mb("MemAvailable:")
-}
-
 /// What is left to the system whatever jobs want: 256 MB, or a twentieth of a small machine.
 pub(crate) fn usual_reserve_mb() -> u64 {
-    meminfo_mb("MemTotal:").map_or(256, |total| (total / 20).min(256))
-}
-
-fn meminfo_mb(field: &str) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kib = text.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"))?;
-    Some(kib.trim().parse::<u64>().ok()?.saturating_mul(1_024) / 1_000_000)
+    memory_total_mb().map_or(256, |total| (total / 20).min(256))
 }
 
 #[cfg(test)]
@@ -146,11 +137,5 @@ mod tests {
             looks += counted.try_iter().count();
         }
         assert_eq!(looks, 10);
-    }
-
-    #[test]
-    fn this_machine_tells() {
-        let available = machine_available_mb().expect("Linux");
-        assert!(available > 0 && usual_reserve_mb() <= 256);
     }
 }

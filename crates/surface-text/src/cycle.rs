@@ -11,21 +11,12 @@ use std::collections::{BinaryHeap, VecDeque};
 /// An order with needs first, lowest index first among those that could be next. Nodes in or behind a circle, or with
 /// a need that is no node, are missing.
 pub fn order(needs: &[&[usize]]) -> Vec<usize> {
-    let (starts, users) = users(needs);
-    let mut unmet: Vec<usize> = needs.iter().map(|needs| needs.len()).collect();
-    let mut ready: BinaryHeap<Reverse<usize>> =
-        (0..needs.len()).filter(|&node| unmet[node] == 0).map(Reverse).collect();
-    let mut order = Vec::with_capacity(needs.len());
-    while let Some(Reverse(node)) = ready.pop() {
-        order.push(node);
-        for &user in &users[starts[node]..starts[node + 1]] {
-            unmet[user] -= 1;
-            if unmet[user] == 0 {
-                ready.push(Reverse(user));
-            }
-        }
-    }
-    order
+    let count = needs.len();
+    let ties = needs.iter().enumerate().flat_map(|(user, needs)| {
+        // A need that is no node is never met; neither is a need of oneself.
+        needs.iter().map(move |&need| Tie { need: if need < count { need } else { user }, user, loose: false })
+    });
+    order_of_ties(count, &ties.collect::<Vec<_>>())
 }
 
 /// One node needs another.
@@ -72,27 +63,6 @@ pub fn order_of_ties(count: usize, ties: &[Tie]) -> Vec<usize> {
         }
     }
     order
-}
-
-/// Who needs whom, flat: users of `n` are `users[starts[n]..starts[n + 1]]`.
-fn users(needs: &[&[usize]]) -> (Vec<usize>, Vec<usize>) {
-    let count = needs.len();
-    let mut starts = vec![0; count + 1];
-    for &need in needs.iter().copied().flatten().filter(|&&need| need < count) {
-        starts[need + 1] += 1;
-    }
-    for node in 0..count {
-        starts[node + 1] += starts[node];
-    }
-    let mut next = starts.clone();
-    let mut users = vec![0; starts[count]];
-    for (user, needs) in needs.iter().enumerate() {
-        for &need in needs.iter().filter(|&&need| need < count) {
-            users[next[need]] = user;
-            next[need] += 1;
-        }
-    }
-    (starts, users)
 }
 
 /// Starting points of the search for a shorter circle: each costs a walk over the graph.
@@ -185,5 +155,7 @@ mod tests {
     fn order_puts_needs_first_and_keeps_the_rest() {
         assert_eq!(order(&[&[2], &[], &[], &[0, 1]]), [1, 2, 0, 3]);
         assert_eq!(order(&[&[7], &[]]), [1], "a need that is no node is never met");
+        assert_eq!(order(&[&[1, 1], &[]]), [1, 0], "a need that is named twice is one");
+        assert_eq!(order(&[&[0], &[], &[1, 0]]), [1], "what is behind a circle is missing, too");
     }
 }

@@ -10,6 +10,7 @@
 //! (a matrix, a nested graph) counts first, under limits of its own.
 #![forbid(unsafe_code)]
 
+pub mod amounts;
 mod clean;
 pub mod cycle;
 pub mod fields;

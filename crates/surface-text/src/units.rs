@@ -119,17 +119,6 @@ pub fn clip(text: &str) -> String {
     }
 }
 
-/// `6000` as `6 GB`, `1611` as `1611 MB`.
-pub fn size(mb: u64) -> String {
-    if mb >= 1_000 && mb.is_multiple_of(1_000) {
-        format!("{} GB", mb / 1_000)
-    } else if mb >= 1_000 && mb.is_multiple_of(100) {
-        format!("{}.{} GB", mb / 1_000, mb % 1_000 / 100)
-    } else {
-        format!("{mb} MB")
-    }
-}
-
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

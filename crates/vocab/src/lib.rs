@@ -4,12 +4,14 @@
 
 mod budget;
 mod planted;
+mod stable;
 
 use core::fmt;
 
 pub use budget::{Budget, Component, Operation, Shortage, UNLIMITED};
 #[cfg(loom)]
 pub use planted::is_planted;
+pub use stable::{Fnv1a, SplitMix64};
 
 /// Names one task among all that a process ever ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

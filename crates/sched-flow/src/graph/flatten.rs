@@ -209,21 +209,6 @@ impl Flat {
 
 /// The name that is most like a word, if any is.
 fn similar(word: &str, names: &[String]) -> Option<String> {
-    let best = names.iter().map(|name| (distance(word, name), name)).min()?;
+    let best = names.iter().map(|name| (strsim::levenshtein(word, name), name)).min()?;
     (best.0 <= 1 + word.len() / 4).then(|| best.1.clone())
-}
-
-/// How many letters must be changed, added or taken away.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let cost = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

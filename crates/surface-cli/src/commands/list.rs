@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use surface_journal::{Filter, JobRow, RunRow, Status};
+use surface_text::amounts::ago;
 
 use super::house::House;
 use super::out::{json, print, table};
@@ -201,7 +202,7 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
             clean(&run.name),
             run.status.to_string(),
             format!("{}/{}", run.counts.succeeded, run.jobs),
-            ago(now.saturating_sub(run.began_ms)),
+            ago(Duration::from_millis(now.saturating_sub(run.began_ms))),
             took(run, now),
             file,
         ]);
@@ -237,7 +238,11 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     text.push_str(&format!("{}: {}\n", count_jobs(run.jobs as usize), parts.join(", ")));
-    text.push_str(&format!("began {}, took {}", ago(now.saturating_sub(run.began_ms)), took(&run, now)));
+    text.push_str(&format!(
+        "began {}, took {}",
+        ago(Duration::from_millis(now.saturating_sub(run.began_ms))),
+        took(&run, now)
+    ));
     if let Some(file) = &run.file {
         text.push_str(&format!(", from {}", clean(&file.display().to_string())));
     }
@@ -287,15 +292,4 @@ fn now_ms() -> u64 {
 fn took(run: &RunRow, now: u64) -> String {
     let until = if run.status.is_live() { now } else { run.seen_ms };
     time(Duration::from_millis(until.saturating_sub(run.began_ms)))
-}
-
-/// `just now`, `5 min ago`, `3 h ago`, `12 days ago`.
-fn ago(ms: u64) -> String {
-    match ms / 1000 {
-        0..5 => "just now".to_owned(),
-        seconds @ 5..90 => format!("{seconds} s ago"),
-        seconds @ 90..5400 => format!("{} min ago", seconds / 60),
-        seconds @ 5400..172_800 => format!("{} h ago", seconds / 3600),
-        seconds => format!("{} days ago", seconds / 86_400),
-    }
 }

@@ -172,7 +172,7 @@ fn told(gone: &Gone, logs: bool) -> String {
     let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
     let what = if logs { format!("the logs of {runs}") } else { runs };
     let done = if gone.dry_run { "would remove" } else { "removed" };
-    let mut text = format!("{done} {what}, {}\n", amount(gone.bytes));
+    let mut text = format!("{done} {what}, {}\n", surface_text::amounts::bytes(gone.bytes));
     if !gone.busy.is_empty() {
         text.push_str(&format!("kept {}: their jobs still run\n", gone.busy.join(", ")));
     }
@@ -184,12 +184,4 @@ fn told(gone: &Gone, logs: bool) -> String {
         )),
     }
     text
-}
-
-fn amount(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} bytes"),
-        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
-        _ => crate::view::text::megabytes(bytes / 1_000_000),
-    }
 }

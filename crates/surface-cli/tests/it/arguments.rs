@@ -11,7 +11,7 @@ fn help_teaches_by_example_and_names_the_exit_codes() {
         for part in [
             "Usage: bursar",
             "<COMMAND>",
-            "demo",
+            "flow",
             "bursar run render.toml",
             "bursar why image[8]",
             "Exit codes:",
@@ -23,12 +23,11 @@ fn help_teaches_by_example_and_names_the_exit_codes() {
 }
 
 #[test]
-fn help_of_the_demonstration_names_every_option_and_its_default() {
-    let help = text(&run(&["demo", "--help"]).stdout);
-    for part in
-        ["--seconds <N>", "--workers <N>", "--fibers <N>", "--json", "one per CPU", "10 on a terminal", "100000"]
-    {
-        assert!(help.contains(part), "`{part}` is missing from the help:\n{help}");
+fn the_command_of_a_user_neither_demonstrates_nor_measures_itself() {
+    let help = text(&run(&["--help"]).stdout);
+    for command in ["demo", "bench"] {
+        assert_eq!(run(&[command]).status.code(), Some(2), "`{command}`");
+        assert!(!help.contains(command), "`{command}` is still in the help:\n{help}");
     }
 }
 
@@ -40,11 +39,11 @@ fn it_says_which_version_it_is() {
 #[test]
 fn an_argument_out_of_range_is_answered_with_value_limit_and_way_out() {
     for (args, parts) in [
-        (["demo", "--workers", "0"], ["'0'", "1 to 256 workers", "leave `--workers` out for one per CPU"]),
-        (["demo", "--workers", "257"], ["'257'", "1 to 256 workers", "leave `--workers` out for one per CPU"]),
-        (["demo", "--workers", "two"], ["'two'", "1 to 256 workers", "leave `--workers` out for one per CPU"]),
-        (["demo", "--seconds", "0"], ["'0'", "1 to 600 seconds", "leave `--seconds` out"]),
-        (["demo", "--fibers", "2000000"], ["'2000000'", "1 to 1048576 fibers", "100000 take about half a gigabyte"]),
+        (["prune", "--older", "5w"], ["'5w'", "none of ms, s, m, h, d", "write `30d`, `12h` or `90m`"]),
+        (["prune", "--size", "2 X"], ["'2 X'", "none of B, KB, MB, GB", "write `2GB` or `500MB`"]),
+        (["run", "--ram", "9999999TB"], ["'9999999TB'", "more than 1000000 TB", "write `8GB`, `512MB`"]),
+        (["run", "--timeout", "0"], ["'0'", "nothing ends in no time", "leave it out for no limit"]),
+        (["run", "--resource", "licence"], ["'licence'", "is not NAME=NUMBER", "`licence=2`"]),
     ] {
         let output = run(&args);
         let error = text(&output.stderr);
@@ -58,9 +57,9 @@ fn an_argument_out_of_range_is_answered_with_value_limit_and_way_out() {
 
 #[test]
 fn an_unknown_command_is_answered_with_help() {
-    let output = run(&["dmo"]);
+    let output = run(&["chek"]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(error.contains("similar subcommand exists: 'demo'") && error.contains("--help"), "{error}");
+    assert!(error.contains("similar subcommand exists: 'check'") && error.contains("--help"), "{error}");
     assert_eq!(run(&[]).status.code(), Some(2), "without a command there is nothing to do");
 }

@@ -1,8 +1,6 @@
 //! The command as a person or a script meets it.
 
 mod arguments;
-mod bench;
-mod demo;
 mod files;
 mod flow;
 mod flow_live;

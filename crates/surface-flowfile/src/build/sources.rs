@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bursar::flow::{NodeError, NodeSpec, Out, Produced, Source, Time, from_iter, lines_in, source};
 use serde_json::{Number, Value, json};
+use vocab::SplitMix64;
 
 use super::line::message;
 use crate::action::{Emit, Reading, Walk};
@@ -76,10 +77,10 @@ pub(crate) fn every(interval: Duration, emit: Emit, most: Option<u64>) -> NodeSp
 
 pub(crate) fn random_walk(walk: Walk) -> NodeSpec {
     let Walk { interval_ms, start, step, seed, field, count: most } = walk;
-    let (mut at, mut chance) = (start, Chance(seed));
+    let (mut at, mut chance) = (start, SplitMix64::new(seed));
     let mut next = move |nth: u64| {
         if nth > 0 {
-            at += step * chance.between_minus_one_and_one();
+            at += step * between_minus_one_and_one(&mut chance);
         }
         let number = Number::from_f64(at).map_or(Value::Null, Value::Number);
         if field.is_whole() {
@@ -105,22 +106,10 @@ pub(crate) fn random_walk(walk: Walk) -> NodeSpec {
     }
 }
 
-/// SplitMix64: the same walk on every machine and in every version.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
-    fn between_minus_one_and_one(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
-    }
+/// The same walk on every machine and in every version.
+#[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
+fn between_minus_one_and_one(chance: &mut SplitMix64) -> f64 {
+    (chance.next_u64() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
 }
 
 /// How often a file that is followed is looked at.

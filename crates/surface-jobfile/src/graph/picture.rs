@@ -7,9 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use surface_text::amounts::exact_megabytes;
 use surface_text::cycle;
 use surface_text::picture::{Card, Picture};
-use surface_text::units::size;
 
 use crate::plan::{Job, Plan};
 
@@ -60,9 +60,9 @@ pub(super) fn folded(plan: &Plan) -> Picture {
 fn detail(job: &Job) -> String {
     let mut parts = Vec::new();
     parts.extend(job.cpu.map(|cpu| format!("cpu {cpu}")));
-    parts.extend(job.ram_mb.map(|mb| format!("ram {}", size(mb))));
+    parts.extend(job.ram_mb.map(|mb| format!("ram {}", exact_megabytes(mb))));
     parts.extend(job.gpus.map(|gpus| format!("gpus {gpus}")));
-    parts.extend(job.vram_mb.map(|mb| format!("vram {}", size(mb))));
+    parts.extend(job.vram_mb.map(|mb| format!("vram {}", exact_megabytes(mb))));
     parts.extend(job.named.iter().map(|(name, count)| format!("{name} {count}")));
     parts.extend((job.priority != 0).then(|| format!("priority {}", job.priority)));
     parts.extend((job.retries != 0).then(|| format!("retries {}", job.retries)));

@@ -7,8 +7,8 @@
 
 use std::fmt::Write;
 
+use surface_text::amounts::exact_megabytes;
 use surface_text::picture::{Picture, shown};
-use surface_text::units::size;
 
 use super::picture::longest_chain;
 use crate::plan::Plan;
@@ -39,7 +39,7 @@ fn headline(plan: &Plan, picture: &Picture) -> String {
         let _ = write!(out, " in {groups} {}", if groups == 1 { "group" } else { "groups" });
     }
     let resources = &plan.resources;
-    let amount = |mb: u64| if mb == 0 { "unlimited".to_owned() } else { size(mb) };
+    let amount = |mb: u64| if mb == 0 { "unlimited".to_owned() } else { exact_megabytes(mb) };
     let mut parts = Vec::new();
     parts.extend(resources.cpu.map(|cpu| format!("cpu {cpu}")));
     parts.extend(resources.ram_mb.map(|mb| format!("ram {}", amount(mb))));

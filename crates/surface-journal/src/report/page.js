@@ -6,14 +6,13 @@
   const critical = new Set(data.critical);
   const wall = Math.max(data.wall, 1);
 
-  const time = (us) => us === 0 ? '0' : us < 1e3 ? us + ' µs' : us < 1e4 ? (us / 1e3).toFixed(1) + ' ms' : us < 1e6 ? Math.round(us / 1e3) + ' ms'
-    : us < 6e7 ? (us / 1e6).toFixed(1) + ' s' : us < 3.6e9 ? Math.floor(us / 6e7) + ' min ' + String(Math.floor(us / 1e6) % 60).padStart(2, '0') + ' s'
-    : Math.floor(us / 3.6e9) + ' h ' + String(Math.floor(us / 6e7) % 60).padStart(2, '0') + ' min';
-  const memory = (kb) => {
-    let unit = 0;
-    while (kb >= 1000 && unit < 4) { kb /= 1000; unit++; }
-    return (kb < 10 && unit ? kb.toFixed(1) : Math.round(kb)) + ' ' + ['kB', 'MB', 'GB', 'TB', 'PB'][unit];
-  };
+  // The formats of `measured` and `kilobytes` of surface-text: digits that are left out are cut off.
+  const cut = Math.floor;
+  const time = (us) => us === 0 ? '0' : us < 1e3 ? us + ' µs' : us < 1e4 ? cut(us / 1e3) + '.' + cut(us / 1e2) % 10 + ' ms' : us < 1e6 ? cut(us / 1e3) + ' ms'
+    : us < 6e7 ? cut(us / 1e6) + '.' + cut(us / 1e5) % 10 + ' s' : us < 3.6e9 ? cut(us / 6e7) + ' min ' + cut(us / 1e6) % 60 + ' s'
+    : us < 8.64e10 ? cut(us / 3.6e9) + ' h ' + cut(us / 6e7) % 60 + ' min' : cut(us / 8.64e10) + ' d ' + cut(us / 3.6e9) % 24 + ' h';
+  const memory = (kb) => kb < 1e3 ? kb + ' kB' : kb < 1e4 ? cut(kb / 1e3) + '.' + cut(kb / 1e2) % 10 + ' MB'
+    : kb < 1e6 ? cut(kb / 1e3) + ' MB' : cut(kb / 1e6) + '.' + cut(kb / 1e5) % 10 + ' GB';
   const make = (tag, text, className) => {
     const element = document.createElement(tag);
     if (text !== undefined) element.textContent = text; // never as HTML: names are anything

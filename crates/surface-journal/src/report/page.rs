@@ -1,11 +1,13 @@
 //! The page itself: sections in words here, pictures and the table by `page.js` from the data at the end.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use sched_jobs::State;
 use serde_json::{Value, json};
+use surface_text::amounts::{kilobytes, measured};
 
-use super::text::{date, escape, memory, script_json, short, time};
+use super::text::{date, escape, script_json, short};
 use super::{Facts, Kind, Link, Span, critical_path, extents, lanes, spans, usage};
 use crate::JobRow;
 
@@ -14,6 +16,10 @@ const FAILURES_TOLD: usize = 50;
 /// How many links of the critical path are listed.
 const LINKS_TOLD: usize = 200;
 const LEVELS_MAX: usize = 4_000;
+
+fn time(us: u64) -> String {
+    measured(Duration::from_micros(us))
+}
 
 /// Everything worked out from the facts.
 struct Story {
@@ -139,7 +145,7 @@ fn header(page: &mut String, facts: &Facts<'_>, story: &Story) {
     let busy = cpu_ms as f64 * 1_000.0 / story.wall_us.max(1) as f64;
     tile("CPU time", time(cpu_ms * 1_000), format!("{busy:.1} cores busy on average"));
     match peak {
-        Some((peak, job)) => tile("Largest job", memory(peak), format!("peak of {}", short(&job.name, 40))),
+        Some((peak, job)) => tile("Largest job", kilobytes(peak), format!("peak of {}", short(&job.name, 40))),
         None => tile("Largest job", "–".into(), "no peaks were measured".into()),
     }
     page.push_str("</div>\n");

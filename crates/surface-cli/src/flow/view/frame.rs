@@ -12,10 +12,11 @@
 use std::ops::Range;
 
 use console::measure_text_width;
+use surface_text::amounts::latency;
 
 use super::rates::Rates;
 use super::table::{Column, fit, wanted};
-use super::words::{count, grouped, latency, percent, rate};
+use super::words::{count, grouped, percent, rate};
 use crate::flow::wire::{EdgeLine, FlowLine, NodeLine};
 use crate::view::paint::Paint;
 use crate::view::text::{clean, time};

@@ -1,4 +1,4 @@
-//! Counts, rates and short times as people read them.
+//! Counts and rates as people read them.
 //!
 //! Room: surface, pure.
 
@@ -43,17 +43,6 @@ fn scaled(number: f64) -> String {
     }
 }
 
-/// `340 ns`, `1.2 µs`, `51 µs`, `5.1 ms`, `1.2 s`; from microseconds.
-pub(crate) fn latency(micros: f64) -> String {
-    let (number, unit) = match micros {
-        micros if micros < 1.0 => return format!("{:.0} ns", micros * 1e3),
-        micros if micros < 999.5 => (micros, "µs"),
-        micros if micros < 999_500.0 => (micros / 1e3, "ms"),
-        micros => (micros / 1e6, "s"),
-    };
-    if number < 9.95 { format!("{number:.1} {unit}") } else { format!("{number:.0} {unit}") }
-}
-
 /// `0 %`, `37 %`, of one CPU; never `0 %` for something.
 pub(crate) fn percent(part: f64) -> String {
     match part * 100.0 {
@@ -65,15 +54,13 @@ pub(crate) fn percent(part: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, grouped, latency, percent, rate};
+    use super::{count, grouped, percent, rate};
 
     #[test]
     fn numbers_are_as_long_as_they_are_interesting() {
         assert_eq!([0, 999, 12_034, 1_000_000].map(grouped), ["0", "999", "12,034", "1,000,000"]);
         assert_eq!([9_999_999, 12_345_678].map(count), ["9,999,999", "12.3 M"]);
         assert_eq!([0.0, 3.21, 200.4, 12_345.0, 1.2e6].map(rate), ["0", "3.2", "200", "12.3 k", "1.2 M"]);
-        let said = [0.34, 1.23, 51.0, 5_100.0, 1_200_000.0].map(latency);
-        assert_eq!(said, ["340 ns", "1.2 µs", "51 µs", "5.1 ms", "1.2 s"]);
         assert_eq!([0.0, 0.001, 0.374, 2.0].map(percent), ["0 %", "0.1 %", "37 %", "200 %"]);
     }
 }
