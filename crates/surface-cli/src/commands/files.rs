@@ -9,8 +9,10 @@ use surface_journal::Status;
 use surface_journal::report::{Facts, Limits, html};
 
 use super::house::{House, is_run};
-use super::out::{json, print};
 use crate::exit::{Exit, Failure};
+use crate::out::{json, print};
+use crate::picture::{Picture, deliver};
+use crate::problems::{Wrong, invalid};
 
 /// Which file to check.
 #[derive(Debug, Clone, Args)]
@@ -32,48 +34,6 @@ pub(crate) struct Graph {
     picture: Picture,
 }
 
-/// What kind of picture, and where it goes.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Picture {
-    /// For Graphviz: `… --dot | dot -Tpdf`; what you get unless you say otherwise
-    #[arg(long, group = "kind")]
-    dot: bool,
-    /// For a browser
-    #[arg(long, group = "kind")]
-    svg: bool,
-    /// For a terminal
-    #[arg(long, group = "kind")]
-    text: bool,
-    /// Where to; `x.svg` and `x.txt` also say what kind
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-impl Picture {
-    /// Draws it in the way that was chosen, and delivers it.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(crate) fn draw(
-        &self,
-        dot: impl FnOnce() -> String,
-        svg: impl FnOnce() -> String,
-        text: impl FnOnce() -> String,
-    ) -> Result<Exit, Failure> {
-        let ending = self.output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
-        let said = self.dot || self.svg || self.text;
-        let picture = match ending {
-            _ if self.svg => svg(),
-            _ if self.text => text(),
-            Some("svg") if !said => svg(),
-            Some("txt") if !said => text(),
-            _ => dot(),
-        };
-        deliver(&picture, self.output.as_deref())?;
-        Ok(Exit::Well)
-    }
-}
-
 /// Which run to report on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Report {
@@ -83,28 +43,6 @@ pub(crate) struct Report {
     /// Where to; `-` for stdout [default: bursar-RUN.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-/// A problem of a file, for programs.
-#[derive(Serialize)]
-pub(crate) struct Wrong<'a> {
-    file: &'a str,
-    line: Option<usize>,
-    column: Option<usize>,
-    message: &'a str,
-    help: &'a str,
-}
-
-impl<'a> Wrong<'a> {
-    pub(crate) fn of(problem: &'a surface_jobfile::Problem) -> Wrong<'a> {
-        Wrong {
-            file: &problem.file,
-            line: problem.place.map(|place| place.line),
-            column: problem.place.map(|place| place.column),
-            message: &problem.message,
-            help: &problem.help,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -179,33 +117,4 @@ pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
         print(&format!("{}{more}\n", output.display()))?;
     }
     Ok(Exit::Well)
-}
-
-/// Writes a file, or prints.
-///
-/// # Errors
-/// If it cannot be written.
-pub(crate) fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
-    match to {
-        Some(path) if path != Path::new("-") => std::fs::write(path, text).map_err(|error| {
-            Failure::broken(format!("cannot write {}: {error}; name another file with -o", path.display()))
-        }),
-        _ => print(text),
-    }
-}
-
-/// Shows what is wrong with a file; what is given is the last line about it.
-pub(crate) fn invalid(problems: &surface_jobfile::Problems) -> Failure {
-    let count = match problems.len() {
-        1 => "1 problem".to_owned(),
-        count => format!("{count} problems"),
-    };
-    let file = problems.iter().next().map_or("the file", |problem| &problem.file);
-    let picture = problems.pretty(console::colors_enabled_stderr());
-    // The picture stands on its own above the one line that every failure has.
-    eprint!("{picture}");
-    if !picture.ends_with('\n') {
-        crate::exit::say!();
-    }
-    Failure::new(Exit::BadFile, format!("{file} has {count}; mend what is marked above"))
 }

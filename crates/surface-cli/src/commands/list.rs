@@ -8,10 +8,10 @@ use surface_journal::{Filter, JobRow, RunRow, Status};
 use surface_text::amounts::ago;
 
 use super::house::House;
-use super::out::{json, print, table};
 use super::{orphans, standing};
 use crate::control::{JobLine, Request, RunLine, is_stopped, remove_stale};
 use crate::exit::{Exit, Failure};
+use crate::out::{json, print, table};
 use crate::view::text::{clean, jobs as count_jobs, megabytes, time};
 
 /// Jobs of a run that `ps` shows unless it is asked for all.

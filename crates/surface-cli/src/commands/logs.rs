@@ -17,9 +17,9 @@ use sched_jobs::State;
 use surface_journal::{JobRow, RunRow};
 
 use super::house::{Found, House, Intent, is_over};
-use super::out::print;
 use crate::control::Request;
 use crate::exit::{Exit, Failure};
+use crate::out::print;
 use crate::view::log_path;
 use crate::view::text::{clean, megabytes, typed};
 

@@ -3,8 +3,8 @@
 use clap::{Args, Command};
 use surface_text::reference::Reference;
 
-use super::out::print;
 use crate::exit::{Exit, Failure};
+use crate::out::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {

@@ -8,7 +8,6 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod manual;
 pub(crate) mod orphans;
-pub(crate) mod out;
 pub(crate) mod prune;
 mod standing;
 pub(crate) mod steer;
@@ -32,6 +31,6 @@ pub(crate) struct Completions {
 pub(crate) fn completions(options: &Completions, mut command: clap::Command) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, "bursar", &mut script);
-    out::print(&String::from_utf8_lossy(&script))?;
+    crate::out::print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Well)
 }

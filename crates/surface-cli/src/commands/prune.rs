@@ -15,8 +15,8 @@ use mech_process::Keepers;
 use serde::Serialize;
 use surface_journal::{Filter, Journal, RunRow, Status};
 
-use super::out::{json, print};
 use crate::exit::{Exit, Failure};
+use crate::out::{json, print};
 use crate::run::keepers_home;
 
 /// What to forget.

@@ -5,9 +5,9 @@ use surface_journal::{RunRow, Status};
 
 use super::house::{Found, House, Intent};
 use super::orphans;
-use super::out::print;
 use crate::control::{AskError, Client, Request, Target};
 use crate::exit::{Exit, Failure};
+use crate::out::print;
 use crate::view::text::clean;
 
 /// Whom it is about.

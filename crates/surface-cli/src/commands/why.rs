@@ -8,10 +8,10 @@ use serde::Serialize;
 use surface_journal::{JobRow, RunRow, Status};
 
 use super::house::{Found, House, Intent};
-use super::out::{json, print};
 use super::{orphans, standing};
 use crate::control::{AskError, Request};
 use crate::exit::{Exit, Failure};
+use crate::out::{json, print};
 use crate::view::text::{clean, megabytes, time, typed};
 
 /// Of a group, so many are explained.

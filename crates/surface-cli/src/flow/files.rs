@@ -8,9 +8,10 @@ use serde::Serialize;
 use surface_flowfile::build::{self, Hooks};
 use surface_flowfile::{Plan, graph, kinds};
 
-use crate::commands::files::{Picture, Wrong, invalid};
-use crate::commands::out::{json, print};
 use crate::exit::{Exit, Failure};
+use crate::out::{json, print};
+use crate::picture::Picture;
+use crate::problems::{Wrong, invalid};
 
 /// Which file to check.
 #[derive(Debug, Clone, Args)]

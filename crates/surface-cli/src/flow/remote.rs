@@ -11,9 +11,9 @@ use super::view::frame::{Around, frame};
 use super::view::rates::Rates;
 use super::view::words::{counted, grouped, rate};
 use super::wire::{Answer, FlowLine, Request};
-use crate::commands::out::{json, print, table};
 use crate::control::AskError;
 use crate::exit::{Exit, Failure, say};
+use crate::out::{json, print, table};
 use crate::view::paint::Paint;
 use crate::view::text::{clean, time};
 

@@ -28,9 +28,9 @@ use super::verdict::Verdict;
 use super::view::tell::Ended;
 use super::view::{self, Mode, Voice};
 use super::wire;
-use crate::commands::files::invalid;
 use crate::control::{self, Pace};
 use crate::exit::{Exit, Failure};
+use crate::problems::invalid;
 
 /// How long a flow may take to deliver what is on its way, if its file does not say.
 const DRAIN: Duration = Duration::from_secs(5);

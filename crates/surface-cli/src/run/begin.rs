@@ -20,8 +20,8 @@ use super::record::Track;
 use super::stage::{Place, Stage};
 use super::{dry, learn, stage, submit, unrecorded};
 use crate::commands::orphans;
-use crate::commands::out::print;
 use crate::exit::{Exit, Failure, say};
+use crate::out::print;
 
 /// Begins a run and stays until it is over.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {

@@ -1,0 +1,63 @@
+//! Where a drawing goes: to a file, or to standard output.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::exit::{Exit, Failure};
+use crate::out::print;
+
+/// What kind of picture, and where it goes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Picture {
+    /// For Graphviz: `… --dot | dot -Tpdf`; what you get unless you say otherwise
+    #[arg(long, group = "kind")]
+    dot: bool,
+    /// For a browser
+    #[arg(long, group = "kind")]
+    svg: bool,
+    /// For a terminal
+    #[arg(long, group = "kind")]
+    text: bool,
+    /// Where to; `x.svg` and `x.txt` also say what kind
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Picture {
+    /// Draws it in the way that was chosen, and delivers it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn draw(
+        &self,
+        dot: impl FnOnce() -> String,
+        svg: impl FnOnce() -> String,
+        text: impl FnOnce() -> String,
+    ) -> Result<Exit, Failure> {
+        let ending = self.output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
+        let said = self.dot || self.svg || self.text;
+        let picture = match ending {
+            _ if self.svg => svg(),
+            _ if self.text => text(),
+            Some("svg") if !said => svg(),
+            Some("txt") if !said => text(),
+            _ => dot(),
+        };
+        deliver(&picture, self.output.as_deref())?;
+        Ok(Exit::Well)
+    }
+}
+
+/// Writes a file, or prints.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
+    match to {
+        Some(path) if path != Path::new("-") => std::fs::write(path, text).map_err(|error| {
+            Failure::broken(format!("cannot write {}: {error}; name another file with -o", path.display()))
+        }),
+        _ => print(text),
+    }
+}
