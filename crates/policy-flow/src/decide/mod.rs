@@ -334,6 +334,7 @@ impl Core {
         }
         core.moves(event);
         if event == Event::InputsEnded {
+            core.resting = None; // what it would have tried again is gone
             self.forget_inputs(node);
         }
         self.place(node);
@@ -438,6 +439,9 @@ impl Core {
             self.over(index, event);
         } else {
             self.place(index);
+        }
+        if outcome.broke {
+            self.finish(index); // what feeds only this node feeds nothing
         }
         self.check_group_of(index);
         self.settle_ends();
