@@ -47,3 +47,25 @@ fn what_a_node_has_gathered_when_the_flow_is_stopped_is_lost() {
         assert_eq!((lines.len(), window.lost, window.held), (0, lost, 0), "{node}");
     }
 }
+
+#[test]
+fn a_flow_whose_only_sink_failed_ends() {
+    let text = "edges = ['a -> x -> z']\n[node.a]\nkind = 'every'\ninterval = '1ms'\n[node.x]\nkind = 'text'\n\
+                [node.z]\nkind = 'write'\npath = 'no-such-folder/x'";
+    let (_, ended) = run_plan(&plan(text), |_| ());
+    let failed: Vec<&str> = ended.stats.failures().map(|(node, _)| node).collect();
+    assert_eq!(failed, ["z"]);
+    // A disk that is full is found out later, and a program stands in between.
+    let text = text.replace("'text'", "'command'\nrun = 'cat'").replace("no-such-folder/x", "/dev/full");
+    let (_, ended) = run_plan(&plan(&text), |_| ());
+    let failed: Vec<&str> = ended.stats.failures().map(|(node, _)| node).collect();
+    assert_eq!(failed, ["z"]);
+}
+
+#[test]
+fn a_flow_with_another_living_branch_goes_on_after_a_sink_failed() {
+    let text = "edges = ['a -> x', 'x -> z', 'x -> y']\n[node.a]\nkind = 'every'\ninterval = '1ms'\ncount = 20\n[node.x]\nkind = 'text'\n\
+                [node.y]\nkind = 'print'\n[node.z]\nkind = 'write'\npath = 'no-such-folder/x'";
+    let (lines, ended) = run_plan(&plan(text), |_| ());
+    assert_eq!((lines.len(), ended.stats.failures().count()), (20, 1));
+}
