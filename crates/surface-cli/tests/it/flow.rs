@@ -531,6 +531,12 @@ fn the_last_line_adds_up_to_what_the_sources_gave() {
             assert_eq!((told, of(&["put"])), (3000, 3000), "{sink}: {last}");
         }
     }
+    // All three are on the edge before the first fails.
+    let prints = site(&format!("{}kind = 'print'", numbers.replace("3000", "3")));
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = prints.command(["flow", "run", "flow.toml"]).stdout(full).output().unwrap();
+    let last = last_lines(&output.stderr);
+    assert!(last.contains(" · 0 messages delivered, 1 failed, 2 dropped, 1 error\n"), "{last}");
 }
 
 #[test]
