@@ -102,6 +102,9 @@ impl Core {
             }
         }
         self.to_check.push_back(group);
+        if event == Event::Broke {
+            self.finish(index); // what feeds only this node feeds nothing
+        }
     }
 
     /// A node takes no more messages, other than those that steer it.

@@ -440,9 +440,6 @@ impl Core {
         } else {
             self.place(index);
         }
-        if outcome.broke {
-            self.finish(index); // what feeds only this node feeds nothing
-        }
         self.check_group_of(index);
         self.settle_ends();
     }
