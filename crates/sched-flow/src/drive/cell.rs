@@ -205,16 +205,12 @@ impl Cell {
         }
     }
 
-    /// When a tick or the end of a node is tried again, if its policy says so: what it gathered from messages fails there, as they would have. Meanwhile it takes none.
+    /// When a tick or the end of the node is tried again, if its policy says so. Meanwhile it takes no messages.
     fn tries_again(&mut self, hook: Hook, error: &NodeError) -> Option<Time> {
-        let OnError::Retry(retry) = &self.on_error else { return None };
-        let is_tried = matches!(hook, Hook::Tick | Hook::End) && !self.unit.is_source() && !error.is_of_record();
-        if !is_tried || self.failed >= retry.times {
-            return None;
-        }
+        let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source())?;
         self.failed += 1;
         self.cx.log.retries += 1;
-        let until = self.cx.now + retry.pause(self.failed);
+        let until = self.cx.now + pause;
         if hook == Hook::Tick {
             self.cx.tick_at(until);
         }
@@ -269,6 +265,13 @@ impl Cell {
             }
         }
     }
+}
+
+/// How long a node waits before its tick or its end is tried again, after it failed `failed` times before: what it gathered from messages fails there, as they would have. None, if it is not.
+pub(crate) fn pause_after(policy: &OnError, hook: Hook, error: &NodeError, failed: u32) -> Option<Duration> {
+    let OnError::Retry(retry) = policy else { return None };
+    let is_tried = matches!(hook, Hook::Tick | Hook::End) && !error.is_of_record() && failed < retry.times;
+    is_tried.then(|| retry.pause(failed + 1))
 }
 
 /// What a policy says where there is no message to try again or to bury.
