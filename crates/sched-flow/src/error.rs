@@ -157,9 +157,10 @@ pub enum OnError {
     /// The message is gone, the error is counted, the node goes on.
     #[default]
     Skip,
-    /// The message is tried again, after a while. The ones behind it wait.
+    /// The message is tried again, after a while. The ones behind it wait. So is a tick, or the end, of a node that is no source: there a node fails at what it gathered.
     Retry(Retry),
-    /// The node is stopped. What comes for it is dropped, and counted as such.
+    /// The node is stopped. What comes for it is dropped, and counted as such. What feeds only such nodes has nothing left to do it for and ends, up to the sources, as after
+    /// [`Out::finish`](crate::Out::finish).
     StopNode,
     /// The whole graph is stopped without draining, and its run returns the error.
     StopGraph,

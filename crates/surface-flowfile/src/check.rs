@@ -89,8 +89,9 @@ pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     values.report.add(&place, message, help);
 }
 
-/// Files that one node writes and another reads or writes: they would undo each other's work. Devices are made to be shared.
-pub(crate) fn files(flat: &Flat, base: &Path, values: &mut Values<'_>) {
+/// Files that one node writes and another reads or writes: they would undo each other's work. So would one that writes the flow file, `own`. Devices are made to be shared.
+pub(crate) fn files(flat: &Flat, own: &Path, base: &Path, values: &mut Values<'_>) {
+    let own = Known::of(resolved(own));
     let mut used: HashMap<Known, (usize, bool)> = HashMap::new();
     for (at, node) in flat.nodes.iter().enumerate() {
         let (path, writes) = match &node.action {
@@ -102,7 +103,13 @@ pub(crate) fn files(flat: &Flat, base: &Path, values: &mut Values<'_>) {
         if whole.starts_with("/dev") {
             continue;
         }
-        match used.entry(Known::of(whole)) {
+        let known = Known::of(whole);
+        if writes && known == own {
+            let message = format!("node `{}` writes {}, which is the flow file itself", node.id, path.display());
+            values.report.add(&flat.node_places[at], message, "give it a file of its own");
+            continue;
+        }
+        match used.entry(known) {
             Entry::Vacant(entry) => _ = entry.insert((at, writes)),
             Entry::Occupied(mut entry) => {
                 let (first, first_writes) = *entry.get();
@@ -143,10 +150,24 @@ impl Known {
         if let Ok(file) = fs::metadata(&whole) {
             return Known::File { device: file.dev(), inode: file.ino() };
         }
-        // It will be made in a folder that may be there under another name.
-        let made = whole.parent().and_then(|folder| Some(fs::canonicalize(folder).ok()?.join(whole.file_name()?)));
-        Known::Missing(made.unwrap_or(whole))
+        let mut made = in_its_folder(whole);
+        // A link may lead to a file that is not there: that is the one which will be made.
+        for _ in 0..LINKS {
+            let Ok(target) = fs::read_link(&made) else { break };
+            made = in_its_folder(made.parent().unwrap_or(Path::new("")).join(target));
+        }
+        Known::Missing(made)
     }
+}
+
+/// The system follows so many links at most.
+const LINKS: usize = 40;
+
+/// A file that is not there yet, in a folder that may be there under another name.
+fn in_its_folder(file: PathBuf) -> PathBuf {
+    let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let known = folder.and_then(|folder| Some(fs::canonicalize(folder).ok()?.join(file.file_name()?)));
+    known.unwrap_or(file)
 }
 
 /// A path without `.` and `..`, as far as its text tells.

@@ -85,7 +85,7 @@ use surface_text::tree::Dialect;
 pub fn load(path: &Path) -> Result<Plan, Problems> {
     let limits = Limits::default();
     let (bytes, base) = source::read(path, limits.file_bytes, "name a flow file, such as graph.toml")?;
-    plan(&path.display().to_string(), &base, &bytes, &limits)
+    plan(&path.display().to_string(), path, &base, &bytes, &limits)
 }
 
 /// Reads the text of a flow file. `name` is used in messages; its ending chooses the syntax (`.json`, else TOML), and its
@@ -102,7 +102,8 @@ pub fn parse(name: &str, text: &str) -> Result<Plan, Problems> {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn parse_with(name: &str, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
-    plan(name, Path::new(name).parent().unwrap_or(Path::new("")), bytes, limits)
+    let path = Path::new(name);
+    plan(name, path, path.parent().unwrap_or(Path::new("")), bytes, limits)
 }
 
 const DIALECT: Dialect = Dialect {
@@ -116,14 +117,14 @@ const DIALECT: Dialect = Dialect {
     shape: "a flow file in JSON is { \"edges\": [\"a -> b\"], \"node\": { \"a\": { \"kind\": \"stdin\" }, \"b\": { \"kind\": \"print\" } } }",
 };
 
-fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
+fn plan(file: &str, path: &Path, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
     let (tree, mut values) = source::tree(file, bytes, limits.file_bytes, "split it into several graphs", &DIALECT)?;
     let read::File { name, settings, graph } = read::read(&tree, &mut values, limits);
     let flat = wire::flatten(graph, &mut values);
     check::fed(&flat, &mut values);
     check::circle(&flat, &mut values);
     check::types(&flat, &mut values);
-    check::files(&flat, base, &mut values);
+    check::files(&flat, path, base, &mut values);
     if !values.report.is_empty() {
         return Err(values.report.finish(file, bytes));
     }

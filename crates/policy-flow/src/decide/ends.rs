@@ -11,8 +11,8 @@
 //! at its end, the others still hear.
 //!
 //! # The other way
-//! A node that wants no more says so, and ends as if its inputs had. A node all of whose edges lead to such nodes has nothing left to do it for, and is one of them: so the end comes to the
-//! sources. Edges to `control` count as edges: a node that steers goes on.
+//! A node that wants no more says so, and ends as if its inputs had. One that failed takes no more either. A node all of whose edges lead to such nodes has nothing left to do it for, and is
+//! one of them: so the end comes to the sources. Edges to `control` count as edges: a node that steers goes on.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 
@@ -102,6 +102,9 @@ impl Core {
             }
         }
         self.to_check.push_back(group);
+        if event == Event::Broke {
+            self.finish(index); // what feeds only this node feeds nothing
+        }
     }
 
     /// A node takes no more messages, other than those that steer it.
@@ -121,13 +124,10 @@ impl Core {
         }
     }
 
-    /// A node wants no more; neither does what feeds only it.
+    /// A node wants no more, or can take no more; neither does what feeds only it.
     pub(super) fn finish(&mut self, index: u32) {
         let mut unwanted = vec![index];
         while let Some(index) = unwanted.pop() {
-            if self.nodes[index as usize].state.is_over() {
-                continue;
-            }
             self.steer(index, Event::InputsEnded);
             for at in 0..self.nodes[index as usize].inputs.len() {
                 let edge = self.nodes[index as usize].inputs[at];

@@ -335,6 +335,7 @@ impl Core {
         }
         core.moves(event);
         if event == Event::InputsEnded {
+            core.resting = None; // what it would have tried again is gone
             self.forget_inputs(node);
         }
         self.place(node);

@@ -173,7 +173,7 @@ impl NodeCore {
             return Some(Work::Wake);
         }
         match self.state {
-            NodeState::Ending if !self.end_said && self.done => Some(Work::End),
+            NodeState::Ending if !self.end_said && self.done && self.resting.is_none() => Some(Work::End),
             NodeState::Running if self.source == Some(Readiness::Ready) && self.resting.is_none() => {
                 Some(Work::Produce)
             }

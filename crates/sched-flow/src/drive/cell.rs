@@ -31,7 +31,7 @@ pub(crate) struct Cell {
     pub(crate) control: Inlet<Control>,
     pub(crate) on_error: OnError,
     pub(crate) paced: bool,
-    /// How often in a row a source has failed.
+    /// How often in a row a source has failed, or a tick or the end of another node.
     failed: u32,
     /// Something that was emitted is not accepted yet.
     unsent: bool,
@@ -108,7 +108,11 @@ impl Cell {
                     }
                 }
                 Work::Wake => self.hook(Hook::Wake),
-                Work::End => self.hook(Hook::End),
+                Work::End => {
+                    let fate = self.hook(Hook::End);
+                    outcome.refused = matches!(fate, Fate::Rest(_)); // it is told again
+                    fate
+                }
                 Work::Flush | Work::Steer(_) => Fate::Continue,
             };
             fatal = apply(fate, &mut outcome);
@@ -180,14 +184,37 @@ impl Cell {
 
     fn hook(&mut self, hook: Hook) -> Fate {
         match call_hook(&mut *self.unit, hook, &mut self.cx) {
-            Ok(()) => Fate::Continue,
+            Ok(()) => {
+                if matches!(hook, Hook::Tick | Hook::End) && !self.unit.is_source() {
+                    self.failed = 0;
+                }
+                Fate::Continue
+            }
             Err(error) => {
+                if let Some(until) = self.tries_again(hook, &error) {
+                    return Fate::Rest(until);
+                }
                 let starts = matches!(hook, Hook::Start);
                 let error = if starts { error.for_good() } else { error };
                 let must_stop = error.is_for_good() && (starts || self.unit.is_source());
+                if error.is_of_record() && self.on_error.buries() {
+                    self.unit.bury(&error, &mut self.cx);
+                }
                 self.fail(error, must_stop)
             }
         }
+    }
+
+    /// When a tick or the end of the node is tried again, if its policy says so. Meanwhile it takes no messages.
+    fn tries_again(&mut self, hook: Hook, error: &NodeError) -> Option<Time> {
+        let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source())?;
+        self.failed += 1;
+        self.cx.log.retries += 1;
+        let until = self.cx.now + pause;
+        if hook == Hook::Tick {
+            self.cx.tick_at(until);
+        }
+        Some(until)
     }
 
     /// What becomes of the node after an error that no message is to blame for. It may have to stop, whatever the policy.
@@ -238,6 +265,13 @@ impl Cell {
             }
         }
     }
+}
+
+/// How long a node waits before its tick or its end is tried again, after it failed `failed` times before: what it gathered from messages fails there, as they would have. None, if it is not.
+pub(crate) fn pause_after(policy: &OnError, hook: Hook, error: &NodeError, failed: u32) -> Option<Duration> {
+    let OnError::Retry(retry) = policy else { return None };
+    let is_tried = matches!(hook, Hook::Tick | Hook::End) && !error.is_of_record() && failed < retry.times;
+    is_tried.then(|| retry.pause(failed + 1))
 }
 
 /// What a policy says where there is no message to try again or to bury.

@@ -17,7 +17,10 @@ use std::{any::Any, collections::VecDeque, fmt, sync::Arc, task::Waker, time::Du
 use policy_flow::Policy;
 
 use crate::{
-    drive::{cell::stops, host::NurseryHost},
+    drive::{
+        cell::{pause_after, stops},
+        host::NurseryHost,
+    },
     edge::{AnyEdge, Edge, EdgeSetup},
     error::{NodeError, NodeResult, OnError},
     message::{Message, Payload, Time, TraceId},
@@ -66,6 +69,8 @@ pub struct Harness {
     asked: Option<Time>,
     /// After a failure: it is not served before.
     rest: Option<Time>,
+    /// How often in a row a tick, or the end, failed.
+    failed: u32,
     inputs: Vec<Input>,
     outputs: Vec<(PortSpec, Arc<dyn AnyEdge>)>,
     /// The inputs of what waits, in the order in which it was sent.
@@ -131,6 +136,7 @@ impl Harness {
             next_tick: tick.map(|every| Time::START + every),
             asked: None,
             rest: None,
+            failed: 0,
             inputs,
             outputs,
             waiting: VecDeque::new(),
@@ -427,15 +433,40 @@ impl Harness {
         if self.state != State::Stopped {
             // What it failed with is noted there.
             let result = call_hook(&mut *self.unit, hook, &mut self.cx);
+            if let Err(error) = &result
+                && error.is_of_record()
+                && self.on_error.buries()
+            {
+                self.unit.bury(error, &mut self.cx);
+            }
             self.settle();
+            if result.is_ok() && matches!(hook, Hook::Tick | Hook::End) {
+                self.failed = 0;
+            }
             if hook != Hook::Stop
                 && let Err(error) = result
+                && !self.tries_again(hook, &error)
                 && self.stops_at(error)
             {
                 return self.stop();
             }
             self.pump();
         }
+    }
+
+    /// Whether a tick or the end is tried again; then it rests until that.
+    fn tries_again(&mut self, hook: Hook, error: &NodeError) -> bool {
+        let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source());
+        let Some(pause) = pause else { return false };
+        self.failed += 1;
+        let until = self.cx.now + pause;
+        self.rest = Some(until);
+        if hook == Hook::Tick {
+            self.asked = self.asked.into_iter().chain([until]).min();
+        } else {
+            self.state = State::Ending; // it is told again
+        }
+        true
     }
 
     /// Whether the policy stops the node where there is no message to try again.
@@ -485,7 +516,7 @@ impl Harness {
         if self.state == State::Closing && drained {
             self.state = State::Ended;
         }
-        if self.state == State::Ending && drained {
+        if self.state == State::Ending && drained && self.rest.is_none() {
             self.state = State::Closing;
             self.call(Hook::End);
         }

@@ -98,6 +98,13 @@ pub trait Stage: Send + 'static {
         Ok(())
     }
 
+    /// What leaves by the output `dead` for a [bad record](NodeError::with_record) that the node took from outside, if a tick or a wake fails with one and the policy is
+    /// [`OnError::DeadLetter`](crate::OnError::DeadLetter). Unless it says otherwise nothing does: the error is counted.
+    fn bad_record(&self, record: &[u8]) -> Option<Self::In> {
+        let _ = record;
+        None
+    }
+
     /// No more messages will come, and all that came were handled. What is emitted here still gets through.
     fn on_end(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;

@@ -4,8 +4,8 @@ use std::{any::Any, sync::Arc};
 
 use crate::{
     edge::{AnyEdge, Edge, EdgeSetup},
-    error::{DeadLetter, NodeResult, OnError},
-    message::{Message, Payload},
+    error::{DeadLetter, NodeError, NodeResult, OnError},
+    message::{Header, Kind, Message, Payload},
     node::{
         Stage,
         cx::Cx,
@@ -121,6 +121,17 @@ impl<S: Stage> Unit for StageUnit<S> {
     fn serve(&mut self, _port: usize, place: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool) {
         let mut body = StageBody { stage: &mut self.stage, outlets: &mut self.outlets };
         self.inlet.serve(place, budget, on_error, &mut body, cx)
+    }
+
+    fn bury(&mut self, error: &NodeError, cx: &mut Cx) {
+        // It came from outside: without an edge it is an error, and no message is lost.
+        if !self.inlet.dead.is_unconnected()
+            && let Some(payload) = self.stage.bad_record(error.record())
+        {
+            let header = Header { kind: Kind::Error, ..cx.header_for::<DeadLetter<S::In>>() };
+            let payload = DeadLetter { payload, error: error.to_string().into(), tries: 1 };
+            self.inlet.dead.bury(Message { header, payload }, cx);
+        }
     }
 
     fn has_room(&mut self, hoped: usize) -> bool {

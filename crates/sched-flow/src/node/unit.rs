@@ -81,10 +81,8 @@ pub(crate) trait Unit: Send {
     fn produce(&mut self, _budget: u32, _cx: &mut Cx) -> Result<Produced, NodeError> {
         unreachable!("only sources are asked")
     }
-    /// A record that a source brought is bad, and its policy is to bury it.
-    fn bury(&mut self, _error: &NodeError, _cx: &mut Cx) {
-        unreachable!("only sources bring records")
-    }
+    /// A record that the node brought from outside is bad, and its policy is to bury it, if it can.
+    fn bury(&mut self, _error: &NodeError, _cx: &mut Cx) {}
     /// Whether at least one message can be emitted at every output. If not, the scheduler is told when.
     fn has_room(&mut self, hoped: usize) -> bool;
     /// How many more messages can be emitted, as far as is known.

@@ -116,6 +116,11 @@ impl Lines {
         if self.kept.is_empty() && !self.skips { Ok(()) } else { self.cut(take) }
     }
 
+    /// What has come of a line whose end has not: nothing of one that is too long, which was told.
+    pub fn rest(&self) -> &[u8] {
+        &self.kept
+    }
+
     fn keep<E>(
         &mut self,
         bytes: &[u8],

@@ -1,24 +1,27 @@
 //! The lines of a file as a source, also of one that grows and is rotated.
 //!
 //! # Invariant
-//! Of a file that is followed every line is told once: those of the file that was renamed away, up to its end, and then those of the one in its place; and of a file that was
+//! Of a file that is followed every line is told once, and whole: those of a file that was renamed away, for as long as it is read on, beside those of the one in its place; and of a file that was
 //! cut off, what is written after that.
 //!
 //! # Why it holds
-//! A file is left only when it was read to its end after another was seen in its place: what was written before the rename is there by then. A file that is shorter than what was read of
-//! it was cut off, and is read from its beginning. So is one whose bytes before that place are not those that were read: it was cut off, and has grown since.
+//! A file keeps its place and its unfinished line when another is seen where it was. Writers keep a file open across a rename, so it is read on for [`READ_ON`], before the new one at each look; and
+//! only the last [`RENAMED`] are. A file that is shorter than what was read of it was cut off, and is read from its beginning. So is one whose bytes before that place are not those that were read:
+//! it was cut off, and has grown since.
 //!
 //! # What is not seen
-//! A file that was cut off and has grown so that the same 64 bytes stand before the place of the last look. What is written to a renamed file after the one in its place was begun.
+//! A file that was cut off and has grown so that the same 64 bytes stand before the place of the last look. What is written to a renamed file after it was given up. A file that had the name
+//! between two looks only.
 
 use std::{
+    collections::VecDeque,
     fmt,
     fs::Metadata,
     io::{self, Read, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sched_tasks::{
@@ -40,6 +43,10 @@ use crate::{
 const CHUNK: usize = 64 << 10;
 /// So many of the bytes that were read last are kept, to see whether the file is still the same.
 const REMEMBERED: usize = 64;
+/// A file that was renamed is read on for so long.
+const READ_ON: Duration = Duration::from_secs(60);
+/// So many of them.
+const RENAMED: usize = 8;
 /// So many lines wait between the file and the graph.
 const AHEAD: usize = 1024;
 
@@ -119,8 +126,8 @@ impl<T: Payload> LinesIn<T> {
         self
     }
 
-    /// Does not end with the file, but looks every so often whether it has grown. If another file is in its place, as after a rotation of logs, the rest of the old one is read and then the
-    /// new one; if it has shrunk, or the last 64 bytes that were read are others now, it was written anew and is read from its beginning. The file must be there at first; after a rename the next one may take its time.
+    /// Does not end with the file, but looks every so often whether it has grown. If another file is in its place, as after a rotation of logs, both are
+    /// read: the old one for another minute, for writers that still have it open, and at most 8 of them. If it has shrunk, or the last 64 bytes that were read are others now, it was written anew and is read from its beginning. The file must be there at first; after a rename the next one may take its time.
     ///
     /// # Panics
     /// If the time is zero.
@@ -164,39 +171,81 @@ impl<T: Payload> LinesIn<T> {
             return Err(wrong(&"it is no plain file; read it with a task, or through a program such as `cat`"));
         }
         let mut file = File::open(&self.path).map_err(|error| wrong(&cause(&error)))?;
-        let mut place = if self.from_end { Place::end_of(&mut file)? } else { Place::default() };
-        let mut lines = Lines::at_most(self.longest);
+        let place = if self.from_end { Place::end_of(&mut file)? } else { Place::default() };
+        let mut newest = Followed { file, place, lines: Lines::at_most(self.longest) };
         let mut chunk = vec![0; CHUNK];
-        // Another file was seen in its place: what is left of this one is read, and then that one.
-        let mut next = None;
-        loop {
-            match place.read(&mut file, &mut chunk)? {
-                Some([]) => {}
-                Some(new) => {
-                    lines.feed(new, take)?;
-                    continue;
-                }
-                None if self.follow.is_some() => {
-                    lines.finish(take)?;
-                    (place, lines) = (Place::default(), Lines::at_most(self.longest));
-                    continue;
-                }
-                None => return Err(wrong(&"it was written anew meanwhile; what was read of it is of the old one")),
+        let Some(every) = self.follow else {
+            if !newest.read_to_end(&mut chunk, take)? {
+                return Err(wrong(&"it was written anew meanwhile; what was read of it is of the old one"));
             }
-            let Some(every) = self.follow else { return lines.finish(take) };
-            if let Some(new) = next.take() {
-                lines.finish(take)?;
-                (file, place, lines) = (new, Place::default(), Lines::at_most(self.longest));
-                continue;
+            return newest.lines.finish(take);
+        };
+        // Files that were renamed, oldest first, and until when each is read.
+        let mut old: VecDeque<(Followed, Instant)> = VecDeque::new();
+        loop {
+            let now = Instant::now();
+            for (file, _) in &mut old {
+                file.follow(self.longest, &mut chunk, take)?;
+            }
+            newest.follow(self.longest, &mut chunk, take)?;
+            while old.len() > RENAMED || old.front().is_some_and(|(_, until)| *until <= now) {
+                let Some((mut file, _)) = old.pop_front() else { break };
+                file.lines.finish(take)?;
             }
             sched_tasks::sleep(every);
             // Between two files there may be none.
-            if let Ok(now) = fs::metadata(&self.path)
-                && id(&now) != id(&file.metadata()?)
-            {
-                next = File::open(&self.path).ok();
+            let Ok(there) = fs::metadata(&self.path) else { continue };
+            if id(&there) == id(&newest.file.metadata()?) {
+                continue;
+            }
+            let again = old.iter().position(|(file, _)| file.file.metadata().is_ok_and(|file| id(&file) == id(&there)));
+            let next = match again.and_then(|at| old.remove(at)) {
+                Some((file, _)) => file, // it has its name back
+                None => match File::open(&self.path) {
+                    Ok(file) => Followed { file, place: Place::default(), lines: Lines::at_most(self.longest) },
+                    Err(_) => continue,
+                },
+            };
+            old.push_back((std::mem::replace(&mut newest, next), Instant::now() + READ_ON));
+        }
+    }
+}
+
+/// A file that is read as it grows.
+struct Followed {
+    file: File,
+    place: Place,
+    lines: Lines,
+}
+
+impl Followed {
+    /// Reads what there is. False if the file was written anew since the last time.
+    fn read_to_end(
+        &mut self,
+        chunk: &mut [u8],
+        take: &mut impl FnMut(Result<Line, NodeError>) -> NodeResult,
+    ) -> Result<bool, NodeError> {
+        loop {
+            match self.place.read(&mut self.file, chunk)? {
+                Some([]) => return Ok(true),
+                Some(new) => self.lines.feed(new, take)?,
+                None => return Ok(false),
             }
         }
+    }
+
+    /// The same; one that was written anew is read from its beginning.
+    fn follow(
+        &mut self,
+        longest: usize,
+        chunk: &mut [u8],
+        take: &mut impl FnMut(Result<Line, NodeError>) -> NodeResult,
+    ) -> NodeResult {
+        while !self.read_to_end(chunk, take)? {
+            self.lines.finish(take)?;
+            (self.place, self.lines) = (Place::default(), Lines::at_most(longest));
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 mod asks;
 mod basics;
 mod breaks;
+mod fails;
 mod general;
 mod held;
 mod lives;

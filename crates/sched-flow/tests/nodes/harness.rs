@@ -214,3 +214,57 @@ fn a_node_that_makes_time_stand_still_is_named() {
     node.send("in", 1u32).unwrap();
     node.advance(MS);
 }
+
+/// Fails so often at its ticks and its end.
+struct Fails(u32);
+
+impl Fails {
+    fn write(&mut self) -> NodeResult {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                Err(NodeError::msg("full").for_good())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Stage for Fails {
+    type In = u64;
+    type Out = u64;
+
+    fn on_message(&mut self, message: Message<u64>, out: &mut Out<'_, u64>) -> NodeResult {
+        out.emit(message.payload);
+        Ok(())
+    }
+
+    fn on_tick(&mut self, _out: &mut Out<'_, u64>) -> NodeResult {
+        self.write()
+    }
+
+    fn on_end(&mut self, _out: &mut Out<'_, u64>) -> NodeResult {
+        self.write()
+    }
+}
+
+#[test]
+fn a_tick_and_an_end_that_fail_are_tried_again_as_the_policy_says() {
+    let node =
+        |fails| Harness::new(NodeSpec::stage(Fails(fails)).on_error(OnError::Retry(Retry::times(3).backoff(MS * 10))));
+    let mut ticked = node(2);
+    ticked.tick();
+    ticked.send("in", 1u64).unwrap();
+    assert!(ticked.take::<u64>("out").is_empty(), "it rests");
+    ticked.advance(MS * 40); // 10, and then 20
+    assert_eq!((ticked.take::<u64>("out"), ticked.errors().len()), (vec![1], 2));
+    let mut ended = node(3);
+    ended.end();
+    assert!(!ended.is_ended());
+    ended.advance(MS * 100);
+    assert!(ended.is_ended() && !ended.is_stopped(), "{:?}", ended.errors());
+    let mut gives_up = node(9);
+    gives_up.end();
+    gives_up.advance(MS * 100);
+    assert_eq!((gives_up.errors().len(), gives_up.is_stopped()), (4, true));
+}

@@ -116,16 +116,61 @@ fn a_file_that_is_rotated_is_read_to_its_end_and_then_the_one_in_its_place() {
     assert_eq!(node.collect::<String>("out", 1), ["one"]);
     let mut writer = fs::OpenOptions::new().append(true).open(&file.0).unwrap();
     fs::rename(&file.0, &old.0).unwrap();
-    // For a while there is no file of that name, and the writer goes on with the old one; its last line has no end.
+    // For a while there is no file of that name, and the writer goes on with the old one.
     writer.write_all(b"two\nthr").unwrap();
     assert_eq!(node.collect::<String>("out", 1), ["two"]);
-    writer.write_all(b"ee").unwrap();
+    writer.write_all(b"ee\n").unwrap();
     // In one step, longer than what was read of the old one.
     let new = Scratch::new("next");
     fs::write(&new.0, "four, which is longer than all that was read before\nfive\n").unwrap();
     fs::rename(&new.0, &file.0).unwrap();
     let expected = ["three", "four, which is longer than all that was read before", "five"];
     assert_eq!(node.collect::<String>("out", 3), expected);
+    node.stop();
+}
+
+#[test]
+fn a_renamed_file_is_read_on_beside_the_one_in_its_place_and_no_line_is_cut_in_two() {
+    let file = Scratch::new("read-on");
+    fs::write(&file.0, "one\n").unwrap();
+    let mut node = Harness::new(lines_in(&file.0).follow(MS));
+    assert_eq!(node.collect::<String>("out", 1), ["one"]);
+    let mut writers = Vec::new();
+    let mut renamed = Vec::new();
+    for round in 0..3 {
+        let mut writer = fs::OpenOptions::new().append(true).open(&file.0).unwrap();
+        writer.write_all(b"whole\nhal").unwrap();
+        assert_eq!(node.collect::<String>("out", 1), ["whole"]);
+        renamed.push(Scratch::new(&format!("read-on-{round}")));
+        fs::rename(&file.0, &renamed[round].0).unwrap();
+        fs::write(&file.0, "").unwrap();
+        fs::write(&file.0, format!("new {round}\n")).unwrap();
+        assert_eq!(
+            node.collect::<String>("out", 1),
+            [format!("new {round}")],
+            "nothing of the half line comes before it is whole"
+        );
+        writers.push(writer);
+    }
+    for (round, mut writer) in writers.into_iter().enumerate() {
+        writer.write_all(format!("f-done {round}\nlate\n").as_bytes()).unwrap();
+        assert_eq!(node.collect::<String>("out", 2), [format!("half-done {round}"), text("late")]);
+    }
+    node.stop();
+}
+
+#[test]
+fn a_file_that_gets_its_name_back_is_not_read_twice() {
+    let (file, aside) = (Scratch::new("back"), Scratch::new("aside"));
+    fs::write(&file.0, "one\n").unwrap();
+    let mut node = Harness::new(lines_in(&file.0).follow(MS));
+    assert_eq!(node.collect::<String>("out", 1), ["one"]);
+    fs::rename(&file.0, &aside.0).unwrap();
+    fs::write(&file.0, "two\n").unwrap();
+    assert_eq!(node.collect::<String>("out", 1), ["two"]);
+    fs::rename(&aside.0, &file.0).unwrap();
+    fs::OpenOptions::new().append(true).open(&file.0).unwrap().write_all(b"three\n").unwrap();
+    assert_eq!(node.collect::<String>("out", 1), ["three"]);
     node.stop();
 }
 

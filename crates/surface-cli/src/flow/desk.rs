@@ -97,6 +97,7 @@ impl FlowDesk {
                     self.verdict.drain(&self.handle);
                 }
                 self.over.wait(closing);
+                answer.flow = Some(FlowLine::of(&self.id, self.handle.stats()));
             }
         }
         Ok(answer)

@@ -37,6 +37,9 @@ pub(crate) struct Graph {
 pub(crate) struct Kinds {
     /// One kind, with its ports and fields; without it, all kinds
     kind: Option<String>,
+    /// One JSON list; of one kind, an object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Serialize)]
@@ -124,6 +127,9 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
 /// `bursar flow kinds`
 pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
     let Some(name) = &options.kind else {
+        if options.json {
+            return json(&kinds::KINDS.iter().map(ToldKind::of).collect::<Vec<_>>()).map(|()| Exit::Well);
+        }
         print(&format!("{}\n`bursar flow kinds KIND` tells the ports and fields of one.\n", kinds::help()))?;
         return Ok(Exit::Well);
     };
@@ -135,6 +141,71 @@ pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
         };
         return Err(Failure::not_found(format!("there is no kind `{name}`; {way_out}")));
     };
+    if options.json {
+        return json(&ToldKind::of(kind)).map(|()| Exit::Well);
+    }
     print(&kinds::describe(kind))?;
     Ok(Exit::Well)
+}
+
+/// A kind for programs.
+#[derive(Serialize)]
+struct ToldKind {
+    name: &'static str,
+    /// `source`, `stage`, `sink`, or `any`: its edges decide.
+    role: &'static str,
+    about: &'static str,
+    inputs: Vec<ToldPort>,
+    outputs: Vec<ToldPort>,
+    fields: Vec<ToldField>,
+}
+
+#[derive(Serialize)]
+struct ToldPort {
+    name: &'static str,
+    about: &'static str,
+}
+
+#[derive(Serialize)]
+struct ToldField {
+    name: &'static str,
+    takes: String,
+    required: bool,
+    /// What is meant if it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    without: Option<&'static str>,
+    about: &'static str,
+    example: &'static str,
+}
+
+impl ToldKind {
+    fn of(kind: &kinds::Kind) -> ToldKind {
+        let ports = |ports: &'static [kinds::Port]| {
+            ports.iter().map(|port| ToldPort { name: port.name, about: port.about }).collect()
+        };
+        let field = |field: &kinds::Field| ToldField {
+            name: field.name,
+            takes: field.takes.to_string(),
+            required: field.without == kinds::Without::Required,
+            without: match field.without {
+                kinds::Without::Required => None,
+                kinds::Without::Means(what) => Some(what),
+            },
+            about: field.about,
+            example: field.example,
+        };
+        ToldKind {
+            name: kind.name,
+            role: match kind.role {
+                kinds::Role::Source => "source",
+                kinds::Role::Stage => "stage",
+                kinds::Role::Sink => "sink",
+                kinds::Role::Any => "any",
+            },
+            about: kind.about,
+            inputs: ports(kind.inputs),
+            outputs: ports(kind.outputs),
+            fields: kind.fields.iter().map(field).collect(),
+        }
+    }
 }

@@ -9,7 +9,7 @@ Examples:
   bursar flow graph sensors.toml -o sensors.svg
   bursar flow kinds                        what nodes there are
   bursar flow ps                           flows that go on
-  bursar flow set imu,filter capacity=512  change an edge of a live flow
+  bursar flow set imu,log capacity=512     change an edge of a live flow
   bursar flow why imu                      what a node waits for
 
 A flow is named by its id (f-7f3a) or the beginning of it; without one, it is the only one that goes on. An edge is called \
@@ -35,7 +35,10 @@ It ends when all sources have ended and everything is delivered. Ctrl-C once del
 `drain` of the file (5 s); twice stops at once. On a terminal, keys: k stops at once, q drains, space pauses all sources, \
 up and down choose an edge, + and - double and halve its capacity, p gives it the next band.
 
-The last line counts what was delivered and what was not. `lost` is what a node took and could not finish with: what a program that failed had not \
+The last line counts what became of every message that was put on an edge, so its numbers add up to what the sources gave, once for each edge on the way: \
+`delivered` to a node that took it; `lost`, `failed`, `not wanted`; `dropped`, `replaced by newer` or `merged` by a full edge, or dropped because the node \
+behind it was over; `left behind` on an edge when the flow was stopped. `--json` has them in `totals`, with their sum, `put`. Errors are counted by themselves, \
+and so is what went to outputs without an edge. `failed` is what a node failed at and gave up, or made a dead letter, which is another message. `lost` is what a node took and could not finish with: what a program that failed had not \
 read, unless it is started again (`restart`) and gets it; what a `delay`, a program or a connection still had when the flow was stopped; what could \
 not be written. `not wanted` is what a program that ended well had not read, as with `head`. If anything is lost, the exit code is not 0. What a \
 program read ahead into its own memory before it failed counts as delivered: a pipe does not tell.
@@ -62,7 +65,8 @@ Examples:
 pub(crate) const KINDS: &str = "\
 Examples:
   bursar flow kinds                        all of them, a line each
-  bursar flow kinds window                 its ports and fields";
+  bursar flow kinds window                 its ports and fields
+  bursar flow kinds --json | jq '.[].name'";
 
 pub(crate) const PS: &str = "\
 Examples:
@@ -78,13 +82,13 @@ Examples:
 pub(crate) const WHY: &str = "\
 Examples:
   bursar flow why imu                      for messages, for room on a full edge, for its next try…
-  bursar flow why f-7f3a imu,filter        what the target of an edge waits for";
+  bursar flow why f-7f3a imu,log           what the target of an edge waits for";
 
 pub(crate) const SET: &str = "\
 Examples:
-  bursar flow set imu,filter capacity=512  how many messages may wait
-  bursar flow set 'imu:out->filter:in' priority=high
-  bursar flow set f-7f3a log capacity=8 priority=0   the one edge with `log` in its name, of that flow
+  bursar flow set imu,log capacity=512     how many messages may wait
+  bursar flow set 'imu:out->log:in' priority=high
+  bursar flow set f-7f3a lidar capacity=8 priority=0   the one edge with `lidar` in its name, of that flow
 
 A smaller capacity loses nothing on an edge that blocks: it takes no more until it is below. The policy of an edge cannot be changed \
 while the flow runs.";
@@ -103,4 +107,4 @@ Examples:
   bursar flow stop                         deliver what is on its way, then end
   bursar flow stop f-7f3a --now            end at once
 
-It returns when the flow is over.";
+It returns when the flow is over, and says how many messages were lost, or left behind. Its exit code is 0 all the same; that of `flow run` is not.";

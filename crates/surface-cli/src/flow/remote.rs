@@ -220,9 +220,25 @@ fn steer(options: &Node, done: &str, request: impl FnOnce(String) -> Request) ->
 /// `bursar flow stop`
 pub(crate) fn stop(options: &Stop) -> Result<Exit, Failure> {
     let mut flow = find(options.flow.as_deref())?;
-    ask(&mut flow, Request::Stop { now: options.now })?;
-    print(&format!("stopped flow {}\n", flow.id))?;
+    let answer = ask(&mut flow, Request::Stop { now: options.now })?;
+    let lost = answer.flow.map(|flow| not_delivered(&flow)).unwrap_or_default();
+    print(&format!("stopped flow {}{lost}\n", flow.id))?;
     Ok(Exit::Well)
+}
+
+/// What did not arrive: "; 3 messages were lost, 4 left behind".
+fn not_delivered(flow: &FlowLine) -> String {
+    let totals = flow.totals();
+    let counts = [(totals.lost + totals.held, "lost"), (totals.waiting, "left behind")];
+    let mut said = String::new();
+    for (number, what) in counts.into_iter().filter(|(number, _)| *number > 0) {
+        said += &match (said.is_empty(), number) {
+            (true, 1) => format!("; 1 message was {what}"),
+            (true, _) => format!("; {} messages were {what}", grouped(number)),
+            (false, _) => format!(", {} {what}", grouped(number)),
+        };
+    }
+    said
 }
 
 /// `bursar flow set`

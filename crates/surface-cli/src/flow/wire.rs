@@ -146,15 +146,20 @@ impl FlowLine {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// Messages that all edges delivered, and that none of them did. What a node took and lost, did not want, failed at or has not finished with was not delivered.
+    /// What became of all messages that were put on edges; see [`Totals`]. What a node took and lost, did not want, failed at or has not finished with was not delivered.
     pub(crate) fn totals(&self) -> Totals {
         let sum = |of: fn(&EdgeLine) -> u64| self.edges.iter().map(of).sum::<u64>();
         let count = |of: fn(&NodeLine) -> u64| self.nodes.iter().map(of).sum::<u64>();
         let (lost, unwanted, held) = (count(|node| node.lost), count(|node| node.unwanted), count(|node| node.held));
-        let undelivered = lost + unwanted + held + count(|node| node.failed);
+        let failed = count(|node| node.failed);
+        // What a source could not read came by no edge.
+        let unread = count(|node| if node.source { node.lost } else { 0 });
+        let undelivered = lost - unread + unwanted + held + failed;
         Totals {
+            put: sum(|edge| edge.put),
             delivered: sum(|edge| edge.delivered).saturating_sub(undelivered),
             lost,
+            failed,
             unwanted,
             unconnected: count(|node| node.unconnected),
             held,
@@ -194,11 +199,13 @@ impl NodeLine {
     }
 }
 
-/// A flow, added up.
+/// A flow, added up: `put = delivered + lost + failed + unwanted + held + dropped + replaced + coalesced + waiting`, but for lines that a source could not read, which are lost and were put nowhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
+    pub(crate) put: u64,
     pub(crate) delivered: u64,
     pub(crate) lost: u64,
+    pub(crate) failed: u64,
     pub(crate) unwanted: u64,
     pub(crate) unconnected: u64,
     pub(crate) held: u64,

@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 use test_support::until_some;
 
@@ -115,7 +116,9 @@ fn an_edge_is_changed_while_its_flow_runs() {
         let error = complains(&site.bursar(&format!("flow set {words}")), code);
         assert!(error.contains(part), "`{words}`: `{part}` is missing from:\n{error}");
     }
-    assert_eq!(says(&site.bursar("flow stop --now")), format!("stopped flow {id}\n"));
+    let said = says(&site.bursar("flow stop --now"));
+    let left = said.strip_prefix(&format!("stopped flow {id}; ")).expect(&said);
+    assert!(left.ends_with(" messages were left behind\n"), "{said}");
     assert_eq!(run.wait().0, Some(130));
 }
 
@@ -228,4 +231,48 @@ fn why_names_a_connection_that_is_refused_and_a_peer_that_does_not_read() {
         assert!(last.contains(" lost, ") && (listens || last.contains(" · 0 messages delivered, ")), "{said}");
         drop(listener);
     }
+}
+
+#[test]
+fn a_sink_that_tries_again_loses_nothing_while_its_disk_is_full() {
+    let value = "x".repeat(200);
+    let site = site(&format!(
+        "edges = ['a -> z']\n[node.a]\nkind = 'every'\ninterval = '5ms'\ncount = 30\nvalue = '{value}'\n\
+         [node.z]\nkind = 'write'\npath = 'out'\nretry = {{ times = 12, first = '5ms' }}"
+    ));
+    // A file may have 512 bytes at first.
+    let bursar = site.command([""; 0]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -S -f 1; exec \"$0\" flow run flow.toml"]).arg(bursar.get_program());
+    for (name, value) in bursar.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let mut run = limited.current_dir(site.path("")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the disk is full", || {
+        let stats: Value = serde_json::from_str(&text(&site.bursar("flow stats --json").stdout)).ok()?;
+        let nodes = stats["nodes"].as_array()?;
+        nodes.iter().any(|node| node["id"] == "z" && node["errors"].as_u64() > Some(1)).then_some(())
+    });
+    prlimit(Some(Pid::from_child(&run)), Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    assert_eq!(site.lines("out"), vec![value; 30]);
+}
+
+#[test]
+fn a_stop_says_how_many_messages_it_lost() {
+    let site = site(
+        "edges = ['a -> d -> z', 'b -> d']\n[flow]\ndrain = '50ms'\n[node.a]\nkind = 'numbers'\nto = 3\n[node.b]\nkind = 'every'\ninterval = '1h'\n\
+         [node.d]\nkind = 'delay'\nby = '1h'\n[node.z]\nkind = 'print'",
+    );
+    let run = site.start("flow run flow.toml");
+    until("the delay has all of them", || {
+        let stats: Value = serde_json::from_str(&text(&site.bursar("flow stats --json").stdout)).ok()?;
+        stats["nodes"].as_array()?.iter().any(|node| node["id"] == "d" && node["held"] == 3).then_some(())
+    });
+    let said = says(&site.bursar("flow stop"));
+    assert!(said.ends_with("; 3 messages were lost\n"), "{said}");
+    assert_eq!(run.wait().0, Some(1));
 }

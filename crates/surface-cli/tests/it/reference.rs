@@ -36,7 +36,7 @@ fn help_of_a_file_names_every_key_with_its_limits_and_an_example() {
 
 #[test]
 fn help_of_a_command_is_that_of_the_command_and_of_no_command_names_the_way_out() {
-    assert!(text(&run(&["help", "flow", "set"]).stdout).contains("bursar flow set imu,filter capacity=512"));
+    assert!(text(&run(&["help", "flow", "set"]).stdout).contains("bursar flow set imu,log capacity=512"));
     assert!(text(&run(&["help"]).stdout).contains("Commands:"));
     let unknown = run(&["help", "jobs"]);
     assert_eq!(unknown.status.code(), Some(2));

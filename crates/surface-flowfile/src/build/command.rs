@@ -187,8 +187,11 @@ impl Stage for Through {
         let mut emitted = false;
         loop {
             match self.keeper.next() {
-                // What was emitted in a call that fails is taken back, so a failure has a call of its own.
-                Next::Item(Err(error)) if !emitted => return Err(error),
+                // What was emitted in a call that fails is taken back, so a failure has a call of its own; and what follows it has the next.
+                Next::Item(Err(error)) if !emitted => {
+                    out.waker().wake();
+                    return Err(error);
+                }
                 Next::Item(Ok(value)) if out.room() > 0 => {
                     out.emit(value);
                     emitted = true;
@@ -214,6 +217,10 @@ impl Stage for Through {
             self.close_input();
         }
         settled
+    }
+
+    fn bad_record(&self, record: &[u8]) -> Option<Value> {
+        Some(Value::String(String::from_utf8_lossy(record).into_owned()))
     }
 
     fn on_end(&mut self, _out: &mut Out<'_, Value>) -> NodeResult {

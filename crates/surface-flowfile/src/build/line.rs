@@ -35,6 +35,19 @@ impl Messages {
         });
     }
 
+    /// Whether a line has begun whose end has not come.
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.lines.rest().is_empty()
+    }
+
+    /// No more comes, and what has come of the last line is not all of it.
+    pub(crate) fn cut_off(&self) -> NodeError {
+        let rest = self.lines.rest();
+        let shown: String = String::from_utf8_lossy(rest).chars().take(60).collect();
+        let why = format!("its last line has no end, and the program failed, so it may be half of one: `{shown}`");
+        NodeError::msg(why).with_record(rest)
+    }
+
     /// The last message, whose line may have no end.
     pub(crate) fn end(&mut self, items: &mut Vec<Item>) {
         let reading = self.reading;

@@ -116,6 +116,8 @@ pub(crate) fn start(
     let child = line.spawn().map_err(cannot)?;
     let mut tree = Tree::new(child, ends.reads, Duration::from_millis(command.grace_ms)).map_err(cannot)?;
     let end = Arc::new(Mutex::new(None));
+    // Whether it ended well, for a last line without its end.
+    let (verdict, ended_well) = channel(1);
     let prints = match tree.child.stdout.take() {
         Some(stdout) => {
             let (feed, intake) = wire::intake(waker.clone());
@@ -123,7 +125,7 @@ pub(crate) fn start(
             tree.alive.push(alive);
             let pipe = Pipe::Until(Async::new(File::from(OwnedFd::from(stdout))).map_err(cannot)?, gone);
             let reading = command.reading;
-            spawn(Box::new(move || pump::read_all(&pipe, reading, &feed)));
+            spawn(Box::new(move || pump::read_all(&pipe, reading, &feed, || ended_well.recv() == Ok(true))));
             Some(intake)
         }
         None => None,
@@ -158,6 +160,7 @@ pub(crate) fn start(
     spawn(Box::new(move || {
         let status = tree.wait();
         drop(tree);
+        let _ = verdict.try_send(status.as_ref().is_ok_and(ExitStatus::success));
         // The node may end its tasks as soon as it knows; what was said last is not to be lost to that.
         if let Some(all_told) = last_errors {
             let _ = all_told.recv_timeout(LAST_WORDS);

@@ -75,8 +75,8 @@ impl Pipe {
     }
 }
 
-/// Reads until the end, or until nobody takes it. What goes wrong is the last message.
-pub(crate) fn read_all(pipe: &Pipe, reading: Reading, feed: &Feed) {
+/// Reads until the end, or until nobody takes it. What goes wrong is the last message. A last line without its end is a message only if it was meant so, which is asked only then.
+pub(crate) fn read_all(pipe: &Pipe, reading: Reading, feed: &Feed, is_meant: impl FnOnce() -> bool) {
     let (mut lines, mut bytes) = (Messages::new(reading), vec![0; CHUNK]);
     loop {
         let mut items = Vec::new();
@@ -90,10 +90,17 @@ pub(crate) fn read_all(pipe: &Pipe, reading: Reading, feed: &Feed) {
                 true
             }
         };
-        if over {
-            lines.end(&mut items);
+        if !feed.put(items) {
+            return;
         }
-        if !feed.put(items) || over {
+        if over {
+            let mut last = Vec::new();
+            if !lines.has_rest() || is_meant() {
+                lines.end(&mut last);
+            } else {
+                last.push(Err(lines.cut_off()));
+            }
+            feed.put(last);
             return;
         }
     }

@@ -7,13 +7,16 @@
 //! or it failed: no count says that it was delivered before it was.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bursar::flow::{Message, NodeError, NodeResult, NodeSpec, Out, Stage, sink};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use super::line::written;
@@ -80,6 +83,19 @@ impl Writer {
         NodeError::msg(format!("{} cannot be written: {error}", self.path.display())).for_good()
     }
 
+    /// Takes the lock of a plain file until it is closed: two that write it would mix their lines, or cut each other's off. Where there are no locks, as on some network disks, there is none.
+    fn claim(&self, file: &File) -> NodeResult {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                let path = self.path.display();
+                let by = writer_of(file).map_or_else(String::new, |by| format!(" ({by})"));
+                let why = format!("{path} is being written by another program{by}; give this one a file of its own");
+                Err(NodeError::msg(why).for_good())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes what is gathered. What could not be written, and of that the line of which only a part could, stays.
     fn flush(&mut self, out: &Out<'_, ()>) -> NodeResult {
         let Some(file) = &mut self.file else { return Ok(()) };
@@ -107,6 +123,25 @@ impl Writer {
     }
 }
 
+/// The process that holds the lock of a file, and its command, as far as the kernel tells.
+fn writer_of(file: &File) -> Option<String> {
+    let inode = format!(":{}", file.metadata().ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:262146 0 EOF
+    let process = locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(3);
+        let (process, file) = (words.next()?, words.next()?);
+        file.ends_with(&inode).then_some(process)
+    })?;
+    let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let mut words: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    if let Some(program) = words.first_mut() {
+        *program = program.rsplit('/').next().unwrap_or_default().to_owned().into();
+    }
+    let command = surface_text::units::clip(words.join(" ").trim_end());
+    Some(if command.is_empty() { format!("process {process}") } else { format!("process {process}, `{command}`") })
+}
+
 /// Takes the beginning of a line out of a file again. Where that cannot be done, as in a pipe, it stays.
 fn take_back(file: &mut File, bytes: u64) {
     if let Ok(end) = file.stream_position()
@@ -129,9 +164,17 @@ impl Stage for Writer {
         let mut options = OpenOptions::new();
         options.create(true).append(self.append);
         if !self.append {
-            options.write(true).truncate(true);
+            options.write(true).truncate(false); // only when it is known to be ours
         }
-        self.file = Some(options.open(&self.path).map_err(|error| self.wrong(&error))?);
+        let wrong = |error: io::Error| self.wrong(&error);
+        let file = options.open(&self.path).map_err(wrong)?;
+        if file.metadata().map_err(wrong)?.is_file() {
+            self.claim(&file)?;
+            if !self.append {
+                file.set_len(0).map_err(wrong)?;
+            }
+        }
+        self.file = Some(file);
         Ok(())
     }
 

@@ -353,6 +353,10 @@ fn added(aggregate: Aggregate, so_far: Value, seen: &mut u64, value: &Value) -> 
 
 /// Values that are counted by themselves; the others together.
 const COUNTED: usize = 1_000;
+/// What the others are counted as.
+const OTHERS: &str = "others";
+/// What a message without the field is counted as.
+const MISSING: &str = "missing";
 
 /// `reset`: it begins anew after each time it told.
 pub(crate) fn counter(interval: Duration, field: Option<Name>, reset: bool) -> NodeSpec {
@@ -362,12 +366,16 @@ pub(crate) fn counter(interval: Duration, field: Option<Name>, reset: bool) -> N
         Some(field) => folded(json!({}), reset, move |by: &mut Value, message: Value| {
             let Value::Object(counts) = by else { return };
             let key = match field.of(&message) {
+                // With its quotes: it is neither of the two names below, nor another text.
+                Some(Value::String(text)) if text == OTHERS || text == MISSING || text.starts_with('"') => {
+                    Value::from(text.as_str()).to_string()
+                }
                 Some(Value::String(text)) => text.clone(),
                 Some(value) => value.to_string(),
-                None => "missing".to_owned(),
+                None => MISSING.to_owned(),
             };
-            let key = if counts.len() < COUNTED || counts.contains_key(&key) { key } else { "others".to_owned() };
-            add(counts.entry(key).or_insert(Value::Null));
+            let is_counted = counts.contains_key(&key) || counts.len() < COUNTED;
+            add(counts.entry(if is_counted { key } else { OTHERS.to_owned() }).or_insert(Value::Null));
         }),
     };
     node.tick(interval)

@@ -35,7 +35,7 @@ impl Source for Input {
         let (feed, intake) = wire::intake(out.waker());
         self.intake = Some(intake);
         let reading = self.reading;
-        out.spawn(move || read_all(&pipe, reading, &feed));
+        out.spawn(move || read_all(&pipe, reading, &feed, || true));
         Ok(())
     }
 

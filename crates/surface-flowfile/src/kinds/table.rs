@@ -104,7 +104,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "command",
         role: Role::Any,
-        about: "a program: its standard input is `in`, its standard output is `out`",
+        about: "a program: its standard input is `in`, its standard output is `out`; a last line without its end is a message if the program ended with code 0, else an error",
         inputs: &[port("in", "a line of its standard input each; closed when the last came")],
         outputs: &[port("out", "a line of its standard output each")],
         fields: &[
@@ -128,7 +128,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "lines",
         role: Role::Source,
-        about: "the lines of a file",
+        about: "the lines of a file; a last line needs no end",
         inputs: NONE,
         outputs: OUT,
         fields: &[
@@ -137,7 +137,7 @@ pub const KINDS: &[Kind] = &[
                 "follow",
                 Flag,
                 Means("it ends with the file"),
-                "wait for what is appended; a file that is rotated, renamed or cut off, is followed to the next",
+                "wait for what is appended; if the file is renamed and another takes its place, both are read, the old one for a minute; one that is cut off is read from its beginning",
                 "true",
             ),
             field(
@@ -155,7 +155,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "stdin",
         role: Role::Source,
-        about: "the lines of our own standard input",
+        about: "the lines of our own standard input; the last needs no end",
         inputs: NONE,
         outputs: OUT,
         fields: &[FORMAT, LONGEST_LINE, NOT_UTF8],
@@ -163,7 +163,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "tcp-in",
         role: Role::Source,
-        about: "lines from TCP clients",
+        about: "lines from TCP clients; the last line of a client needs no end",
         inputs: NONE,
         outputs: OUT,
         fields: &[
@@ -388,7 +388,13 @@ pub const KINDS: &[Kind] = &[
         )],
         fields: &[
             field("interval", Duration, Means("1s"), "how often it tells", "\"5s\""),
-            field("field", Name, Means("all together"), "count each value of this field by itself", "\"level\""),
+            field(
+                "field",
+                Name,
+                Means("all together"),
+                "count each value of this field by itself, the first 1,000 of them; the rest together as `others`, and messages without the field as `missing`; a text that is one of these words is shown with its quotes",
+                "\"level\"",
+            ),
             field("reset", Flag, Means("it goes on"), "begin at 0 again after each time it told", "true"),
         ],
     },
@@ -498,7 +504,7 @@ pub const KINDS: &[Kind] = &[
         inputs: IN,
         outputs: NONE,
         fields: &[
-            field("path", Path, Required, "the file", "\"out.jsonl\""),
+            field("path", Path, Required, "the file; no other flow may write it at the same time", "\"out.jsonl\""),
             field("append", Flag, Means("the file is made anew"), "keep what is there", "true"),
             FORMAT,
         ],

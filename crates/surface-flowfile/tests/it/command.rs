@@ -349,3 +349,72 @@ fn a_program_that_is_started_again_gets_what_the_one_before_had_not_read() {
     assert_eq!(ended.stats.node("x").unwrap().lost, 0);
     assert_eq!(errors(&ended, "x"), 1);
 }
+
+/// A stage whose program prints what no message can be made of, `bad` lines of it, between two good ones.
+fn bad_lines(bad: usize, run: &str, node: &str, more: &str) -> (Vec<String>, Ended) {
+    run_plan(
+        &plan(&format!(
+            "edges = ['a -> g', 'g:out -> z'{more}]\n[node.a]\nkind = 'numbers'\nto = 5\n[node.g]\nkind = 'command'\n{node}\n\
+             run = '''cat > /dev/null; echo 1; for i in $(seq {bad}); do {run}; done; echo 2'''\n[node.z]\nkind = 'print'"
+        )),
+        |_: Handle| (),
+    )
+}
+
+#[test]
+fn a_stage_that_prints_many_bad_lines_in_a_row_goes_on_after_them() {
+    for bad in [1, 2, 3, 4, 1_000] {
+        for (run, node) in [
+            (r"printf 'caf\351\n'", ""),
+            ("echo '{'", "format = 'json'"),
+            ("echo 0123456789", "longest_line = 5"),
+            (r"printf 'caf\351\n'", "retry = { times = 2 }"),
+        ] {
+            let (lines, ended) = bad_lines(bad, run, node, "");
+            assert_eq!(lines, ["1", "2"], "{bad} times {run}, {node}");
+            assert_eq!(errors(&ended, "g"), bad as u64, "{run}, {node}");
+        }
+    }
+}
+
+#[test]
+fn bad_lines_of_a_stage_are_dead_letters_if_it_says_so() {
+    let (mut lines, ended) = bad_lines(4, r"printf 'caf\351\n'", "on_error = 'dead-letter'", ", 'g:dead -> z'");
+    lines.sort();
+    assert_eq!((lines.len(), errors(&ended, "g")), (6, 4), "{lines:?}");
+    assert!(lines[2..].iter().all(|line| line.contains("\"value\":\"caf\u{fffd}\"")), "{lines:?}");
+}
+
+#[test]
+fn the_first_bad_line_of_a_stage_stops_it_if_it_says_so() {
+    let (lines, ended) = bad_lines(4, r"printf 'caf\351\n'", "on_error = 'stop-node'", "");
+    assert_eq!((lines, errors(&ended, "g")), (vec!["1".to_owned()], 1));
+}
+
+#[test]
+fn half_a_line_of_a_program_that_was_killed_is_an_error_and_no_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once");
+    let text = format!(
+        "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrestart = 1\nrun = '''echo amount=1; \
+         if mkdir {0} 2> /dev/null; then printf amount=12; kill -9 $$; fi; printf amount=12345'''\n[node.z]\nkind = 'print'",
+        once.display()
+    );
+    let (lines, ended) = run(&text);
+    assert_eq!(lines, ["amount=1", "amount=1", "amount=12345"], "the last ended well, so its last line is whole");
+    assert_eq!(errors(&ended, "a"), 2, "half a line, and the program that failed");
+    let stage = text
+        .replace("['a -> z']", "['n -> a -> z']")
+        .replace("[node.z]", "[node.n]\nkind = 'numbers'\nto = 3\n[node.z]");
+    std::fs::remove_dir(once).unwrap();
+    let (lines, ended) = run(&stage);
+    assert_eq!((lines.len(), errors(&ended, "a")), (3, 2), "{lines:?}");
+}
+
+#[test]
+fn half_a_line_is_told_with_its_beginning() {
+    let text = "edges = ['a -> z', 'a:dead -> z']\n[node.a]\nkind = 'command'\nrun = 'printf amount=12; exit 3'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
+    let (lines, _) = run(text);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("\"value\":\"amount=12\"") && lines[0].contains("no end"), "{lines:?}");
+}

@@ -8,6 +8,7 @@ mod kinds;
 mod meaning;
 mod mistakes;
 mod net;
+mod outputs;
 mod properties;
 mod reference;
 mod run;

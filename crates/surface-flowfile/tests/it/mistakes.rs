@@ -413,3 +413,43 @@ fn a_file_that_is_read_and_written_is_known_through_links() {
     }
     assert!(surface_flowfile::parse("x.toml", &text("log", "other/new")).is_ok());
 }
+
+#[test]
+fn a_link_that_leads_to_no_file_yet_is_the_file_that_will_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("sub")).unwrap();
+    std::os::unix::fs::symlink("../new", path("sub/link")).unwrap();
+    std::os::unix::fs::symlink("sub/link", path("again")).unwrap();
+    std::os::unix::fs::symlink("round", path("round")).unwrap();
+    let text = |one: &str, two: &str| {
+        format!(
+            "edges = ['a -> y', 'a -> z']\n[node.a]\nkind = 'stdin'\n[node.y]\nkind = 'write'\npath = '{}'\n\
+             [node.z]\nkind = 'write'\npath = '{}'",
+            path(one).display(),
+            path(two).display()
+        )
+    };
+    for (one, two) in [("new", "sub/link"), ("sub/link", "new"), ("again", "new"), ("round", "round")] {
+        let told = problems(&text(one, two)).to_string();
+        assert!(told.contains("which node `y` writes"), "{told}");
+    }
+    assert!(surface_flowfile::parse("x.toml", &text("again", "other")).is_ok());
+}
+
+#[test]
+fn a_node_that_writes_the_flow_file_itself_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own.toml");
+    std::os::unix::fs::symlink("own.toml", folder.path().join("link")).unwrap();
+    for path in ["own.toml", "./link"] {
+        let text = format!("edges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'write'\npath = '{path}'");
+        std::fs::write(&own, &text).unwrap();
+        let told = surface_flowfile::load(&own).unwrap_err().to_string();
+        assert!(told.contains("which is the flow file itself; give it a file of its own"), "{told}");
+    }
+    says(
+        "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'write'\npath = 'test.toml'",
+        &["4:7: node `z` writes test.toml, which is the flow file itself; give it a file of its own"],
+    );
+}

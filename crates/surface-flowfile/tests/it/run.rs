@@ -249,6 +249,22 @@ fn a_counter_counts_all_or_by_value() {
 }
 
 #[test]
+fn a_counter_tells_its_own_names_from_values_that_are_called_so() {
+    let values = (0..1_000).map(|n| format!("{{ l = 'v{n}' }}")).collect::<Vec<_>>().join(", ");
+    let names = r#"{ l = 'others' }, { l = 'missing' }, { l = '"others"' }, {}"#;
+    let told = |list: String| {
+        let lines = through(&list, "kind = 'counter'\nfield = 'l'");
+        serde_json::from_str::<serde_json::Map<_, _>>(lines.last().unwrap()).unwrap()
+    };
+    let counts = told(format!("[{names}, {names}, {values}]"));
+    assert_eq!(counts.len(), 1_001);
+    for name in [r#""others""#, r#""missing""#, r#""\"others\"""#, "missing"] {
+        assert_eq!(counts[name], 2, "{name}: {counts:?}");
+    }
+    assert_eq!(counts["others"], 4, "four more than a thousand");
+}
+
+#[test]
 fn a_cache_lets_each_key_through_once_in_a_while() {
     assert_eq!(through("[{ k = 1 }, { k = 2 }, { k = 1 }, {}, {}]", "kind = 'cache'\nkey = 'k'\nttl = '1m'").len(), 4);
     assert_eq!(through("['a', 'b', 'a']", "kind = 'cache'\nttl = '1m'"), ["a", "b"]);

@@ -117,6 +117,7 @@ pub(crate) fn plain(flow: &FlowLine, rates: &Rates) -> String {
     let counts = [
         (totals.held, "in hand"),
         (totals.lost, "lost"),
+        (totals.failed, "failed"),
         (totals.unwanted, "not wanted"),
         (totals.unconnected, "to outputs without an edge"),
         (totals.dropped, "dropped"),
@@ -150,6 +151,7 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
     let mut parts = vec![format!("{} delivered", messages(totals.delivered))];
     let counts = [
         (totals.lost, "lost"),
+        (totals.failed, "failed"),
         (totals.unwanted, "not wanted"),
         (totals.unconnected, "to outputs without an edge"),
         (totals.dropped, "dropped"),
