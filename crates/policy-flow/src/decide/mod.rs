@@ -572,21 +572,6 @@ impl Core {
         &self.nodes[node as usize]
     }
 
-    /// The edge is of another band from now on.
-    pub fn set_band(&mut self, edge: u32, band: Band) {
-        let core = &mut self.edges[edge as usize];
-        let before = core::mem::replace(&mut core.band, band);
-        if before == band || !core.queued {
-            return;
-        }
-        let target = core.facts.to;
-        let node = &mut self.nodes[target as usize];
-        let line = if core.facts.steers { &mut node.steer } else { &mut node.ready };
-        line[before as usize].retain(|other| *other != edge);
-        line[band as usize].push_back(edge);
-        self.place(target);
-    }
-
     /// When somebody must look again.
     #[inline]
     pub fn next_time(&self) -> Option<Time> {
