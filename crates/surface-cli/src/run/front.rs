@@ -57,11 +57,10 @@ impl Front {
     }
 
     /// The run is over.
-    pub(crate) fn close(self, ended: Ended) {
+    #[must_use = "a script may believe what it did not read"]
+    pub(crate) fn close(self, ended: Ended) -> Option<std::io::Error> {
         drop(self.served);
-        if let Some(live) = self.live {
-            live.finish(ended);
-        }
+        self.live.and_then(|live| live.finish(ended))
     }
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     signals.close();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
     let signal = verdict.signal().filter(|_| !is_all_well);
-    front.close(match (signal, is_all_well) {
+    let unwritten = front.close(match (signal, is_all_well) {
         (Some(_), _) => Ended::Interrupted,
         (None, true) => Ended::Well,
         (None, false) => Ended::Badly,
@@ -164,6 +164,10 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
             clean(&plan.name),
             log.display()
         )));
+    }
+    if let Some(error) = unwritten.filter(|_| is_all_well) {
+        let message = format!("all jobs succeeded, but not all events could be written to standard output: {error}");
+        return Err(Failure::broken(message));
     }
     if !place.keep && is_all_well {
         unrecorded::forget(stage.place.journal);

@@ -117,6 +117,8 @@ struct Shared {
     closing: AtomicBool,
     ended: Mutex<Option<Ended>>,
     said: Mutex<Vec<String>>,
+    /// Why events that a program reads could not be written.
+    unwritten: Mutex<Option<std::io::Error>>,
 }
 
 /// Begins to show a run. Call it before the jobs are submitted, or what happened until now is known but not told.
@@ -159,9 +161,12 @@ impl Live {
         Voice { shared: self.shared.clone(), mode: self.mode }
     }
 
-    /// Shows the end, and returns when everything has been shown.
-    pub(crate) fn finish(self, ended: Ended) {
-        *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+    /// Shows the end, and returns when everything has been shown. Gives the reason if events that a program reads could not be written.
+    pub(crate) fn finish(self, ended: Ended) -> Option<std::io::Error> {
+        let shared = Arc::clone(&self.shared);
+        *shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        drop(self);
+        shared.unwritten.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

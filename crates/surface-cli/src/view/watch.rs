@@ -6,7 +6,7 @@
 //! It asks the scheduler for no more than a few answers a second, however much happens; only why a job ended badly is looked up at once.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -365,7 +365,12 @@ impl Watcher {
             return;
         }
         // Whoever read it may have had enough; the run goes on.
-        self.is_gone = writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush()).is_err();
+        if let Err(error) = writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush()) {
+            self.is_gone = true;
+            if self.scene.mode == Mode::Json && error.kind() != ErrorKind::BrokenPipe {
+                *self.shared.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        }
     }
 }
 

@@ -523,6 +523,10 @@ fn what_cannot_be_said_breaks_no_run() {
     let mut command = site.command(["run", "jobs.toml"]);
     command.env("BURSAR_SCHED_CPU_SLOTS", "many").stdout(full()).stderr(full());
     assert_eq!(command.status().unwrap().code(), Some(0));
+    // But a program that reads events must not take a part for all of them.
+    let output = site.command(["run", "jobs.toml", "--json"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(super::text(&output.stderr).contains("not all events could be written"), "{output:?}");
     let mut command = site.command(["run", "missing.toml"]);
     assert_eq!(command.stderr(full()).status().unwrap().code(), Some(3));
 }
