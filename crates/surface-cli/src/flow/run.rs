@@ -126,8 +126,9 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         Ended::Failed(error) | Ended::Lost(error) if mode != Mode::Json => Some(error.clone()),
         _ => None,
     };
-    display.finish(ended);
-    match failure {
+    let unwritten = display.finish(ended).filter(|_| code == 0);
+    let unwritten = unwritten.map(|error| format!("not all events could be written to standard output: {error}"));
+    match failure.or(unwritten) {
         Some(error) => Err(Failure::broken(error)),
         None => Ok(code),
     }

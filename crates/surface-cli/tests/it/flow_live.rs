@@ -276,3 +276,18 @@ fn a_stop_says_how_many_messages_it_lost() {
     assert!(said.ends_with("; 3 messages were lost\n"), "{said}");
     assert_eq!(run.wait().0, Some(1));
 }
+
+#[test]
+fn events_that_cannot_be_written_for_a_program_are_told_by_the_exit_code() {
+    let site = Site::new("");
+    std::fs::write(
+        site.path("f.toml"),
+        "edges = ['a -> z']\n[node.a]\nkind = 'numbers'\nto = 5\n[node.z]\nkind = 'write'\npath = 'o'\n",
+    )
+    .unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = site.command(["flow", "run", "f.toml", "--json"]).stdout(full).output().unwrap();
+    assert_code(&output, 1);
+    assert!(crate::text(&output.stderr).contains("not all events could be written"), "{output:?}");
+    assert_eq!(site.lines("o").len(), 5);
+}

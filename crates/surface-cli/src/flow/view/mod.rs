@@ -83,6 +83,8 @@ struct Shared {
     desktop: Mutex<Desktop>,
     /// Rings when something is to be drawn now, and when lines were taken.
     rings: Condvar,
+    /// Why events that a program reads could not be written.
+    unwritten: Mutex<Option<io::Error>>,
 }
 
 impl Shared {
@@ -163,9 +165,18 @@ impl Voice {
     fn tell<'a>(&self, fill: impl FnOnce(&mut Told<'a>), event: &'static str) -> io::Result<()> {
         let mut told = Told::new(self.began.elapsed(), event);
         fill(&mut told);
+        self.write(&told)
+    }
+
+    fn write(&self, told: &Told<'_>) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        writeln!(out, "{}", told.json())?;
-        out.flush()
+        writeln!(out, "{}", told.json()).and_then(|()| out.flush()).inspect_err(|error| {
+            // Whoever read it may have had enough.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                let same = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+                *self.shared.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = Some(same);
+            }
+        })
     }
 
     /// Changes what is shown, and shows it now.
@@ -200,9 +211,12 @@ pub(crate) fn start(id: &str, handle: Handle, voice: &Voice) -> io::Result<View>
 }
 
 impl View {
-    /// Shows the end, and returns when everything has been shown.
-    pub(crate) fn finish(self, ended: Ended) {
+    /// Shows the end, and returns when everything has been shown. Gives the reason if events that a program reads could not be written.
+    pub(crate) fn finish(self, ended: Ended) -> Option<io::Error> {
+        let shared = Arc::clone(&self.shared);
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        drop(self);
+        shared.unwritten.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -226,9 +226,7 @@ impl Watcher {
     }
 
     fn print(&self, told: &Told<'_>) {
-        let mut out = std::io::stdout().lock();
-        // Whoever read it may have had enough.
-        let _ = writeln!(out, "{}", told.json()).and_then(|()| out.flush());
+        let _ = self.voice.write(told); // told at the end
     }
 
     fn complain(&self, line: &str) {
