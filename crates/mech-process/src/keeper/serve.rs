@@ -152,7 +152,7 @@ impl Server {
         // Taken first: a short command may have ended by the time this thread runs again.
         let started = Instant::now();
         match spawn::spawn(&launch, &self.id, stdin) {
-            Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, started)),
+            Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, [started, Instant::now()])),
             Err(why) => self.end(&End {
                 token: launch.token,
                 how: How::CouldNotStart(why),

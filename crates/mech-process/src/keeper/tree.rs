@@ -65,6 +65,7 @@ pub(super) struct Tree {
     leader_end: Option<How>,
     verdict: Option<How>,
     started: Instant,
+    announce_at: Instant,
     frozen: Duration,
     frozen_since: Option<Instant>,
     freezer: Freezer,
@@ -79,7 +80,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(keeper: &str, run: u64, launch: Launch, leader: i32, now: Instant) -> Tree {
+    /// Of a command that was started between these times.
+    pub(super) fn new(keeper: &str, run: u64, launch: Launch, leader: i32, [started, now]: [Instant; 2]) -> Tree {
         let Launch { token, limits, grace, log, err_log, log_bytes_max, .. } = launch;
         let logs = [Some(log), err_log].into_iter().flatten();
         let look = if limits.ram_mb.is_some() { LOOK_OFTEN } else { LOOK };
@@ -95,7 +97,8 @@ impl Tree {
             watch: watch(leader),
             leader_end: None,
             verdict: None,
-            started: now,
+            started,
+            announce_at: now + ANNOUNCE_AFTER,
             frozen: Duration::ZERO,
             frozen_since: None,
             freezer: Freezer::default(),
@@ -130,7 +133,7 @@ impl Tree {
 
     /// When [`Tree::step`] wants to be called even if nothing happens.
     pub(super) fn wakes_at(&self, now: Instant) -> Option<Instant> {
-        let announce = (!self.announced).then(|| self.started + ANNOUNCE_AFTER);
+        let announce = (!self.announced).then_some(self.announce_at);
         let phase = match self.phase {
             Phase::Going => {
                 let wall = self.limits.wall.map(|wall| now + wall.saturating_sub(self.ran(now)));
@@ -203,7 +206,7 @@ impl Tree {
     /// Does what is due. `Some`: the tree is over.
     pub(super) fn step(&mut self, now: Instant, tell: &mut Vec<Reply>) -> Option<End> {
         let is_empty = self.reap();
-        if is_empty || now >= self.started + ANNOUNCE_AFTER {
+        if is_empty || now >= self.announce_at {
             self.announce(tell);
         }
         if is_empty {

@@ -254,6 +254,12 @@ fn the_socket_and_the_home_are_for_their_owner_only() {
     }
 }
 
+/// The first process of the only command. It shows its environment, by which it is found, only when the system has loaded its program.
+fn leader_of(bench: &Bench) -> i32 {
+    let seen = || bench.left().into_iter().find(|pid| !is_keeper(*pid));
+    test_support::until_some(Duration::from_secs(60), "the command is seen", seen)
+}
+
 /// The keeper of a command: whatever is above it.
 fn keeper_of(pid: i32) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -265,7 +271,7 @@ fn keeper_of(pid: i32) -> Pid {
 fn a_keeper_that_was_stopped_is_not_given_up_and_goes_on() {
     let bench = Bench::new();
     killed_client(&bench, "started", "t1", "echo x >> effect; while ! test -e stop; do sleep 0.01; done; exit 4");
-    let leader = bench.left().into_iter().find(|pid| !is_keeper(*pid)).unwrap();
+    let leader = leader_of(&bench);
     let keeper = keeper_of(leader);
     kill_process(keeper, Signal::STOP).unwrap();
     let (running, ended) = recover(&bench.home());
@@ -303,7 +309,7 @@ fn a_keeper_that_was_stopped_before_it_listened_goes_on_with_what_it_was_told() 
 fn a_keeper_that_was_stopped_goes_on_together_with_what_it_is_just_starting() {
     let bench = Bench::new();
     killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done; exit 4");
-    let leader = bench.left().into_iter().find(|pid| !is_keeper(*pid)).unwrap();
+    let leader = leader_of(&bench);
     let keeper = keeper_of(leader);
     let line = fs::read(format!("/proc/{}/cmdline", keeper.as_raw_pid())).unwrap();
     let id = line.split(|byte| *byte == 0).rev().nth(1).unwrap();
@@ -323,7 +329,7 @@ fn a_keeper_that_was_stopped_goes_on_together_with_what_it_is_just_starting() {
 fn a_command_that_was_lost_with_client_and_keeper_is_told_as_lost_until_it_is_forgotten() {
     let bench = Bench::new();
     killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done");
-    let leader = bench.left().into_iter().find(|pid| !is_keeper(*pid)).unwrap();
+    let leader = leader_of(&bench);
     kill_process(keeper_of(leader), Signal::KILL).unwrap();
     for _ in 0..2 {
         let (running, ended) = recover(&bench.home());
