@@ -464,9 +464,9 @@
 // ---- tasks and nurseries ----
 #[doc(inline)]
 pub use sched_tasks::{
-    Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, OwnedTaskBuilder, Priority, Stop, Task, TaskBuilder,
-    TaskId, TaskLabel, TaskState, ThreadTaskBuilder, checkpoint, contain, current_task, current_worker, is_cancelled,
-    join, nursery, nursery_with, run, shield, sleep, yield_now,
+    Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, OwnedNursery, OwnedTaskBuilder, Pauser, Priority,
+    Spawner, Stop, Task, TaskBuilder, TaskId, TaskLabel, TaskState, ThreadTaskBuilder, checkpoint, contain,
+    current_task, current_worker, is_cancelled, is_seeded, join, nursery, nursery_with, run, shield, sleep, yield_now,
 };
 
 // ---- what tasks may spend ----

@@ -24,7 +24,7 @@ use crate::{
     sync::{
         atomic::{
             AtomicI64,
-            Ordering::{AcqRel, Relaxed},
+            Ordering::{AcqRel, Acquire, Relaxed},
         },
         or_planted,
     },
@@ -55,6 +55,11 @@ impl Countdown {
     #[inline]
     pub fn add(&self, members: u32) {
         self.word.fetch_add(i64::from(members), Relaxed);
+    }
+
+    /// Whether no member is left, of those that were counted by [`add`](Self::add). False after `close`.
+    pub fn has_no_members(&self) -> bool {
+        self.word.load(Acquire) == OWNER
     }
 
     /// Counts members that have ended. The last gets the owner's ticket, to be woken; it must not touch the countdown again.

@@ -59,6 +59,11 @@ pub fn is_cancelled() -> bool {
     strand::with(|strand| strand.scope.get().is_some_and(|scope| scope.state().is_cancelled()))
 }
 
+/// Whether a seed decides what happens here: see [`Builder::seeded`](crate::Builder::seeded). To spin there, waiting for another, is in vain.
+pub fn is_seeded() -> bool {
+    strand::with(|strand| strand.shared().is_some_and(|shared| shared.seeded.is_some()))
+}
+
 /// Runs `body` without interruption: a cancellation waits until it has returned. Only a deadlock of a [seeded](crate::Builder::seeded) run, which would wait
 /// for ever, unwinds it all the same.
 ///
@@ -94,10 +99,12 @@ pub fn shield<R>(body: impl FnOnce() -> R) -> R {
 /// Stops the caller for a while; others run meanwhile. A cancellation ends it early.
 pub fn sleep(time: Duration) {
     strand::with(|strand| {
+        strand.stand_still_if_paused();
         let ticket = strand.ticket();
         if wait::wait(strand, ticket, Some(clock::due(time))) == End::Cancelled {
             strand.unwind();
         }
+        strand.stand_still_if_paused(); // it does not go on while others stand
     });
 }
 

@@ -61,10 +61,13 @@ pub use drive::{
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use explore::{Explore, Explored, Finding, Outcome, explore};
-pub use free::{checkpoint, current_task, current_worker, is_cancelled, join, run, shield, sleep, yield_now};
+pub use free::{
+    checkpoint, current_task, current_worker, is_cancelled, is_seeded, join, run, shield, sleep, yield_now,
+};
 #[doc(hidden)]
 pub use fuel::Fuel;
 pub use local::FiberLocal;
+pub use nursery::{OwnedNursery, Pauser, Spawner};
 pub use options::{NurseryOptions, OnFailure};
 pub use policy_admission::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,

@@ -146,6 +146,13 @@ impl NurseryOptions {
         self
     }
 
+    /// Those of the nursery of a root: it is the program, and gets all that the profile grants; its children get their shares of that.
+    pub(crate) fn of_root(shared: &Shared) -> Self {
+        let Some(pool) = shared.profile.map(|profile| profile.pool()) else { return Self::new() };
+        let with_root = pool.spawns(pool.spawns.saturating_add(1));
+        Self::new().task_budget(pool).budget(with_root).spawn_limit(1)
+    }
+
     /// The account of a nursery that `strand` opens with these options inside `outer`. None: nothing is limited.
     pub(crate) fn account(
         &self,

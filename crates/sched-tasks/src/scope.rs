@@ -166,6 +166,10 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         &self.core
     }
 
+    pub(crate) fn shared_core(&self) -> &Arc<NurseryCore> {
+        &self.core
+    }
+
     /// Starts a fiber: a closure that may block, and borrow what outlives the nursery.
     ///
     /// Whatever it returns is handed over by [`Task::join`]. An `Err` is a value like any other; use [`try_spawn`](Self::try_spawn) if it is to
@@ -410,7 +414,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
 
     /// Something that can cancel this nursery from anywhere, also after it is over.
     pub fn canceller(&self) -> Canceller {
-        Canceller(Arc::downgrade(&self.core))
+        Canceller::of(&self.core)
     }
 }
 
@@ -425,6 +429,10 @@ impl fmt::Debug for Nursery<'_, '_> {
 pub struct Canceller(Weak<NurseryCore>);
 
 impl Canceller {
+    pub(crate) fn of(core: &Arc<NurseryCore>) -> Self {
+        Self(Arc::downgrade(core))
+    }
+
     /// As [`Nursery::cancel`].
     pub fn cancel(&self) {
         strand::with(Strand::ensure_room);

@@ -395,6 +395,7 @@ impl Strand {
     #[cold]
     pub(crate) fn attend(&self) {
         self.interleave_now();
+        self.stand_still();
         if self.is_cancelled() {
             self.unwind();
         }

@@ -62,6 +62,11 @@ impl Turn {
         self.fixed.get() == Some(Fixed::InWaker)
     }
 
+    /// Whether nothing may stop here that need not wait.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.fixed.get().is_some()
+    }
+
     /// A new turn begins: others ran, or could have.
     #[inline(always)]
     pub(crate) fn begin(&self) {

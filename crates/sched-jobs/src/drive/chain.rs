@@ -59,7 +59,7 @@ impl Inner {
 
     /// When the clock has something to do next.
     pub(super) fn next_alarm(&self) -> Option<Time> {
-        [self.core.next_alarm(), self.chain_alarm].into_iter().flatten().min()
+        [self.core.next_alarm(), self.chain_alarm, self.pause_alarm].into_iter().flatten().min()
     }
 
     /// Has the clock look again as long as there are chains.

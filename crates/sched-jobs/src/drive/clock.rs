@@ -1,8 +1,8 @@
-//! Wakes the scheduler when a back-off is over, a pause has taken too long, or a worker has held what it claimed for too long. A thread that
-//! starts with the first alarm.
+//! Wakes the scheduler when a back-off is over, a closure that was paused may stand still or has taken too long to, or a worker has held what it claimed for too long. A task that
+//! starts with the first alarm. On a thread of its own: fibers that hold the runtime's workers do not hold it up.
 
 use core::time::Duration;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Shared;
 use super::chain::WATCH_NS;
@@ -10,7 +10,10 @@ use super::chain::WATCH_NS;
 impl Shared {
     pub(super) fn start_clock(&self) {
         let Some(shared) = self.me.upgrade() else { return };
-        let started = std::thread::Builder::new().name("bursar-job-clock".to_owned()).spawn(move || shared.keep_time());
+        let started = match &self.tasks {
+            Ok(tasks) => tasks.spawn_thread("bursar-job-clock", move || shared.keep_time()),
+            Err(error) => Err(error.clone()),
+        };
         if started.is_err() {
             let mut inner = self.lock();
             inner.has_clock = false; // the next alarm tries again
@@ -30,17 +33,16 @@ impl Shared {
                 match inner.clock_set_to {
                     Some(at) if at <= now => break,
                     Some(at) => {
-                        let wait = Duration::from_nanos(at - now);
-                        let waited = self.alarm.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner);
-                        inner = waited.0;
+                        self.alarm.wait_timeout(&mut inner, Duration::from_nanos(at - now));
                     }
-                    None => inner = self.alarm.wait(inner).unwrap_or_else(PoisonError::into_inner),
+                    None => self.alarm.wait(&mut inner),
                 }
             }
             drop(inner);
             self.section_with(WATCH_NS, |inner, now| {
                 inner.core.tick(now);
                 inner.watch_chains(now);
+                inner.look_who_stands_still(now);
             });
         }
     }

@@ -3,9 +3,10 @@
 use core::any::Any;
 use core::fmt;
 use core::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use policy_jobs::{Gpu, JobId, TraceId};
+use sched_tasks::shield;
 
 use super::Shared;
 use super::pool::{CANCEL, PAUSE, Post};
@@ -80,35 +81,22 @@ impl Ctx<'_> {
 
     #[cold]
     fn stand_still(&self) -> Result<(), Stopped> {
-        let asked = |post: &Post| post.asked.load(Ordering::Relaxed);
+        let asked = |what: u8| self.post.asked.load(Ordering::Relaxed) & what != 0;
         // Once more if it was resumed and paused again before it woke: this may be its only checkpoint.
-        while asked(self.post) & CANCEL == 0 && asked(self.post) & PAUSE != 0 {
-            let paused = self.shared.section(|inner, now| {
-                let paused = inner.core.paused(now, self.id);
-                self.post.asked.fetch_and(!PAUSE, Ordering::Relaxed);
-                if paused {
-                    self.post.go_on.store(false, Ordering::Relaxed);
-                    inner.aside += 1;
-                }
-                paused
-            });
-            if paused {
-                let mut inner = self.shared.lock();
-                while !self.post.go_on.load(Ordering::Relaxed) && asked(self.post) & CANCEL == 0 {
-                    inner = self.post.wake.wait(inner).unwrap_or_else(PoisonError::into_inner);
-                }
-                if inner.core.is_paused_from_running(self.id) {
-                    // Cancelled where it stood: nobody counts on this thread until the closure has ended.
-                    self.post.lingers.store(true, Ordering::Relaxed);
+        while asked(PAUSE) && !asked(CANCEL) {
+            self.shared.section(|inner, now| {
+                if self.post.is_aside.load(Ordering::Relaxed) || inner.core.paused(now, self.id) {
+                    inner.stand_aside(self.post);
                 } else {
-                    inner.aside -= 1;
-                    if inner.is_surplus() {
-                        self.shared.work.notify_one(); // who took its place may go, if it is idle
-                    }
+                    self.post.asked.fetch_and(!PAUSE, Ordering::Relaxed); // it is not to pause any more
                 }
+            });
+            let mut inner = self.shared.lock();
+            while self.post.is_aside.load(Ordering::Relaxed) && !asked(CANCEL) {
+                shield(|| self.post.wake.wait(&mut inner)); // who resumes or cancels the job says so
             }
         }
-        if asked(self.post) & CANCEL != 0 { Err(Stopped) } else { Ok(()) }
+        if asked(CANCEL) { Err(Stopped) } else { Ok(()) }
     }
 
     /// The output of a job that this one needs.

@@ -6,7 +6,9 @@ use core::fmt;
 use core::time::Duration;
 use policy_jobs::Event;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use sched_tasks::{Condvar, Mutex};
 
 /// What one listener may leave unread.
 const LIMIT: usize = 1 << 20;
@@ -48,7 +50,7 @@ impl Feed {
     pub(super) fn take(&mut self, news: &[Event]) {
         self.listeners.retain(|listener| {
             let Some(queue) = listener.upgrade() else { return false };
-            let mut unread = queue.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut unread = queue.unread.lock_uninterrupted();
             unread.events.extend(news.iter().copied());
             let over = unread.events.len().saturating_sub(LIMIT);
             unread.events.drain(..over);
@@ -60,7 +62,7 @@ impl Feed {
 
     pub(super) fn close(&mut self) {
         for queue in self.listeners.drain(..).filter_map(|listener| listener.upgrade()) {
-            queue.unread.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+            queue.unread.lock_uninterrupted().is_over = true;
             queue.arrived.notify_all();
         }
     }
@@ -75,7 +77,7 @@ impl Drop for Feed {
 impl Events {
     /// The next event; waits for it. `None` when the scheduler is gone.
     pub fn recv(&mut self) -> Option<Event> {
-        let mut unread = self.0.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unread = self.0.unread.lock_uninterrupted();
         loop {
             if let Some(event) = unread.events.pop_front() {
                 return Some(event);
@@ -83,27 +85,26 @@ impl Events {
             if unread.is_over {
                 return None;
             }
-            unread = self.0.arrived.wait(unread).unwrap_or_else(PoisonError::into_inner);
+            self.0.arrived.wait(&mut unread);
         }
     }
 
     /// The next event, if it comes within that time.
     pub fn recv_timeout(&mut self, time: Duration) -> Option<Event> {
-        let unread = self.0.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unread = self.0.unread.lock_uninterrupted();
         let empty = |unread: &mut Unread| unread.events.is_empty() && !unread.is_over;
-        let waited = self.0.arrived.wait_timeout_while(unread, time, empty).unwrap_or_else(PoisonError::into_inner);
-        let mut unread = waited.0;
+        self.0.arrived.wait_while_timeout(&mut unread, time, empty);
         unread.events.pop_front()
     }
 
     /// The next event, if it is there.
     pub fn try_recv(&mut self) -> Option<Event> {
-        self.0.unread.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
+        self.0.unread.lock_uninterrupted().events.pop_front()
     }
 
     /// How many events were lost because more than a million were left unread.
     pub fn missed(&self) -> u64 {
-        self.0.unread.lock().unwrap_or_else(PoisonError::into_inner).missed
+        self.0.unread.lock_uninterrupted().missed
     }
 }
 

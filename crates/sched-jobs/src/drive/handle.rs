@@ -2,8 +2,10 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use sched_tasks::{MutexGuard, NurseryOptions, OnFailure, OwnedNursery, shield};
 
 use policy_jobs::{Cause, ControlError, JobId, Needed, Rules, Scope, State, SubmitError, Usage, Why};
 
@@ -38,6 +40,8 @@ pub struct Jobs {
 
 pub(super) struct Owner {
     pub(super) shared: Arc<Shared>,
+    /// Workers and clock; none if the common runtime could not be started. Dropped last.
+    tasks: Option<OwnedNursery>,
 }
 
 /// Settings of a scheduler that is not there yet.
@@ -133,7 +137,7 @@ impl Builder {
         self
     }
 
-    /// The scheduler. Threads start with the first job.
+    /// The scheduler. It belongs to the runtime of the caller's task, or to the common one; in a [seeded](sched_tasks::Builder::seeded) run the seed decides it. Threads start with the first job.
     pub fn build(self) -> Jobs {
         let Config { scheduler, workers, limits, aging, pause_timeout } = self.config;
         let simple = scheduler == Scheduler::Simple;
@@ -146,7 +150,12 @@ impl Builder {
             by_formula: simple,
             seed: self.seed,
         };
-        Jobs { owner: Arc::new(Owner { shared: Shared::new(rules, self.observer, self.neighbours) }) }
+        // Closures are confined to what their submitter may; the workers themselves are the scheduler's.
+        let options = NurseryOptions::new().name("jobs").on_failure(OnFailure::WaitAll);
+        let tasks = OwnedNursery::of_scheduler(options);
+        let spawner = tasks.as_ref().map(OwnedNursery::spawner).map_err(Clone::clone);
+        let shared = Shared::new(rules, self.observer, self.neighbours, spawner);
+        Jobs { owner: Arc::new(Owner { shared, tasks: tasks.ok() }) }
     }
 }
 
@@ -252,15 +261,12 @@ impl Jobs {
         if asked.is_empty() {
             return Ok(());
         }
-        let shared = self.shared();
-        let mut inner = shared.lock();
-        inner.wait_curiously();
+        let mut inner = self.shared().wait_for_news(true);
         while asked.iter().any(|&id| {
             inner.core.state(id) == State::Running && inner.core.is_pausing(id) && !inner.core.is_canceling(id)
         }) {
-            inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner.wait();
         }
-        inner.stop_waiting();
         for &id in &asked {
             if let Some(Cause::PauseTimeout { waited }) = inner.core.cause(id) {
                 return Err(ControlError::PauseTimeout { job: inner.core.name(id).into_owned(), waited: *waited });
@@ -323,14 +329,11 @@ impl Jobs {
 
     /// Waits until whatever is meant now has ended.
     pub(super) fn wait_for_members(&self, scope: Scope) {
-        let shared = self.shared();
-        let mut inner = shared.lock();
+        let mut inner = self.shared().wait_for_news(true);
         let members = inner.core.members(scope);
-        inner.wait_curiously();
         while !members.iter().all(|id| inner.core.state(*id).is_terminal()) {
-            inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner.wait();
         }
-        inner.stop_waiting();
     }
 
     /// Tries a job again that failed or was cancelled; with it whatever was cancelled because of it, and first what it needs.
@@ -420,13 +423,10 @@ impl Jobs {
 
     /// Waits for a part, or for all.
     pub(super) fn wait_for(&self, part: Option<u32>) -> Result<Summary, RunFailed> {
-        let shared = self.shared();
-        let mut inner = shared.lock();
-        inner.waiting += 1;
+        let mut inner = self.shared().wait_for_news(false);
         while inner.open(part) > 0 {
-            inner = shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner.wait();
         }
-        inner.stop_waiting();
         inner.summary(part)
     }
 
@@ -436,26 +436,50 @@ impl Jobs {
     }
 
     pub(super) fn wait_for_timeout(&self, part: Option<u32>, time: Duration) -> Option<Result<Summary, RunFailed>> {
-        let shared = self.shared();
-        let mut inner = shared.lock();
-        inner.waiting += 1;
-        let open = |inner: &mut super::Inner| inner.open(part) > 0;
-        inner = shared.news.wait_timeout_while(inner, time, open).unwrap_or_else(PoisonError::into_inner).0;
-        inner.stop_waiting();
+        let mut inner = self.shared().wait_for_news(false);
+        inner.wait_while_timeout(time, |inner| inner.open(part) > 0);
         (inner.open(part) == 0).then(|| inner.summary(part))
     }
 }
 
-impl super::Inner {
-    /// Somebody waits for more than the end of all jobs: every change is announced until nobody waits any more.
-    pub(super) fn wait_curiously(&mut self) {
-        self.waiting += 1;
-        self.is_curious = true;
+impl Shared {
+    /// The lock, for one who waits for something to happen: for the end of all jobs or of a part, or, if it is curious, for any change.
+    pub(super) fn wait_for_news(&self, is_curious: bool) -> News<'_> {
+        let mut inner = self.lock();
+        inner.waiting += 1;
+        inner.is_curious |= is_curious;
+        News { shared: self, inner }
+    }
+}
+
+/// The lock, and that its holder waits for news: also if a cancellation ends that.
+pub(super) struct News<'a> {
+    shared: &'a Shared,
+    inner: MutexGuard<'a, super::Inner>,
+}
+
+impl News<'_> {
+    pub(super) fn wait(&mut self) {
+        self.shared.news.wait(&mut self.inner);
     }
 
-    pub(super) fn stop_waiting(&mut self) {
-        self.waiting -= 1;
-        self.is_curious &= self.waiting > 0;
+    fn wait_while_timeout(&mut self, time: Duration, condition: impl FnMut(&mut super::Inner) -> bool) {
+        self.shared.news.wait_while_timeout(&mut self.inner, time, condition);
+    }
+}
+
+impl core::ops::Deref for News<'_> {
+    type Target = super::Inner;
+
+    fn deref(&self) -> &super::Inner {
+        &self.inner
+    }
+}
+
+impl Drop for News<'_> {
+    fn drop(&mut self) {
+        self.inner.waiting -= 1;
+        self.inner.is_curious &= self.inner.waiting > 0;
     }
 }
 
@@ -467,15 +491,16 @@ impl Drop for Owner {
         });
         self.shared.work.notify_all();
         self.shared.alarm.notify_all();
-        if self.shared.is_my_worker() {
-            return; // a closure held the last handle: its thread cannot wait for itself
+        if self.tasks.as_ref().is_some_and(OwnedNursery::is_inside) {
+            return; // a closure held the last handle: it cannot wait for itself
         }
-        let mut inner = self.shared.lock();
-        inner.wait_curiously();
-        while inner.core.open() > 0 || inner.threads > 0 {
+        let mut news = self.shared.wait_for_news(true);
+        while news.core.open() > 0 || news.threads > 0 {
             self.shared.work.notify_all();
-            inner = self.shared.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            shield(|| news.wait());
         }
+        drop(news);
+        let mut inner = self.shared.lock();
         inner.feed.close();
         let works = core::mem::take(&mut inner.works);
         let outputs = core::mem::take(&mut inner.outputs);

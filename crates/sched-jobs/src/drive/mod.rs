@@ -1,7 +1,8 @@
-//! Threads, clocks and locks around the decisions.
+//! Tasks, time and a lock around the decisions.
 //!
 //! Room: drive. One lock guards the scheduler; whoever changes something holds it, lets the decisions be made, and does what they ask
-//! for after it has let go.
+//! for after it has let go. Workers and clock are tasks of a nursery that the handle owns; all that waits here waits as tasks do, and time is that of tasks: so a seed can decide
+//! a run of jobs, and a fiber may wait for one.
 //!
 //! # Invariants
 //! - No code of a user, and no executor, runs under the lock, but for the observer of events and the neighbours.
@@ -31,13 +32,13 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 use std::time::{Instant, SystemTime};
 
 use core::any::Any;
 use hashbrown::HashMap;
-use sched_tasks::Canceller;
+use sched_tasks::{Canceller, Condvar, Mutex, MutexGuard, Spawner, TaskError, TaskId};
 
 use policy_jobs::{Cause, Core, Effect, Event, JobFacts, JobId, Others, Rules, Time, Usage};
 
@@ -83,6 +84,10 @@ pub(crate) struct Shared {
     built: SystemTime,
     pub(crate) caught: Caught,
     me: Weak<Shared>,
+    /// Where workers and clock are started; or why there are no tasks to be had.
+    tasks: Result<Spawner, TaskError>,
+    /// A seed decides what happens: to spin is in vain.
+    is_seeded: bool,
 }
 
 pub(crate) struct Inner {
@@ -117,9 +122,12 @@ pub(crate) struct Inner {
     clock_set_to: Option<Time>,
     /// When the clock is to look for chains that became old.
     chain_alarm: Option<Time>,
+    /// Closures that were asked to stand still, and when the clock is to look whether they do.
+    pausing: Vec<u32>,
+    pause_alarm: Option<Time>,
     is_closing: bool,
-    /// The thread that is submitting a batch: others must wait until it is through.
-    pen: Option<ThreadId>,
+    /// Who is submitting a batch: others must wait until it is through.
+    pen: Option<Writer>,
     effects: Vec<Effect>,
     /// What executors are to be asked, in this order.
     outbox: VecDeque<Message>,
@@ -131,10 +139,13 @@ pub(crate) struct Inner {
     interrupts: Vec<Canceller>,
 }
 
+/// A thread, and the task on it.
+type Writer = (ThreadId, Option<TaskId>);
+
 /// What is to be done when the lock is free.
 enum Later {
     Carry,
-    Thread(Arc<Post>),
+    Worker(Arc<Post>),
     Clock,
     Discard(Vec<Thrown>),
     /// Whatever closures of cancelled jobs wait for, they need not any more.
@@ -156,7 +167,12 @@ enum Request {
 }
 
 impl Shared {
-    fn new(rules: Rules, observer: Option<Observer>, neighbours: Option<Box<dyn Neighbours>>) -> Arc<Self> {
+    fn new(
+        rules: Rules,
+        observer: Option<Observer>,
+        neighbours: Option<Box<dyn Neighbours>>,
+        tasks: Result<Spawner, TaskError>,
+    ) -> Arc<Self> {
         let workers = rules.workers;
         let mut core = Core::new(rules);
         core.watch(observer.is_some());
@@ -183,6 +199,8 @@ impl Shared {
             has_clock: false,
             clock_set_to: None,
             chain_alarm: None,
+            pausing: Vec::new(),
+            pause_alarm: None,
             is_closing: false,
             pen: None,
             effects: Vec::new(),
@@ -197,28 +215,30 @@ impl Shared {
             news: Condvar::new(),
             alarm: Condvar::new(),
             joined: AtomicU64::new(0),
-            epoch: Instant::now(),
+            epoch: sched_tasks::now(),
             built: SystemTime::now(),
             caught: Caught::default(),
             me: me.clone(),
+            tasks,
+            is_seeded: sched_tasks::is_seeded(),
         })
     }
 
     pub(crate) fn now(&self) -> Time {
-        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        let since = sched_tasks::now().saturating_duration_since(self.epoch);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Sections are short: looking for some microseconds is cheaper than a sleep and a wake.
-        for _ in 0..1024 {
-            match self.inner.try_lock() {
-                Ok(inner) => return inner,
-                Err(TryLockError::Poisoned(error)) => return error.into_inner(),
-                Err(TryLockError::WouldBlock) => core::hint::spin_loop(),
+        let looks = if self.is_seeded { 0 } else { 1024 };
+        for _ in 0..looks {
+            if !self.inner.is_locked() {
+                break;
             }
+            core::hint::spin_loop();
         }
-        // No panic of a user comes here; one of ours has been told, and those who wait must not panic as well.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock_uninterrupted()
     }
 
     /// Changes something, then lets everything start that can. No job is claimed meanwhile, so what is seen is what is.
@@ -309,9 +329,8 @@ impl Shared {
             let (Effect::Pause(id) | Effect::Resume(id) | Effect::Cancel(id)) = effect;
             if inner.core.is_local(id) {
                 let place = inner.core.place(id);
-                if let Some(post) = inner.posts.get(place as usize) {
-                    let interrupts = post.ask(effect);
-                    inner.interrupts.extend(interrupts);
+                if let Some(post) = inner.posts.get(place as usize).cloned() {
+                    inner.ask(&post, effect);
                 }
                 continue;
             }
@@ -337,7 +356,7 @@ impl Shared {
         if inner.idle > 0 {
             self.work.notify_one();
         } else if inner.threads - inner.aside < inner.workers {
-            later.push(Later::Thread(inner.new_post()));
+            later.push(Later::Worker(inner.new_post()));
         }
     }
 
@@ -407,7 +426,7 @@ impl Shared {
         for what in later {
             match what {
                 Later::Carry => self.carry(),
-                Later::Thread(post) => self.start_worker(post),
+                Later::Worker(post) => self.start_worker(post),
                 Later::Clock => self.start_clock(),
                 Later::Discard(retired) => self.caught.discard_all(retired),
                 Later::Interrupt(nurseries) => nurseries.iter().for_each(Canceller::cancel),

@@ -1,28 +1,30 @@
-//! Workers: threads that run closures, one after the other.
+//! Workers: tasks, each with a thread of its own, that run closures one after the other.
 //!
-//! A closure that is paused keeps its thread, which stands aside; another thread takes its place. So there are as many threads as
-//! workers, and one more for every paused closure.
+//! A closure that is paused keeps its worker, which stands aside; another takes its place. So there are as many as there should be, and one more for every paused closure.
 //!
-//! # Invariant
-//! Whatever the closure of a cancelled job waits for, in operations of tasks, it does not wait any longer; and no other closure is stopped with it.
+//! # Invariants
+//! 1. Whatever the closure of a cancelled job waits for, in operations of tasks, it does not wait any longer; and no other closure is stopped with it.
+//! 2. What a paused job started as tasks passes no checkpoint until it is resumed.
 //!
-//! # Why it holds
-//! A worker runs closures inside a nursery. To cancel a job dooms the nursery, under the lock, and cancels it after. A worker whose nursery is doomed, which it sees under
-//! the lock when it reports the end of the closure, opens another before it runs anything else.
+//! # Why they hold
+//! A worker runs closures inside a nursery. To cancel a job dooms the nursery, under the lock, and cancels it after; to pause one pauses the nursery, and dooms it, too. A worker
+//! whose nursery is doomed, which it sees under the lock when it reports the end of the closure, opens another before it runs anything else.
+//!
+//! A closure stands still at `Ctx::checkpoint`, which says so, or in an operation of tasks, where the clock finds it: it looks every millisecond while a pause is asked
+//! for.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mech_sync::Agenda;
-use sched_tasks::{Canceller, NurseryOptions, Stop, contain, nursery_with};
+use sched_tasks::{Canceller, Condvar, MutexGuard, NurseryOptions, Pauser, Stop, contain, nursery_with};
 
-use policy_jobs::{Cause, Effect, Ended, State, Time};
+use policy_jobs::{Cause, Effect, Ended, Scope, State, Time};
 
 use super::chain::{CHAIN_NS, Chain, LONGEST, WATCH_NS};
 use super::ctx::Ctx;
-use super::{Inner, Shared};
+use super::{Inner, Later, Shared};
 use crate::job::{Done, Failure, Work};
 
 /// How long a worker looks for work before it sleeps.
@@ -31,13 +33,11 @@ const SEARCH: Duration = Duration::from_micros(50);
 /// How long it lets jobs gather once the first is there.
 const GATHER: Duration = Duration::from_micros(3);
 
+/// How often the clock looks whether a closure that is to pause stands still.
+const LOOK_NS: Time = 1_000_000;
+
 pub(super) const PAUSE: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
-
-std::thread_local! {
-    /// The address of the scheduler whose worker this thread is.
-    static WORKS_FOR: Cell<usize> = const { Cell::new(0) };
-}
 
 /// Where a running closure can be reached.
 pub(crate) struct Post {
@@ -48,58 +48,102 @@ pub(crate) struct Post {
     pub(super) progress: AtomicU32,
     /// A paused closure waits here.
     pub(super) wake: Condvar,
-    /// Whether it may go on.
-    pub(super) go_on: AtomicBool,
-    /// It was cancelled while it stood aside, and its closure has not ended yet.
-    pub(super) lingers: AtomicBool,
+    /// It stands still, and its worker is not counted on: until it is resumed, or has ended. Changed under the lock.
+    pub(super) is_aside: AtomicBool,
     /// How far its worker is with what it claimed.
     pub(super) agenda: Agenda,
     /// What is to be done for each of those.
     pub(super) works: Mutex<Vec<Work>>,
-    /// Cancels the nursery that its worker runs closures in.
-    nursery: Mutex<Option<Canceller>>,
-    /// That nursery is cancelled, or will be at any moment. Changed under the lock.
+    /// Reaches the nursery that its worker runs closures in.
+    nursery: Mutex<Option<(Canceller, Pauser)>>,
+    /// That nursery is not to be used again. Changed under the lock.
     is_doomed: AtomicBool,
 }
 
 impl Post {
-    /// Passes it on to the closure. What is to be cancelled when the lock is free is returned.
-    #[must_use = "a closure that waits would wait on"]
-    pub(super) fn ask(&self, effect: Effect) -> Option<Canceller> {
-        match effect {
-            Effect::Pause(_) => {
-                self.asked.fetch_or(PAUSE, Ordering::Relaxed);
-                None
-            }
-            Effect::Cancel(_) => {
-                self.asked.fetch_or(CANCEL, Ordering::Relaxed);
-                self.wake.notify_all();
-                self.is_doomed.store(true, Ordering::Relaxed);
-                self.nursery.lock().unwrap_or_else(PoisonError::into_inner).clone()
-            }
-            Effect::Resume(_) => {
-                self.asked.fetch_and(!PAUSE, Ordering::Relaxed);
-                self.go_on.store(true, Ordering::Relaxed);
-                self.wake.notify_all();
-                None
-            }
-        }
+    /// Its worker runs closures in this nursery from now on.
+    fn enter(&self, canceller: Canceller, pauser: Pauser) {
+        *self.nursery.lock().unwrap_or_else(PoisonError::into_inner) = Some((canceller, pauser));
+        self.is_doomed.store(false, Ordering::Relaxed);
     }
 
-    /// Its worker runs closures in this nursery from now on.
-    fn enter(&self, nursery: Canceller) {
-        *self.nursery.lock().unwrap_or_else(PoisonError::into_inner) = Some(nursery);
-        self.is_doomed.store(false, Ordering::Relaxed);
+    fn nursery(&self) -> Option<(Canceller, Pauser)> {
+        self.nursery.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn clear(&self) {
         self.asked.store(0, Ordering::Relaxed);
-        self.go_on.store(false, Ordering::Relaxed);
         self.progress.store((-1.0_f32).to_bits(), Ordering::Relaxed);
     }
 
     pub(super) fn progress(&self) -> Option<f32> {
         Some(f32::from_bits(self.progress.load(Ordering::Relaxed))).filter(|done| *done >= 0.0)
+    }
+}
+
+impl Inner {
+    /// Passes on to a closure what is asked of it.
+    pub(super) fn ask(&mut self, post: &Post, effect: Effect) {
+        match effect {
+            Effect::Pause(id) => {
+                post.asked.fetch_or(PAUSE, Ordering::Relaxed);
+                post.is_doomed.store(true, Ordering::Relaxed);
+                if let Some((_, pauser)) = post.nursery() {
+                    pauser.pause();
+                }
+                self.pausing.push(id);
+                self.pause_alarm = Some(0); // at once
+            }
+            Effect::Cancel(_) => {
+                post.asked.fetch_or(CANCEL, Ordering::Relaxed);
+                post.wake.notify_all();
+                post.is_doomed.store(true, Ordering::Relaxed);
+                self.interrupts.extend(post.nursery().map(|(canceller, _)| canceller));
+            }
+            Effect::Resume(_) => {
+                post.asked.fetch_and(!PAUSE, Ordering::Relaxed);
+                if let Some((_, pauser)) = post.nursery() {
+                    pauser.resume();
+                }
+                self.come_back(post);
+                post.wake.notify_all();
+            }
+        }
+    }
+
+    /// The closure stands still: nobody counts on its worker.
+    pub(super) fn stand_aside(&mut self, post: &Post) {
+        if !post.is_aside.swap(true, Ordering::Relaxed) {
+            self.aside += 1;
+        }
+    }
+
+    /// It goes on, or has ended.
+    fn come_back(&mut self, post: &Post) {
+        if post.is_aside.swap(false, Ordering::Relaxed) {
+            self.aside -= 1;
+        }
+    }
+
+    /// Looks which closures that were asked to pause stand still in an operation of tasks.
+    pub(super) fn look_who_stands_still(&mut self, now: Time) {
+        let asked = core::mem::take(&mut self.pausing);
+        for id in asked {
+            if self.core.state(id) != State::Running || !self.core.is_pausing(id) || self.core.is_canceling(id) {
+                continue;
+            }
+            let post = self.posts.get(self.core.place(id) as usize).cloned();
+            let still = post.filter(|post| post.nursery().is_some_and(|(_, pauser)| pauser.is_still()));
+            match still {
+                Some(post) => {
+                    if self.core.paused(now, id) {
+                        self.stand_aside(&post);
+                    }
+                }
+                None => self.pausing.push(id),
+            }
+        }
+        self.pause_alarm = (!self.pausing.is_empty()).then(|| now.saturating_add(LOOK_NS));
     }
 }
 
@@ -113,8 +157,7 @@ impl Inner {
             asked: AtomicU8::new(0),
             progress: AtomicU32::new((-1.0_f32).to_bits()),
             wake: Condvar::new(),
-            go_on: AtomicBool::new(false),
-            lingers: AtomicBool::new(false),
+            is_aside: AtomicBool::new(false),
             agenda: Agenda::new(),
             works: Mutex::new(Vec::new()),
             nursery: Mutex::new(None),
@@ -135,36 +178,52 @@ impl Shared {
     pub(super) fn start_worker(&self, post: Arc<Post>) {
         let Some(shared) = self.me.upgrade() else { return };
         let index = post.index;
-        let name = format!("bursar-job-{index}");
-        let started = std::thread::Builder::new().name(name).spawn(move || shared.work(&post));
-        if started.is_err() {
-            // No thread to be had: those there are must do, and it is tried again when the next job becomes ready.
-            let mut inner = self.lock();
-            inner.threads -= 1;
-            inner.free_posts.push(index);
+        let started = match &self.tasks {
+            Ok(tasks) => tasks.spawn_thread(format!("bursar-job-{index}"), move || shared.work(&post)),
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = started {
+            // Those there are must do, and it is tried again when the next job becomes ready. If there are none, nothing would ever run.
+            self.section(|inner, now| {
+                inner.threads -= 1;
+                inner.free_posts.push(index);
+                if inner.threads == 0 {
+                    inner.core.cancel_for(
+                        now,
+                        Scope::Run,
+                        &Cause::Stopped(format!("no worker could be started: {error}")),
+                    );
+                }
+            });
+            self.news.notify_all();
         }
     }
 
-    /// Whether this thread is one of our workers.
-    pub(super) fn is_my_worker(&self) -> bool {
-        WORKS_FOR.get() == core::ptr::from_ref(self).addr()
-    }
-
     fn work(&self, post: &Post) {
-        WORKS_FOR.set(core::ptr::from_ref(self).addr());
         let mut turn = Turn::default();
         loop {
             let mut goes_on = None;
             let _cancelled = nursery_with(NurseryOptions::new().name("job"), |n| {
-                post.enter(n.canceller());
+                post.enter(n.canceller(), n.pauser());
                 goes_on = Some(self.work_in(post, &mut turn));
                 Ok(())
             });
-            // Where there are no tasks to be had, closures run all the same.
-            if !goes_on.unwrap_or_else(|| self.work_in(post, &mut turn)) {
-                return;
+            match goes_on {
+                Some(true) => {}
+                Some(false) => return,
+                None => return self.stop_with_runtime(post),
             }
         }
+    }
+
+    /// The nursery of all workers was cancelled: its runtime ends, or the seeded run. What has not ended does not any more.
+    #[cold]
+    fn stop_with_runtime(&self, post: &Post) {
+        self.section(|inner, now| {
+            inner.retire(post);
+            inner.stop_with_runtime(now);
+        });
+        self.news.notify_all();
     }
 
     /// The same inside a nursery. `true`: it was cancelled with a job, and another one is needed.
@@ -195,13 +254,11 @@ impl Shared {
                     self.perform(core::mem::take(&mut later));
                     self.caught.discard(dropped.take()); // at once: somebody may wait for what it captured to go
                     inner = self.lock();
-                } else if !searched && inner.searching == 0 {
+                } else if !searched && inner.searching == 0 && !self.is_seeded {
                     searched = true;
                     inner = self.search(inner);
                 } else {
-                    inner.idle += 1;
-                    inner = self.work.wait(inner).unwrap_or_else(PoisonError::into_inner);
-                    inner.idle -= 1;
+                    inner = self.rest(inner);
                     searched = false;
                 }
             };
@@ -217,18 +274,36 @@ impl Shared {
         }
     }
 
+    /// Sleeps until it is rung. Unwinds if the nursery of all workers is cancelled.
+    fn rest<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        struct Idle<'a>(Option<MutexGuard<'a, Inner>>);
+        impl Drop for Idle<'_> {
+            fn drop(&mut self) {
+                if let Some(inner) = &mut self.0 {
+                    inner.idle -= 1;
+                }
+            }
+        }
+        inner.idle += 1;
+        let mut idle = Idle(Some(inner));
+        self.work.wait(idle.0.as_mut().expect("it is taken out below"));
+        let mut inner = idle.0.take().expect("it is put in above");
+        inner.idle -= 1;
+        inner
+    }
+
     /// Waits a moment for a job to join the line, without the lock: often one does, and a sleep and a wake cost more.
     fn search<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
         let seen = inner.core.joined();
         inner.searching += 1;
         drop(inner);
-        let start = Instant::now();
+        let start = std::time::Instant::now();
         let pause = || (0..32).for_each(|_| core::hint::spin_loop());
         while self.joined.load(Ordering::Acquire) == seen && start.elapsed() < SEARCH {
             pause();
         }
         // Who submits one job often submits another; to take them one by one would slow both sides down.
-        let found = Instant::now();
+        let found = std::time::Instant::now();
         while found.elapsed() < GATHER {
             pause();
         }
@@ -242,19 +317,21 @@ impl Shared {
     /// Tells what became of a chain: all but the last that was begun succeeded. Returns what is to be dropped.
     fn report(&self, inner: &mut Inner, post: &Post, turn: &Turn, last: (Work, Done)) -> Option<Work> {
         let (now, index) = (self.now(), post.index as usize);
-        if post.lingers.swap(false, Ordering::Relaxed) {
-            inner.aside -= 1;
-        }
+        inner.come_back(post);
         post.agenda.stop();
         inner.put_back(index, now, turn.begun);
         let chain = &mut inner.chains[index];
         let id = chain.ids[chain.current];
         chain.ids.clear();
+        let is_doomed = post.is_doomed.load(Ordering::Relaxed);
+        if !is_doomed && matches!(last.1, Err(Failure::Stopped)) && sched_tasks::is_cancelled() {
+            inner.stop_with_runtime(now); // that stopped it
+        }
         inner.closure_ended(now, id, last.0, last.1)
     }
 
     /// Finds this worker something to run. `false` if there is nothing.
-    fn next(&self, inner: &mut Inner, post: &Post, turn: &mut Turn, later: &mut Vec<super::Later>) -> bool {
+    fn next(&self, inner: &mut Inner, post: &Post, turn: &mut Turn, later: &mut Vec<Later>) -> bool {
         let now = self.now();
         let picked = if inner.only_closures {
             inner.take_back(now, CHAIN_NS);
@@ -276,12 +353,12 @@ impl Shared {
     fn begin_chain(&self, inner: &mut Inner, post: &Post, turn: &mut Turn, id: u32) {
         post.clear();
         inner.core.set_place(id, post.index);
+        // Asked between the choice and now.
         if inner.core.is_canceling(id) {
-            let interrupts = post.ask(Effect::Cancel(id)); // asked between the choice and now
-            inner.interrupts.extend(interrupts);
+            inner.ask(post, Effect::Cancel(id));
         }
         if inner.core.is_pausing(id) {
-            let _none = post.ask(Effect::Pause(id));
+            inner.ask(post, Effect::Pause(id));
         }
         let chain = &mut inner.chains[post.index as usize];
         *chain = Chain { ids: core::mem::take(&mut chain.ids), current: 0, since: turn.began };
@@ -353,6 +430,11 @@ impl Inner {
     /// Whether there is a thread too many: one that stood aside is back, or everything is over.
     pub(super) fn is_surplus(&self) -> bool {
         self.threads - self.aside > self.workers || (self.is_closing && self.core.open() == 0)
+    }
+
+    fn stop_with_runtime(&mut self, now: Time) {
+        self.is_closing = true;
+        self.core.cancel_for(now, Scope::Run, &Cause::Stopped("the runtime of its scheduler ended".to_owned()));
     }
 
     fn retire(&mut self, post: &Post) {

@@ -5,16 +5,16 @@
 //! lock.
 //!
 //! # Why it holds
-//! Jobs are made some at a time without the lock, and added under it. As long as a batch is not complete its thread holds the *pen*, which keeps
+//! Jobs are made some at a time without the lock, and added under it. As long as a batch is not complete its task holds the *pen*, which keeps
 //! others from adding theirs, so undoing is cutting off the end. What was added takes part only when all of it is there.
 
 use core::ops::Range;
-use std::sync::{MutexGuard, PoisonError};
+use sched_tasks::MutexGuard;
 
 use policy_jobs::{Draft, JobId, SubmitError};
 
 use super::chain::CHAIN_NS;
-use super::{Inner, Shared};
+use super::{Inner, Shared, Writer};
 use crate::job::{Job, Work};
 
 /// How many jobs are made before they are added, and admitted before news of them is told: few enough to stay in the cache.
@@ -68,7 +68,7 @@ impl Shared {
             let draft = inner.core.draft(part);
             return self.finish(inner, draft, stretch);
         }
-        inner.pen = Some(std::thread::current().id());
+        inner.pen = Some(writer());
         let mut pen = Pen { shared: self, draft: Some(inner.core.draft(part)) };
         drop(inner);
         while stretch.len() == STRETCH {
@@ -90,13 +90,17 @@ impl Shared {
     /// The lock, when nobody is in the middle of a batch.
     fn lock_to_add(&self) -> Result<MutexGuard<'_, Inner>, SubmitError> {
         let mut inner = self.lock();
-        while let Some(writer) = inner.pen {
-            if writer == std::thread::current().id() {
+        while let Some(other) = inner.pen {
+            if other == writer() {
                 return Err(SubmitError::Nested);
             }
-            inner.wait_curiously();
-            inner = self.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
-            inner.stop_waiting();
+            drop(inner);
+            let mut news = self.wait_for_news(true);
+            if news.pen == Some(other) {
+                news.wait();
+            }
+            drop(news);
+            inner = self.lock();
         }
         if inner.is_closing { Err(SubmitError::ShuttingDown) } else { Ok(inner) }
     }
@@ -157,6 +161,11 @@ impl Inner {
         self.core.undo(draft);
         self.works.split_off(self.core.added())
     }
+}
+
+/// Who submits here.
+fn writer() -> Writer {
+    (std::thread::current().id(), sched_tasks::current_task().map(|task| task.id))
 }
 
 /// The right to add jobs while a batch is not complete. Undoes the batch unless it was finished: also if the iterator panics.

@@ -12,6 +12,7 @@ mod neighbours;
 mod panics;
 mod parts;
 mod room;
+mod seeded;
 mod stress;
 mod submit;
 mod tasks_inside;

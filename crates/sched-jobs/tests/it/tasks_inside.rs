@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use sched_jobs::{Job, Jobs, State};
-use sched_tasks::{channel, is_cancelled, nursery, shield, sleep};
+use sched_tasks::{Runtime, channel, is_cancelled, nursery, shield, sleep, sleep_async};
 
 use crate::on_both;
 
@@ -118,4 +118,98 @@ fn a_shield_holds_and_destructors_run() {
         });
         assert_eq!(seen.map(|flag| flag.load(SeqCst)), [true, true, false]);
     });
+}
+
+/// Counts as long as it passes checkpoints.
+fn count(rounds: &AtomicUsize) {
+    loop {
+        rounds.fetch_add(1, SeqCst);
+        sleep(Duration::from_micros(100));
+    }
+}
+
+/// What a job that was paused does for some time: nothing.
+fn moves(rounds: &AtomicUsize) -> bool {
+    let before = rounds.load(SeqCst);
+    std::thread::sleep(Duration::from_millis(20));
+    rounds.load(SeqCst) != before
+}
+
+#[test]
+fn a_pause_reaches_a_nursery_a_nested_nursery_a_thread_task_a_future_and_a_fiber_inside_a_job() {
+    on_both(|jobs| {
+        let rounds: [Arc<AtomicUsize>; 5] = Default::default();
+        let [fiber, nested, thread, future, body] = rounds.clone();
+        let job = jobs.submit(Job::new("busy").run(move |_| {
+            nursery(|n| {
+                n.spawn(|| count(&fiber));
+                n.try_spawn(|| nursery(|m| m.spawn(|| count(&nested)).join()));
+                n.task().on_thread().spawn(|| count(&thread));
+                n.spawn_async(async {
+                    loop {
+                        future.fetch_add(1, SeqCst);
+                        sleep_async(Duration::from_micros(100)).await;
+                    }
+                });
+                count(&body);
+                Ok(())
+            })
+        }));
+        let job = job.unwrap();
+        while rounds.iter().any(|rounds| rounds.load(SeqCst) < 3) {
+            std::thread::yield_now();
+        }
+        for _ in 0..3 {
+            let asked = Instant::now();
+            jobs.pause(job).unwrap();
+            let took = asked.elapsed();
+            assert!(took < SOON, "{took:?}");
+            assert_eq!(jobs.status(job).unwrap().state, State::Paused);
+            std::thread::sleep(Duration::from_millis(5)); // those that waited come to their checkpoints
+            assert_eq!(rounds.iter().map(|rounds| moves(rounds)).collect::<Vec<_>>(), [false; 5]);
+            jobs.resume(job).unwrap();
+            for rounds in &rounds {
+                let before = rounds.load(SeqCst);
+                while rounds.load(SeqCst) == before {
+                    std::thread::yield_now();
+                }
+            }
+        }
+        jobs.pause(job).unwrap();
+        let asked = Instant::now();
+        jobs.cancel_and_wait(job).unwrap(); // also where it stands still
+        assert!(asked.elapsed() < SOON);
+        assert_eq!(jobs.status(job).unwrap().state, State::Canceled);
+        jobs.submit(Job::new("next").run(|_| sleep(Duration::from_millis(1)))).unwrap();
+        let _ = jobs.wait();
+        assert_eq!(jobs.status("next").unwrap().state, State::Succeeded);
+    });
+}
+
+#[test]
+fn a_fiber_waits_for_jobs_without_holding_its_worker_and_a_cancellation_ends_the_wait() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let took = runtime.run(|| {
+        let jobs = Jobs::builder().cpu_slots(1).build();
+        let (go, gone) = channel::<()>(1);
+        jobs.submit(Job::new("waits").run(move |_| _ = gone.recv())).unwrap();
+        let asked = Instant::now();
+        nursery(|n| {
+            let waits = n.spawn(|| jobs.wait());
+            n.spawn(move || go.send(())).join()??; // on the only worker
+            assert!(waits.join()?.is_ok());
+            Ok(())
+        })
+        .unwrap();
+        jobs.submit(Job::new("for ever").run(|_| sleep(LONG))).unwrap();
+        let cancelled = nursery(|n| {
+            n.spawn(|| jobs.wait());
+            n.deadline(Duration::from_millis(5));
+            Ok(())
+        });
+        assert!(cancelled.is_err());
+        drop(jobs); // ends what sleeps
+        asked.elapsed()
+    });
+    assert!(took.unwrap() < SOON);
 }

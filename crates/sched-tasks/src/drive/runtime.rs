@@ -36,6 +36,7 @@ use crate::{
     MAX_WORKERS,
     decide::VictimStrategy,
     error::{BuildError, RunError, TaskError},
+    nursery::Groups,
     options::NurseryOptions,
     panics, places,
     raw::{crew::Crew, overflow, task::Runnable},
@@ -382,6 +383,7 @@ impl Builder {
             stopping: AtomicBool::new(false),
             process: std::process::id(),
             spins: workers > 1 && !self.is_seeded,
+            groups: Groups::default(),
             seeded: self.is_seeded.then(|| Box::new(Seeded::new(self.options))),
         }));
         if let Some(seeded) = &shared.seeded {
@@ -424,7 +426,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        run_on(self.shared, Location::caller(), root_options(self.shared), root)
+        run_on(self.shared, Location::caller(), NurseryOptions::of_root(self.shared), root)
     }
 
     /// The same in a nursery that is like `options` say.
@@ -524,6 +526,7 @@ impl Drop for Runtime {
         if self.shared.check_process().is_err() {
             return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: nobody is there to be joined
         }
+        self.shared.end_groups(); // while there are workers
         self.shared.stopping.store(true, Release);
         self.shared.idle.ring_all();
         self.shared.workers.iter().for_each(|worker| worker.home.ring());
@@ -547,13 +550,6 @@ impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime").field("workers", &self.workers()).finish_non_exhaustive()
     }
-}
-
-/// The nursery of a root: it is the program, and gets all that the profile grants; its children get their shares of that.
-pub(crate) fn root_options(shared: &Shared) -> NurseryOptions {
-    let Some(pool) = shared.profile.map(|profile| profile.pool()) else { return NurseryOptions::new() };
-    let with_root = pool.spawns(pool.spawns.saturating_add(1));
-    NurseryOptions::new().task_budget(pool).budget(with_root).spawn_limit(1)
 }
 
 /// Runs `root` as a task of `shared`.

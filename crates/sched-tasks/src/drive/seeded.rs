@@ -13,7 +13,7 @@
 //!
 //! # Why they hold
 //! Everything happens on one thread, and whatever could go one way or another is asked of [`Chance`]; numbers of tasks and times begin anew with every run. Everything started
-//! belongs to a nursery of the body, which has ended when the body has.
+//! belongs to a nursery of the body, which has ended when the body has, or to an owned one, which is ended then.
 
 use std::{
     cell::{Cell, RefCell},
@@ -230,7 +230,13 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
     let root = strand::driving(driver.clone());
     // What runs in there runs on behalf of the caller, and may do and spend no more.
     let outcome = loan::lend(&strand::current(), |loan| {
-        current::enter(&root, || loan.on(&root, || catch_unwind(AssertUnwindSafe(body))))
+        current::enter(&root, || {
+            loan.on(&root, || {
+                let outcome = catch_unwind(AssertUnwindSafe(body));
+                shared.end_groups(); // what handles own that outlive the run, or were forgotten
+                outcome
+            })
+        })
     });
     strand::retire_thread(&root);
     drop(root);
@@ -417,7 +423,9 @@ impl Driver {
         // Everything was cancelled, and somebody waits behind a shield: for ever, so the shield protects nothing any more.
         let root = self.root.borrow().as_ref().and_then(Weak::upgrade);
         match root {
-            Some(root) if !self.seeded.breaks_shields.swap(true, Relaxed) => root.break_shields(),
+            _ if !self.seeded.breaks_shields.swap(true, Relaxed) => {
+                root.into_iter().chain(self.shared.groups.cores()).for_each(|nursery| nursery.break_shields());
+            }
             _ => {
                 // In a destructor, while its task unwinds: that cannot unwind again. To leave would take from it what it borrows.
                 eprintln!(
@@ -432,8 +440,8 @@ impl Driver {
     fn give_up(&self, reason: Reason) {
         self.gave_up.replace(Some(reason.clone()));
         let root = self.root.borrow().as_ref().and_then(Weak::upgrade);
-        if let Some(root) = root {
-            root.cancel_for(reason);
+        for nursery in root.into_iter().chain(self.shared.groups.cores()) {
+            nursery.cancel_for(reason.clone());
         }
     }
 

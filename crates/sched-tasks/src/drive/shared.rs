@@ -24,6 +24,7 @@ use super::{
 use crate::{
     decide::VictimStrategy,
     error::RunError,
+    nursery::Groups,
     raw::task::{Runnable, RunnableRef},
     strand,
 };
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) process: u32,
     /// Whether it may pay to watch for what another worker brings.
     pub(crate) spins: bool,
+    /// Nurseries that handles own.
+    pub(crate) groups: Groups,
     /// One thread plays all workers.
     pub(crate) seeded: Option<Box<Seeded>>,
 }

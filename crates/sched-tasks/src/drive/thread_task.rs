@@ -12,6 +12,7 @@
 //! a deadline ends that like any other wait. And no checkpoint is inside a system call: a task that blocks there is cancelled when it comes back.
 
 use std::{
+    io,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -19,9 +20,9 @@ use std::{
     task::{Wake, Waker},
 };
 
-use super::shared::Shared;
+use super::{shared::Shared, unblock::Job};
 use crate::{
-    error::Reason,
+    error::{Reason, TaskError},
     nursery::{Member, NurseryCore},
     raw::task::RunnableRef,
     strand,
@@ -62,9 +63,35 @@ impl Wake for Queued {
 
 /// Has a thread run `task`, which was counted in `nursery`. Where a seed decides, it is a fiber like the others: another thread would be a second source of chance.
 pub(crate) fn start(nursery: &Arc<NurseryCore>, task: RunnableRef) {
+    let pool = &nursery.shared().pool;
+    if let Err((error, task)) = start_by(nursery, task, |job| pool.try_submit(job)) {
+        strand::with(|strand| task.refuse(Reason::Failed(Arc::new(error)), strand));
+    }
+}
+
+/// Has a thread of its own run `task`, beside those of the pool.
+///
+/// # Errors
+/// If the system gives none. The task has ended then.
+pub(crate) fn start_apart(nursery: &Arc<NurseryCore>, task: RunnableRef, name: &str) -> Result<(), TaskError> {
+    let pool = &nursery.shared().pool;
+    start_by(nursery, task, |job| pool.start_apart(name, job)).map_err(|(error, task)| {
+        let error = Arc::new(error);
+        strand::with(|strand| task.refuse(Reason::Failed(error.clone()), strand));
+        TaskError::new(Reason::Failed(error), None)
+    })
+}
+
+/// Has `submit` run `task`; gives it back if that fails.
+fn start_by(
+    nursery: &Arc<NurseryCore>,
+    task: RunnableRef,
+    submit: impl FnOnce(Job) -> io::Result<()>,
+) -> Result<(), (io::Error, RunnableRef)> {
     let shared = nursery.shared();
     if shared.seeded.is_some() {
-        return shared.publish(task);
+        shared.publish(task);
+        return Ok(());
     }
     let (task, place) = (Mutex::new(Some(task)), AtomicU32::new(0));
     let queued = Arc::new(Queued { task, shared, nursery: Arc::downgrade(nursery), place });
@@ -72,7 +99,8 @@ pub(crate) fn start(nursery: &Arc<NurseryCore>, task: RunnableRef) {
     queued.place.store(place, Relaxed); // read by the thread, which gets it through the lock of the pool
     if nursery.is_cancelled() {
         // Perhaps before it could know of us.
-        return queued.wake();
+        queued.wake();
+        return Ok(());
     }
     let job = {
         let queued = queued.clone();
@@ -82,9 +110,8 @@ pub(crate) fn start(nursery: &Arc<NurseryCore>, task: RunnableRef) {
             }
         }
     };
-    if let Err(error) = shared.pool.try_submit(Box::new(job))
-        && let Some(task) = queued.take_to_run()
-    {
-        strand::with(|strand| task.refuse(Reason::Failed(Arc::new(error)), strand));
+    match submit(Box::new(job)) {
+        Err(error) => queued.take_to_run().map_or(Ok(()), |task| Err((error, task))), // else a cancellation has it
+        Ok(()) => Ok(()),
     }
 }

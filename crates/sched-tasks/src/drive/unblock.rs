@@ -99,6 +99,11 @@ impl Pool {
         queued.inspect_err(|_| drop(self.take_back(number)))
     }
 
+    /// Has a new thread run `job`, which ends with it and is counted nowhere.
+    pub(crate) fn start_apart(&'static self, name: &str, job: Job) -> io::Result<()> {
+        std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(job).map(drop)
+    }
+
     /// Puts `job` in line. An error if no thread will come to it.
     fn enqueue(&'static self, job: Job, runs_anywhere: bool) -> (u64, io::Result<()>) {
         let mut state = self.lock();

@@ -174,6 +174,10 @@ where
     }
     // SAFETY: the vtable belongs to these types; the waker borrows the task's own reference and is not dropped.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(this.as_ptr().cast(), vtable::<F, T>())) });
+    if header.scope.needs_attention() && header.scope.holds_back(&waker) {
+        // SAFETY: ours while RUNNING; it was not polled.
+        return unsafe { wait_on::<F, T>(this, strand, &waker) };
+    }
     match std::mem::replace(&mut rest.funds, Funds::Fresh) {
         Funds::Aside(boxed) => {
             let meter = *boxed;
@@ -206,19 +210,8 @@ where
     }
     strand.end();
     match polled {
-        Ok(Poll::Pending) => {
-            if rest.place == NO_PLACE {
-                rest.place = header.scope.enlist(Member::Future((*waker).clone()));
-                if header.scope.is_cancelled() {
-                    waker.wake_by_ref(); // cancelled before it could know of us
-                }
-            }
-            if cell.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_err() {
-                cell.state.store(SCHEDULED, Release);
-                // SAFETY: SCHEDULED by us, in no queue.
-                strand.requeue(unsafe { RunnableRef::new(this) });
-            }
-        }
+        // SAFETY: ours while RUNNING.
+        Ok(Poll::Pending) => unsafe { wait_on::<F, T>(this, strand, &waker) },
         Ok(Poll::Ready(outcome)) => {
             let outcome = outcome.map_err(|error| error.of_task(&task::label(header)));
             // SAFETY: ours, and not ended.
@@ -226,6 +219,30 @@ where
         }
         // SAFETY: as above.
         Err(payload) => unsafe { end::<F, T>(this, Err(task::error_of(payload, header)), strand) },
+    }
+}
+
+/// Leaves it until it is woken, by what it waits for or by a cancellation.
+///
+/// # Safety
+/// The caller is RUNNING it, and does not touch it again.
+#[inline(always)]
+unsafe fn wait_on<F, T>(this: Pointer, strand: &Strand, waker: &Waker) {
+    // SAFETY: as in `run`.
+    let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
+    // SAFETY: ours while RUNNING.
+    let place = unsafe { &mut (*cell.rest.get()).place };
+    let scope = cell.front.header.scope;
+    if *place == NO_PLACE {
+        *place = scope.enlist(Member::Future(waker.clone()));
+        if scope.is_cancelled() {
+            waker.wake_by_ref(); // cancelled before it could know of us
+        }
+    }
+    if cell.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_err() {
+        cell.state.store(SCHEDULED, Release);
+        // SAFETY: SCHEDULED by us, in no queue.
+        strand.requeue(unsafe { RunnableRef::new(this) });
     }
 }
 

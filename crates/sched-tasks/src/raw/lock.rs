@@ -52,6 +52,16 @@ unsafe impl RawMutexTimed for Lock {
     }
 }
 
+/// Waits for the lock, and nothing interrupts that.
+#[inline]
+pub(crate) fn lock_uninterrupted<T: ?Sized>(mutex: &lock_api::Mutex<Lock, T>) -> MutexGuard<'_, T> {
+    // SAFETY: the lock is used as its guards use it, and the guard is made by the one who has it.
+    unsafe {
+        mutex.raw().acquire_uninterrupted();
+        mutex.make_guard_unchecked()
+    }
+}
+
 /// Runs `body` without the lock, and takes it again, whatever happens.
 pub(crate) fn while_unlocked<T: ?Sized, R>(guard: &mut MutexGuard<'_, T>, body: impl FnOnce() -> R) -> R {
     struct TakeAgain<'a>(&'a Lock);

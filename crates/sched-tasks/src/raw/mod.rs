@@ -20,6 +20,7 @@ pub(crate) mod local_queue;
 pub(crate) mod lock;
 pub(crate) mod nameplate;
 pub(crate) mod overflow;
+pub(crate) mod owned;
 mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;

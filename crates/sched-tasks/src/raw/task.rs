@@ -252,6 +252,7 @@ where
         strand.begin(Running::of(this, header), header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
+            strand.stand_still_if_paused();
             let outcome = in_own_frame(|| {
                 // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
                 let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };

@@ -100,11 +100,40 @@ impl Lock {
     fn acquire_attentively(&self, strand: &Strand, deadline: Option<Instant>) -> bool {
         strand.attend();
         let acquired = self.try_acquire() || self.acquire_slowly(strand, deadline, Heed::Cancellation);
-        if acquired && strand.shared().is_some_and(|shared| shared.seeded.is_some()) {
+        if acquired {
+            self.release_by_the_long_way(strand);
+        }
+        acquired
+    }
+
+    fn release_by_the_long_way(&self, strand: &Strand) {
+        if strand.shared().is_some_and(|shared| shared.seeded.is_some()) {
             let _waits = self.waits.lock();
             self.word.fetch_or(WAITERS, Relaxed); // wrong, perhaps; the release puts it right
         }
-        acquired
+    }
+
+    /// Waits for the lock as an operation of a task, but neither a cancellation nor a pause stops it.
+    #[inline]
+    pub(crate) fn acquire_uninterrupted(&self) {
+        strand::with(|strand| {
+            strand.take_turn_regardless();
+            if strand.needs_attention() {
+                return self.acquire_interleaving(strand);
+            }
+            if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
+                self.acquire_slowly(strand, None, Heed::Nothing);
+            }
+        });
+    }
+
+    #[cold]
+    fn acquire_interleaving(&self, strand: &Strand) {
+        strand.interleave();
+        if !self.try_acquire() {
+            self.acquire_slowly(strand, None, Heed::Nothing);
+        }
+        self.release_by_the_long_way(strand);
     }
 
     /// Waits for the lock, and does not unwind meanwhile.

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::lock::Lock;
-use crate::strand;
+use crate::{raw::lock, strand};
 
 /// Data that one task or thread at a time may use.
 ///
@@ -70,6 +70,26 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock()
+    }
+
+    /// Waits for the lock; a cancellation does not end that, and the caller has the lock when this returns. For what must be put in order also by a task that
+    /// is cancelled, under a lock that is held for moments only.
+    ///
+    /// ```
+    /// use bursar::{nursery, sync::Mutex};
+    ///
+    /// let left = Mutex::new(1);
+    /// nursery(|n| {
+    ///     n.cancel();
+    ///     *left.lock_uninterrupted() -= 1; // `lock` would unwind
+    ///     Ok(())
+    /// })
+    /// .unwrap_err();
+    /// assert_eq!(left.into_inner(), 0);
+    /// ```
+    #[inline]
+    pub fn lock_uninterrupted(&self) -> MutexGuard<'_, T> {
+        lock::lock_uninterrupted(&self.0)
     }
 
     /// Takes the lock if it is free.

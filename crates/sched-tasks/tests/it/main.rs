@@ -29,6 +29,8 @@ mod net;
 mod nurseries;
 mod overflow;
 mod overflow_ends;
+mod owned;
+mod pause;
 mod pools_model;
 mod profiles;
 mod seeded;

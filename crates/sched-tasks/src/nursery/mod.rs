@@ -9,8 +9,11 @@
 //! enlisted; a child first enlists under that lock, then looks at the state: one of the two sees the other. Nested nurseries enlist with the one around them
 //! when they open, and cancellation walks that tree with a list of its own, not by recursion, so no depth overflows a stack.
 
+mod owned;
+mod pause;
+mod verdict;
+
 use std::{
-    any::Any,
     mem::MaybeUninit,
     sync::{
         Arc, Weak,
@@ -37,16 +40,18 @@ use crate::{
     },
     error::{Reason, TaskError},
     gate::Gate,
-    options::{NurseryOptions, OnFailure},
-    panics,
+    options::NurseryOptions,
     raw::scope::ScopeRef,
     state::{NurseryEvent, NurseryState},
-    strand::{self, Cancellation, Strand, Woken},
+    strand::{self, Strand, Woken},
     task_state::TaskState,
 };
 
-/// At most so many failures are kept beside the first; more are counted in none.
-const MAX_OTHERS: usize = 64;
+pub(crate) use self::owned::Groups;
+pub use self::owned::{OwnedNursery, Spawner};
+pub use self::pause::Pauser;
+use self::pause::Standing;
+pub(crate) use self::verdict::Body;
 
 /// Somebody to be woken by a cancellation.
 pub(crate) enum Member {
@@ -67,7 +72,8 @@ pub(crate) struct NurseryCore {
     /// For a deadline, which may outlive the nursery.
     this: Weak<NurseryCore>,
     shared: &'static Shared,
-    owner: &'static Seat,
+    /// Who waits for its tasks, if that is known before: not if it is owned by a handle.
+    owner: Option<&'static Seat>,
     options: NurseryOptions,
     /// A cancellation from around it does not come in.
     shielded: bool,
@@ -119,26 +125,86 @@ struct Inner {
     /// The body has what it wants: a cancellation is not a failure.
     dismissed: bool,
     alarms: Vec<AlarmKey>,
+    standing: Standing,
 }
 
-/// How a body ended.
-pub(crate) enum Body<T> {
-    Returned(Result<T, TaskError>),
-    Cancelled,
-    Panicked(Box<dyn Any + Send>),
+/// What the tasks of a nursery may do and spend.
+#[derive(Default)]
+pub(crate) struct Limits {
+    credentials: Option<Arc<Credentials>>,
+    account: Option<Arc<Account>>,
+}
+
+impl Limits {
+    /// Those of a nursery that `strand` opens inside `outer`.
+    #[inline(always)]
+    pub(crate) fn of(
+        strand: &Strand,
+        outer: Option<ScopeRef>,
+        shared: &'static Shared,
+        options: &NurseryOptions,
+    ) -> Self {
+        let limited = strand.meter.is_metered() || outer.is_some_and(|outer| outer.account().is_some());
+        let credentials = Credentials::inside(&options.authority, strand.credentials().as_ref(), limited, shared);
+        let account = options.account(strand, outer, credentials.as_deref(), shared);
+        Self { credentials, account }
+    }
 }
 
 impl NurseryCore {
     /// Opens a nursery of `strand`, inside the one it is in.
     #[inline(never)] // it needs a large frame, and only now is known to have room
     pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
-        let shielded = strand.shields.get() > 0;
         let outer = strand.scope.get();
-        let limited = strand.meter.is_metered() || outer.is_some_and(|outer| outer.account().is_some());
-        let credentials = Credentials::inside(&options.authority, strand.credentials().as_ref(), limited, shared);
-        let account = options.account(strand, outer, credentials.as_deref(), shared);
+        let core =
+            Self::make(strand, Some(strand.seat), outer, shared, Limits::of(strand, outer, shared, &options), options);
+        if let Some(outer) = core.outer {
+            let place = outer.inner.lock().nested.insert(core.clone());
+            core.place.store(u32::try_from(place).expect("fewer than 2^32 nurseries at a time"), Relaxed);
+            // A cancellation or a pause that came before did not see us.
+            if !core.shielded && outer.needs_attention() {
+                core.ask_attention();
+            }
+            if !core.shielded && outer.state().is_cancelled() {
+                core.cancel_tree(outer.is_cancelled());
+            }
+        }
+        core.start_deadline();
+        core
+    }
+
+    /// Opens a nursery that nobody's block waits for: it is inside no other, and what owns it ends it.
+    #[inline(never)]
+    pub(crate) fn open_apart(
+        strand: &Strand,
+        shared: &'static Shared,
+        limits: Limits,
+        options: NurseryOptions,
+    ) -> Arc<Self> {
+        let core = Self::make(strand, None, None, shared, limits, options);
+        core.start_deadline();
+        core
+    }
+
+    fn start_deadline(&self) {
+        if let Some(after) = self.options.deadline {
+            self.set_deadline(after);
+        }
+    }
+
+    #[inline(always)]
+    fn make(
+        strand: &Strand,
+        owner: Option<&'static Seat>,
+        outer: Option<ScopeRef>,
+        shared: &'static Shared,
+        limits: Limits,
+        options: NurseryOptions,
+    ) -> Arc<Self> {
+        let shielded = strand.shields.get() > 0;
+        let Limits { credentials, account } = limits;
         let gate = Gate::new(&options, credentials.as_deref(), account.is_some(), shared);
-        let core = Arc::new_cyclic(|this: &Weak<Self>| Self {
+        Arc::new_cyclic(|this: &Weak<Self>| Self {
             countdown: Countdown::new(),
             owners: Owners::new(),
             state: AtomicU8::new(NurseryState::Open as u8),
@@ -146,7 +212,7 @@ impl NurseryCore {
             attention: AtomicBool::new(shared.seeded.is_some()),
             this: this.clone(),
             shared,
-            owner: strand.seat,
+            owner,
             shielded,
             outer,
             place: AtomicU32::new(0),
@@ -156,19 +222,7 @@ impl NurseryCore {
             has_alarms: AtomicBool::new(false),
             inner: SpinLock::new(Inner::default()),
             options,
-        });
-        if let Some(outer) = core.outer {
-            let place = outer.inner.lock().nested.insert(core.clone());
-            core.place.store(u32::try_from(place).expect("fewer than 2^32 nurseries at a time"), Relaxed);
-            // A cancellation that came before did not see us.
-            if !shielded && outer.state().is_cancelled() {
-                core.cancel_tree(outer.is_cancelled());
-            }
-        }
-        if let Some(after) = core.options.deadline {
-            core.set_deadline(after);
-        }
-        core
+        })
     }
 
     pub(crate) fn shared(&self) -> &'static Shared {
@@ -228,8 +282,39 @@ impl NurseryCore {
     }
 
     /// Whether whoever sits on `seat` opened it.
+    #[inline]
     pub(crate) fn is_owned_by(&self, seat: &'static Seat) -> bool {
-        std::ptr::eq(self.owner, seat)
+        self.owner.is_some_and(|owner| std::ptr::eq(owner, seat))
+    }
+
+    /// Who opened it, if that one waits for its tasks.
+    pub(crate) fn owner(&self) -> Option<&'static Seat> {
+        self.owner
+    }
+
+    /// Whether a cancellation, or a pause, from around it does not come in.
+    pub(crate) fn is_shielded(&self) -> bool {
+        self.shielded
+    }
+
+    /// Whoever runs in it looks closer at its next checkpoint.
+    pub(crate) fn ask_attention(&self) {
+        self.attention.store(true, Relaxed);
+    }
+
+    /// Those who stand still in it, under its lock.
+    pub(crate) fn standing<R>(&self, f: impl FnOnce(&mut Standing) -> R) -> R {
+        f(&mut self.inner.lock().standing)
+    }
+
+    /// Whether none is left of those that others than its owner started.
+    pub(crate) fn has_no_tasks(&self) -> bool {
+        self.countdown.has_no_members()
+    }
+
+    /// Counts what keeps it open beside its tasks. Given back by [`NurseryCore::children_ended`].
+    pub(crate) fn keep_open(&self) {
+        self.countdown.add(1);
     }
 
     /// The nursery around it.
@@ -249,7 +334,7 @@ impl NurseryCore {
         if !state.takes_tasks() || self.gate.is_some() || strand.meter.is_metered() {
             self.admit_through_gate(strand, state)?;
         }
-        if std::ptr::eq(strand.seat, self.owner) {
+        if self.is_owned_by(strand.seat) {
             let started = &self.owners.started;
             started.store(started.load(Relaxed) + 1, Relaxed); // the owner alone writes it
         } else {
@@ -273,15 +358,6 @@ impl NurseryCore {
             }
         };
         refusal.map_or(Ok(()), |reason| Err(self.refuse(reason)))
-    }
-
-    #[cold]
-    fn refuse(&self, reason: Reason) -> TaskError {
-        let error = TaskError::new(reason, None).of_nursery(self.options.name.as_ref());
-        if !error.is_cancelled() {
-            self.child_failed(error.clone());
-        }
-        error
     }
 
     /// How many more tasks its owner paid for.
@@ -313,71 +389,6 @@ impl NurseryCore {
         }
         if let Some(owner) = self.countdown.done(children) {
             strand::wake(owner, 0);
-        }
-    }
-
-    /// A child failed: its error is kept, and its siblings are told. An error of one that was dismissed, such as a channel that nobody reads any more, is nobody's concern; a
-    /// panic is.
-    #[cold]
-    pub(crate) fn child_failed(&self, error: TaskError) {
-        if matches!(error.reason(), Reason::Failed(_)) && self.inner.lock().dismissed {
-            return;
-        }
-        self.keep_failure(error);
-    }
-
-    fn keep_failure(&self, error: TaskError) {
-        {
-            let mut inner = self.inner.lock();
-            if inner.first.is_none() {
-                inner.first = Some(error);
-            } else if inner.others.len() < MAX_OTHERS {
-                inner.others.push(error);
-            }
-        }
-        self.cancel_after_failure();
-    }
-
-    fn cancel_after_failure(&self) {
-        if self.options.on_failure == OnFailure::CancelSiblings {
-            self.cancel();
-        }
-    }
-
-    /// The body returned an error, perhaps one that a child's failure gave it.
-    pub(crate) fn body_failed(&self, error: &TaskError) {
-        let known = {
-            let inner = self.inner.lock();
-            inner.first.iter().chain(&inner.others).any(|known| known.is_same(error))
-        };
-        if error.is_cancelled() {
-            // Somebody else's cancellation, handed on: no failure, but a body that gives up does not leave its children behind.
-            self.cancel_after_failure();
-        } else if !known {
-            self.keep_failure(error.clone());
-        }
-    }
-
-    /// The body was left by unwinding. What failed first is what the block says: a panic after a child's failure is told beside it, and does not go on.
-    #[cold]
-    pub(crate) fn body_unwound<T>(&self, strand: &Strand, payload: Box<dyn Any + Send>) -> Body<T> {
-        if payload.is::<Cancellation>() {
-            return Body::Cancelled;
-        }
-        let is_task = strand.running.get().is_some();
-        match payload.downcast::<TaskError>() {
-            // On a plain thread there is no task to end with it: the block does.
-            Ok(error) if !is_task => {
-                self.body_failed(&error);
-                Body::Returned(Err(*error))
-            }
-            Ok(error) => Body::Panicked(error),
-            Err(payload) if self.inner.lock().first.is_some() => {
-                let error = panic_error(strand, payload);
-                self.keep_failure(error);
-                Body::Cancelled
-            }
-            Err(payload) => Body::Panicked(payload),
         }
     }
 
@@ -463,7 +474,7 @@ impl NurseryCore {
 
     /// Wakes its owner and who waits in it; returns the nurseries directly inside.
     fn kick_all(&self) -> Vec<Arc<NurseryCore>> {
-        let (mut seats, mut wakers) = (vec![self.owner], Vec::new());
+        let (mut seats, mut wakers) = (Vec::from_iter(self.owner), Vec::new());
         let inside = {
             let inner = self.inner.lock();
             for (_, member) in &inner.members {
@@ -518,6 +529,11 @@ impl NurseryCore {
 
     /// Waits until the last child has ended, whatever happens; then the nursery is over.
     pub(crate) fn wait(&self, strand: &Strand) {
+        self.wait_heeding(strand, || {}); // whoever kicked also told our children
+    }
+
+    /// The same; `kicked` is called whenever `strand` was told to look around.
+    pub(crate) fn wait_heeding(&self, strand: &Strand, kicked: impl Fn()) {
         if let Some(account) = self.account()
             && self.is_owned_by(strand.seat)
             && !self.shares_account()
@@ -526,7 +542,9 @@ impl NurseryCore {
         }
         let ticket = strand.seat.ticket();
         if !self.countdown.close(self.owners.started.load(Relaxed), ticket) {
-            while strand.wait(ticket) == Woken::Kicked {} // whoever kicked also told our children
+            while strand.wait(ticket) == Woken::Kicked {
+                kicked();
+            }
         }
         self.end(strand);
     }
@@ -550,44 +568,4 @@ impl NurseryCore {
             drop(this);
         }
     }
-
-    /// What the block is worth: failed before cancelled before success.
-    pub(crate) fn verdict<T>(&self, strand: &Strand, body: Body<T>) -> Result<T, TaskError> {
-        let (first, mut others, cancelled_for, dismissed) = {
-            let mut inner = self.inner.lock();
-            (inner.first.take(), std::mem::take(&mut inner.others), inner.cancelled_for.take(), inner.dismissed)
-        };
-        let cancelled = || {
-            let reason = cancelled_for.clone().unwrap_or(Reason::Cancelled);
-            TaskError::new(reason, None).of_nursery(self.options.name.as_ref())
-        };
-        match (body, first) {
-            (Body::Panicked(payload), first) => {
-                strand.failed_before.borrow_mut().extend(first.into_iter().chain(others));
-                strand.rethrow(payload)
-            }
-            (Body::Returned(Ok(value)), None) if dismissed || self.state() == NurseryState::Closed => Ok(value),
-            (Body::Returned(Err(error)), None) if self.state() == NurseryState::Closed => Err(error),
-            (body, first) => {
-                // Nobody gets the value. If its destructor panics, that is one more failure.
-                let dropped = panics::drop_apart(body).err().map(|payload| panic_error(strand, payload));
-                match (first, dropped) {
-                    (Some(first), dropped) => {
-                        others.extend(dropped);
-                        Err(first.with_others(others))
-                    }
-                    (None, Some(dropped)) => Err(dropped),
-                    (None, None) => Err(cancelled()),
-                }
-            }
-        }
-    }
-}
-
-/// A panic of the body as an error.
-fn panic_error(strand: &Strand, payload: Box<dyn Any + Send>) -> TaskError {
-    strand.unwinding.set(false); // it was caught
-    let error = TaskError::new(panics::reason(&*payload), strand.label()).and_others(panics::take_others());
-    panics::discard(payload);
-    error
 }

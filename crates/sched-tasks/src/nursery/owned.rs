@@ -1,0 +1,397 @@
+//! Nurseries that a value owns, not a block: for what lives as long as a handle, such as a scheduler or a server.
+//!
+//! # Invariants
+//! 1. When an [`OwnedNursery`] is dropped, or its runtime is, or the seeded run ends in which it was opened, none of its tasks runs any more.
+//! 2. No task is spawned into one that has ended.
+//!
+//! # Why they hold
+//! 1. Tasks own what they capture. Of those who may end a nursery the first does; others wait until it has. One that is forgotten is in the list of its runtime, which ends it.
+//! 2. A spawn first keeps the nursery open, under the lock that also says whether it has begun to end.
+
+use std::{
+    fmt,
+    panic::Location,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
+};
+
+use mech_sync::Ticket;
+
+use super::{Body, Limits, NurseryCore};
+use crate::{
+    drive::{runtime, shared::Shared, thread_task},
+    error::{Reason, TaskError},
+    options::NurseryOptions,
+    raw::{
+        owned,
+        task::{Details, Identity},
+    },
+    scope::Canceller,
+    state::NurseryState,
+    strand::{self, Strand},
+    wait,
+};
+
+/// A nursery that is owned by a value: its tasks borrow nothing, and run until they end or the value is dropped, which cancels them and waits for them (unless one of them drops it: that does not wait for itself).
+///
+/// Tasks run on the runtime of the task that opened it, or on the common one, and may do what that task may. It is inside no other nursery, so only its owner cancels it: hold it where
+/// what it serves is held. A [scoped](crate::nursery) nursery is simpler, and right wherever one block begins and ends the work.
+///
+/// ```
+/// use bursar::{OwnedNursery, channel};
+///
+/// struct Shouter { requests: bursar::Sender<String>, _tasks: OwnedNursery }
+///
+/// let (requests, received) = channel::<String>(8);
+/// let (answers, shouted) = channel(8);
+/// let tasks = OwnedNursery::new()?;
+/// tasks.spawn(move || while let Ok(word) = received.recv() {
+///     _ = answers.send(word.to_uppercase());
+/// })?;
+/// let shouter = Shouter { requests, _tasks: tasks };
+/// shouter.requests.send("quiet".into())?;
+/// assert_eq!(shouted.recv()?, "QUIET");
+/// drop(shouter); // its task has ended when this returns
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
+pub struct OwnedNursery(Option<Arc<Group>>);
+
+/// Spawns into an [`OwnedNursery`] from anywhere, as long as that is there.
+#[derive(Clone)]
+pub struct Spawner(Weak<Group>);
+
+/// What owner, spawners and runtime share.
+pub(crate) struct Group {
+    core: Arc<NurseryCore>,
+    phase: Mutex<Phase>,
+    /// Nobody will end it but the runtime.
+    was_left: AtomicBool,
+}
+
+enum Phase {
+    Open,
+    /// Somebody waits for its tasks; these wait for that one.
+    Ending(Vec<Ticket>),
+    Ended,
+}
+
+impl OwnedNursery {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// In a task with a budget: what it starts could outlive it, and nobody would pay.
+    pub fn new() -> Result<Self, TaskError> {
+        Self::with(NurseryOptions::new())
+    }
+
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with(options: NurseryOptions) -> Result<Self, TaskError> {
+        strand::with(|strand| {
+            let is_limited = strand.scope.get().is_some_and(|scope| scope.account().is_some());
+            if strand.meter.is_metered() || is_limited {
+                return Err(TaskError::msg(
+                    "a task with a budget cannot open an owned nursery, which may outlive it; use `nursery`, or open it before",
+                ));
+            }
+            Self::open(options, |strand, shared, options| Limits::of(strand, None, shared, options))
+        })
+    }
+
+    /// Opens one without limits, whoever opens it: for a scheduler whose own tasks it has, and which [confines](crate::Confinement) what it runs for others.
+    ///
+    /// # Errors
+    /// If the common runtime is needed and cannot be started.
+    #[doc(hidden)]
+    pub fn of_scheduler(options: NurseryOptions) -> Result<Self, TaskError> {
+        Self::open(options, |_, _, _| Limits::default())
+    }
+
+    fn open(
+        options: NurseryOptions,
+        limits: impl FnOnce(&Strand, &'static Shared, &NurseryOptions) -> Limits,
+    ) -> Result<Self, TaskError> {
+        strand::with(|strand| {
+            strand.take_turn();
+            let shared = match strand.runtime() {
+                Some(shared) => shared,
+                None => runtime::global()?.shared(),
+            };
+            shared.check_process()?;
+            let limits = limits(strand, shared, &options);
+            let core = NurseryCore::open_apart(strand, shared, limits, options);
+            let group = Arc::new(Group { core, phase: Mutex::new(Phase::Open), was_left: AtomicBool::new(false) });
+            shared.groups.add(&group);
+            Ok(Self(Some(group)))
+        })
+    }
+
+    fn group(&self) -> &Arc<Group> {
+        self.0.as_ref().expect("it is taken out last")
+    }
+
+    /// Starts a fiber.
+    ///
+    /// # Errors
+    /// If the nursery is cancelled or closed, or may not spawn.
+    #[track_caller]
+    pub fn spawn(&self, body: impl FnOnce() + Send + 'static) -> Result<(), TaskError> {
+        self.group().spawn(Location::caller(), None, body)
+    }
+
+    /// Starts a task that has a thread of that name to itself, beside those that [`Builder::blocking_threads`](crate::Builder::blocking_threads) counts: for workers that live long.
+    /// In a [seeded](crate::Builder::seeded) run it is a fiber.
+    ///
+    /// # Errors
+    /// As for [`spawn`](Self::spawn), or if the system gives no thread.
+    #[track_caller]
+    pub fn spawn_thread(
+        &self,
+        name: impl Into<Box<str>>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), TaskError> {
+        self.group().spawn(Location::caller(), Some(name.into()), body)
+    }
+
+    /// Something that spawns into it from anywhere.
+    pub fn spawner(&self) -> Spawner {
+        Spawner(Arc::downgrade(self.group()))
+    }
+
+    /// Tells everything in it to stop. Does not wait for that.
+    pub fn cancel(&self) {
+        strand::with(Strand::ensure_room);
+        self.group().core.cancel_for(Reason::Cancelled);
+    }
+
+    /// Something that can cancel it from anywhere.
+    pub fn canceller(&self) -> Canceller {
+        Canceller::of(&self.group().core)
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> NurseryState {
+        self.group().core.state()
+    }
+
+    /// Whether the caller is one of its tasks, or inside one.
+    pub fn is_inside(&self) -> bool {
+        self.group().is_around_caller()
+    }
+
+    /// Takes no more tasks, and waits for those it has. If the caller is cancelled meanwhile, they are.
+    ///
+    /// # Errors
+    /// What failed first, with the others attached; or that it was cancelled; or that the caller is one of them.
+    pub fn wait(mut self) -> Result<(), TaskError> {
+        strand::with(Strand::ensure_room);
+        if self.is_inside() {
+            return Err(TaskError::msg("a task cannot wait for the nursery it is in; return from it"));
+        }
+        let group = self.0.take().expect("it is taken out last");
+        group.end(false);
+        strand::with(|strand| group.core.verdict(strand, Body::Returned(Ok(()))))
+    }
+}
+
+impl Drop for OwnedNursery {
+    fn drop(&mut self) {
+        let _room = crate::room::to_drop();
+        match self.0.take() {
+            Some(group) if group.is_around_caller() => group.leave(), // it cannot wait for itself
+            Some(group) => group.end(true),
+            None => {}
+        }
+    }
+}
+
+impl Spawner {
+    /// As [`OwnedNursery::spawn`].
+    ///
+    /// # Errors
+    /// As there; also if the nursery is gone.
+    #[track_caller]
+    pub fn spawn(&self, body: impl FnOnce() + Send + 'static) -> Result<(), TaskError> {
+        self.group()?.spawn(Location::caller(), None, body)
+    }
+
+    /// As [`OwnedNursery::spawn_thread`].
+    ///
+    /// # Errors
+    /// As there; also if the nursery is gone.
+    #[track_caller]
+    pub fn spawn_thread(
+        &self,
+        name: impl Into<Box<str>>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), TaskError> {
+        self.group()?.spawn(Location::caller(), Some(name.into()), body)
+    }
+
+    fn group(&self) -> Result<Arc<Group>, TaskError> {
+        self.0.upgrade().ok_or_else(|| TaskError::new(Reason::NurseryNotActive { state: NurseryState::Closed }, None))
+    }
+}
+
+impl Group {
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_around_caller(&self) -> bool {
+        strand::with(|strand| {
+            let mut around = strand.scope.get();
+            while let Some(scope) = around {
+                if std::ptr::eq(&raw const *scope, Arc::as_ptr(&self.core)) {
+                    return true;
+                }
+                around = scope.outer();
+            }
+            false
+        })
+    }
+
+    /// Tells its tasks to stop, and lets the runtime see to their end.
+    fn leave(&self) {
+        self.core.cancel();
+        self.was_left.store(true, Release);
+    }
+
+    fn spawn(
+        &self,
+        site: &'static Location<'static>,
+        thread: Option<Box<str>>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), TaskError> {
+        let _kept = self.keep_open()?;
+        let id = strand::with(|strand| {
+            strand.count_turn();
+            strand.interleave();
+            self.core.admit(strand)?;
+            Ok::<_, TaskError>(strand.next_task_id())
+        })?;
+        let on_thread = thread.is_some();
+        let details = thread.clone().map(|name| Arc::new(Details { name: Some(name), ..Details::default() }));
+        let task = owned::spawn(&self.core, body, Identity { id, site, details });
+        if on_thread {
+            thread_task::start_apart(&self.core, task, thread.as_deref().unwrap_or_default())
+        } else {
+            self.core.shared().publish(task);
+            Ok(())
+        }
+    }
+
+    /// Nobody finds it without tasks as long as this is there.
+    fn keep_open(&self) -> Result<impl Drop + '_, TaskError> {
+        struct Kept<'a>(&'a NurseryCore);
+        impl Drop for Kept<'_> {
+            fn drop(&mut self) {
+                self.0.children_ended(1, 0);
+            }
+        }
+        match &*self.lock() {
+            Phase::Open => {
+                self.core.keep_open();
+                Ok(Kept(&self.core))
+            }
+            _ => Err(TaskError::new(Reason::NurseryNotActive { state: self.core.state() }, None)),
+        }
+    }
+
+    /// Returns when none of its tasks runs any more.
+    fn end(self: &Arc<Self>, cancels: bool) {
+        strand::with(|strand| {
+            let ticket = strand.seat.ticket();
+            {
+                let mut phase = self.lock();
+                match &mut *phase {
+                    Phase::Open => *phase = Phase::Ending(Vec::new()),
+                    Phase::Ending(others) => {
+                        others.push(ticket);
+                        drop(phase);
+                        wait::wait_regardless(strand, ticket);
+                        return;
+                    }
+                    Phase::Ended => return,
+                }
+            }
+            if cancels {
+                self.core.cancel();
+            }
+            self.core.close();
+            self.core.wait_heeding(strand, || {
+                if strand.is_cancelled() {
+                    self.core.cancel();
+                }
+            });
+            self.core.shared().groups.remove(self);
+            let before = std::mem::replace(&mut *self.lock(), Phase::Ended);
+            if let Phase::Ending(others) = before {
+                others.into_iter().for_each(|ticket| _ = strand::wake(ticket, 0));
+            }
+        });
+    }
+}
+
+/// The owned nurseries of a runtime that have not ended, oldest first.
+#[derive(Default)]
+pub(crate) struct Groups(Mutex<Vec<Arc<Group>>>);
+
+impl Groups {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Group>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, group: &Arc<Group>) {
+        let over: Vec<Arc<Group>> = {
+            let mut groups = self.lock();
+            groups.push(group.clone());
+            groups.iter().filter(|group| group.was_left.load(Acquire) && group.core.has_no_tasks()).cloned().collect()
+        };
+        over.iter().for_each(|group| group.end(true)); // does not wait
+    }
+
+    fn remove(&self, group: &Arc<Group>) {
+        self.lock().retain(|other| !Arc::ptr_eq(other, group));
+    }
+
+    /// All of them.
+    pub(crate) fn cores(&self) -> Vec<Arc<NurseryCore>> {
+        self.lock().iter().map(|group| group.core.clone()).collect()
+    }
+
+    /// Ends all of them, also those that are opened meanwhile.
+    pub(crate) fn end(&self) {
+        loop {
+            let Some(first) = self.lock().first().cloned() else { return };
+            self.cores().iter().for_each(|core| core.cancel());
+            first.end(true);
+        }
+    }
+}
+
+impl Shared {
+    /// Nothing that handles own runs here any more.
+    pub(crate) fn end_groups(&self) {
+        self.groups.end();
+    }
+}
+
+impl fmt::Debug for OwnedNursery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedNursery").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,141 @@
+//! What fails in a nursery, and what its block is worth in the end.
+//!
+//! # Invariant
+//! What failed first is what the block says; what failed besides is attached to it, and nothing is forgotten but what [`MAX_OTHERS`] cuts off.
+
+use std::any::Any;
+
+use super::NurseryCore;
+use crate::{
+    error::{Reason, TaskError},
+    options::OnFailure,
+    panics,
+    state::NurseryState,
+    strand::{Cancellation, Strand},
+};
+
+/// At most so many failures are kept beside the first; more are counted in none.
+const MAX_OTHERS: usize = 64;
+
+/// How a body ended.
+pub(crate) enum Body<T> {
+    Returned(Result<T, TaskError>),
+    Cancelled,
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl NurseryCore {
+    #[cold]
+    pub(super) fn refuse(&self, reason: Reason) -> TaskError {
+        let error = TaskError::new(reason, None).of_nursery(self.options.name.as_ref());
+        if !error.is_cancelled() {
+            self.child_failed(error.clone());
+        }
+        error
+    }
+
+    /// A child failed: its error is kept, and its siblings are told. An error of one that was dismissed, such as a channel that nobody reads any more, is nobody's concern; a
+    /// panic is.
+    #[cold]
+    pub(crate) fn child_failed(&self, error: TaskError) {
+        if matches!(error.reason(), Reason::Failed(_)) && self.inner.lock().dismissed {
+            return;
+        }
+        self.keep_failure(error);
+    }
+
+    fn keep_failure(&self, error: TaskError) {
+        {
+            let mut inner = self.inner.lock();
+            if inner.first.is_none() {
+                inner.first = Some(error);
+            } else if inner.others.len() < MAX_OTHERS {
+                inner.others.push(error);
+            }
+        }
+        self.cancel_after_failure();
+    }
+
+    fn cancel_after_failure(&self) {
+        if self.options.on_failure == OnFailure::CancelSiblings {
+            self.cancel();
+        }
+    }
+
+    /// The body returned an error, perhaps one that a child's failure gave it.
+    pub(crate) fn body_failed(&self, error: &TaskError) {
+        let known = {
+            let inner = self.inner.lock();
+            inner.first.iter().chain(&inner.others).any(|known| known.is_same(error))
+        };
+        if error.is_cancelled() {
+            // Somebody else's cancellation, handed on: no failure, but a body that gives up does not leave its children behind.
+            self.cancel_after_failure();
+        } else if !known {
+            self.keep_failure(error.clone());
+        }
+    }
+
+    /// The body was left by unwinding. What failed first is what the block says: a panic after a child's failure is told beside it, and does not go on.
+    #[cold]
+    pub(crate) fn body_unwound<T>(&self, strand: &Strand, payload: Box<dyn Any + Send>) -> Body<T> {
+        if payload.is::<Cancellation>() {
+            return Body::Cancelled;
+        }
+        let is_task = strand.running.get().is_some();
+        match payload.downcast::<TaskError>() {
+            // On a plain thread there is no task to end with it: the block does.
+            Ok(error) if !is_task => {
+                self.body_failed(&error);
+                Body::Returned(Err(*error))
+            }
+            Ok(error) => Body::Panicked(error),
+            Err(payload) if self.inner.lock().first.is_some() => {
+                let error = panic_error(strand, payload);
+                self.keep_failure(error);
+                Body::Cancelled
+            }
+            Err(payload) => Body::Panicked(payload),
+        }
+    }
+
+    /// What the block is worth: failed before cancelled before success.
+    pub(crate) fn verdict<T>(&self, strand: &Strand, body: Body<T>) -> Result<T, TaskError> {
+        let (first, mut others, cancelled_for, dismissed) = {
+            let mut inner = self.inner.lock();
+            (inner.first.take(), std::mem::take(&mut inner.others), inner.cancelled_for.take(), inner.dismissed)
+        };
+        let cancelled = || {
+            let reason = cancelled_for.clone().unwrap_or(Reason::Cancelled);
+            TaskError::new(reason, None).of_nursery(self.options.name.as_ref())
+        };
+        match (body, first) {
+            (Body::Panicked(payload), first) => {
+                strand.failed_before.borrow_mut().extend(first.into_iter().chain(others));
+                strand.rethrow(payload)
+            }
+            (Body::Returned(Ok(value)), None) if dismissed || self.state() == NurseryState::Closed => Ok(value),
+            (Body::Returned(Err(error)), None) if self.state() == NurseryState::Closed => Err(error),
+            (body, first) => {
+                // Nobody gets the value. If its destructor panics, that is one more failure.
+                let dropped = panics::drop_apart(body).err().map(|payload| panic_error(strand, payload));
+                match (first, dropped) {
+                    (Some(first), dropped) => {
+                        others.extend(dropped);
+                        Err(first.with_others(others))
+                    }
+                    (None, Some(dropped)) => Err(dropped),
+                    (None, None) => Err(cancelled()),
+                }
+            }
+        }
+    }
+}
+
+/// A panic of the body as an error.
+fn panic_error(strand: &Strand, payload: Box<dyn Any + Send>) -> TaskError {
+    strand.unwinding.set(false); // it was caught
+    let error = TaskError::new(panics::reason(&*payload), strand.label()).and_others(panics::take_others());
+    panics::discard(payload);
+    error
+}

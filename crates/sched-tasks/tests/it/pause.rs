@@ -1,0 +1,174 @@
+//! Nurseries that stand still.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use sched_tasks::{
+    Mutex, Pauser, Semaphore, channel, checkpoint, explore, nursery, shield, sleep, sleep_async, unblock, yield_now,
+};
+
+/// Runs `body` in a nursery inside a pausable one, and `steer` beside it, under many seeds.
+fn explored(body: impl Fn(&AtomicUsize) + Sync, steer: impl Fn(&Pauser, &AtomicUsize) + Sync) {
+    explore(0..100, || {
+        let rounds = AtomicUsize::new(0);
+        nursery(|outer| {
+            nursery(|n| {
+                let pauser = n.pauser();
+                let (rounds, body, steer) = (&rounds, &body, &steer);
+                outer.spawn(move || steer(&pauser, rounds));
+                n.try_spawn(|| nursery(|inner| inner.spawn(|| body(rounds)).join()));
+                Ok(())
+            })
+        })
+        .unwrap();
+    });
+}
+
+/// Pauses, sees that nothing moves for an hour, and resumes.
+fn pause_and_look(pauser: &Pauser, rounds: &AtomicUsize) {
+    pauser.pause();
+    sleep(Duration::from_secs(1)); // whatever waited comes to its checkpoint
+    let seen = rounds.load(SeqCst);
+    sleep(Duration::from_secs(3600));
+    assert_eq!(rounds.load(SeqCst), seen, "it stands still");
+    pauser.resume();
+}
+
+#[test]
+fn a_fiber_in_a_nested_nursery_stands_still_at_whatever_it_does() {
+    let again = |operation: &(dyn Fn() + Sync)| {
+        explored(
+            |rounds| {
+                for _ in 0..20 {
+                    rounds.fetch_add(1, SeqCst);
+                    operation();
+                }
+            },
+            pause_and_look,
+        );
+    };
+    let (tx, rx) = channel::<()>(1);
+    let (lock, permits) = (Mutex::new(()), Semaphore::new(1));
+    again(&checkpoint);
+    again(&yield_now);
+    again(&|| sleep(Duration::from_millis(100)));
+    again(&|| {
+        tx.send(()).unwrap();
+        rx.recv().unwrap();
+    });
+    again(&|| drop(lock.lock()));
+    again(&|| drop(permits.acquire(1)));
+    again(&|| nursery(|n| n.spawn(|| ()).join()).unwrap());
+    again(&|| unblock(|| ()));
+}
+
+#[test]
+fn a_future_stands_still() {
+    explored(
+        |rounds| {
+            nursery(|n| {
+                n.spawn_async(async {
+                    for _ in 0..20 {
+                        rounds.fetch_add(1, SeqCst);
+                        sleep_async(Duration::from_millis(1)).await;
+                    }
+                });
+                Ok(())
+            })
+            .unwrap();
+        },
+        pause_and_look,
+    );
+}
+
+#[test]
+fn who_is_shielded_goes_on() {
+    explored(
+        |rounds| {
+            shield(|| {
+                for _ in 0..5 {
+                    rounds.fetch_add(1, SeqCst);
+                    sleep(Duration::from_secs(1));
+                }
+                nursery(|n| {
+                    n.spawn(|| rounds.fetch_add(1, SeqCst)); // one that was opened inside, too
+                    Ok(())
+                })
+                .unwrap();
+            });
+            checkpoint();
+            rounds.fetch_add(1, SeqCst);
+        },
+        |pauser, rounds| {
+            while rounds.load(SeqCst) == 0 {
+                yield_now();
+            }
+            pauser.pause();
+            sleep(Duration::from_secs(60));
+            assert_eq!(rounds.load(SeqCst), 6, "all that is shielded, and nothing else");
+            pauser.resume();
+        },
+    );
+}
+
+#[test]
+fn who_stands_still_is_cancelled_there_and_what_never_began_is_dropped() {
+    explore(0..100, || {
+        let rounds = AtomicUsize::new(0);
+        let cancelled = nursery(|outer| {
+            nursery(|n| {
+                let (pauser, canceller, rounds) = (n.pauser(), n.canceller(), &rounds);
+                pauser.pause();
+                for _ in 0..3 {
+                    n.spawn(|| rounds.fetch_add(1, SeqCst));
+                    n.spawn_async(async { rounds.fetch_add(1, SeqCst) });
+                    n.task().on_thread().spawn(|| rounds.fetch_add(1, SeqCst));
+                }
+                outer.spawn(move || {
+                    sleep(Duration::from_secs(1));
+                    canceller.cancel();
+                });
+                checkpoint(); // stands still
+                rounds.fetch_add(1, SeqCst);
+                Ok(())
+            })
+        });
+        assert!(cancelled.is_err());
+        assert_eq!(rounds.load(SeqCst), 0);
+    });
+}
+
+#[test]
+fn many_pauses_and_resumptions_lose_nobody() {
+    let rounds = AtomicUsize::new(0);
+    nursery(|outer| {
+        nursery(|n| {
+            let pauser = n.pauser();
+            for _ in 0..50 {
+                n.spawn(|| {
+                    for _ in 0..100 {
+                        checkpoint();
+                        rounds.fetch_add(1, SeqCst);
+                        yield_now();
+                    }
+                });
+                n.spawn_async(async {
+                    for _ in 0..10 {
+                        rounds.fetch_add(1, SeqCst);
+                        sleep_async(Duration::from_micros(50)).await;
+                    }
+                });
+            }
+            outer.task().on_thread().spawn(move || {
+                for _ in 0..500 {
+                    pauser.pause();
+                    yield_now();
+                    pauser.resume();
+                }
+            });
+            Ok(())
+        })
+    })
+    .unwrap();
+    assert_eq!(rounds.load(SeqCst), 50 * 110);
+}
