@@ -213,7 +213,12 @@ pub enum Cause {
     /// It returned an error that no further attempt would mend (`JobError::permanent`), so it was not retried.
     Permanent(String),
     /// It panicked.
-    Panic(String),
+    Panic {
+        /// What it said.
+        message: String,
+        /// Where: `file:line:column`, if that is known.
+        at: Option<String>,
+    },
     /// It was cancelled on request.
     Asked,
     /// It was cancelled for this reason.
@@ -253,7 +258,8 @@ impl fmt::Display for Cause {
         match self {
             Self::Error(message) => f.write_str(message),
             Self::Permanent(message) => write!(f, "{message} (a permanent error, so it is not tried again)"),
-            Self::Panic(message) => write!(f, "panicked: {message}"),
+            Self::Panic { message, at: Some(at) } => write!(f, "panicked at {at}: {message}"),
+            Self::Panic { message, at: None } => write!(f, "panicked: {message}"),
             Self::Asked => f.write_str("cancelled on request"),
             Self::Stopped(why) => write!(f, "cancelled: {why}"),
             Self::PauseTimeout { waited } => write!(

@@ -8,7 +8,7 @@
 //! ([`Why`]).
 //!
 //! ```
-//! use policy_jobs::{Aging, Core, Demand, Ended, Limits, NewJob, Rules, State};
+//! use policy_jobs::{Aging, Core, Demand, Ended, Limits, NewJob, On, Rules, State};
 //! use core::time::Duration;
 //!
 //! let limits = Limits { cpu_slots: 1, ram_mb: 0, vram_mb: 0, gpus: vec![], named: vec![] };
@@ -23,7 +23,7 @@
 //! });
 //! let Demand { cpu_slots, ram_mb, vram_mb, .. } = Demand::default();
 //! let job = |name, priority| NewJob {
-//!     name, is_unnamed: false, needs: &[], cpu_slots, ram_mb, vram_mb, priority, local: true, rare: None,
+//!     name, is_unnamed: false, needs: &[], cpu_slots, ram_mb, vram_mb, priority, on: On::Worker, rare: None,
 //! };
 //! let mut batch = core.draft(None);
 //! core.add(&mut batch, &job("thumbnails", 0))?;
@@ -56,7 +56,7 @@ mod why;
 
 pub use aging::{Aging, Time};
 pub use decide::{
-    CardUse, Core, Draft, Effect, Ended, JobFacts, NewJob, Others, Rare, Retry, Rules, Scope, Usage, Wanted,
+    CardUse, Core, Draft, Effect, Ended, JobFacts, NewJob, On, Others, Rare, Retry, Rules, Scope, Usage, Wanted,
 };
 pub use demand::{Demand, GPUS_MAX, Gpu, GpuDriver, Limits, Resource, megabytes};
 pub use error::{Cause, ControlError, SubmitError};

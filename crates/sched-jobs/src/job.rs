@@ -5,8 +5,8 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use policy_jobs::{Demand, JobId, Needed, NewJob, Rare, Retry};
-use sched_tasks::Confinement;
+use policy_jobs::{Demand, JobId, Needed, NewJob, On, Rare, Retry};
+use sched_tasks::{Budget, Capability, Confinement, NurseryOptions};
 
 use crate::drive::Ctx;
 use crate::executor::Executor;
@@ -35,6 +35,8 @@ pub struct Job {
     cpu_slots: u32,
     priority: i32,
     is_unnamed: bool,
+    is_light: bool,
+    limits: Option<Box<NurseryOptions>>,
     /// What few jobs have; apart, because builders move their job at every step.
     rare: Option<Box<Rare>>,
 }
@@ -48,6 +50,10 @@ pub(crate) enum Work {
     /// A closure that ran once, and cannot again.
     Gone,
     Remote(Box<Remote>),
+    /// A closure that runs as a fiber.
+    Light(Box<Work>),
+    /// A closure that may not do or spend everything.
+    Limited(Box<(NurseryOptions, Work)>),
 }
 
 /// What an executor does.
@@ -65,7 +71,7 @@ pub(crate) enum Failure {
     Stopped,
     Error(String),
     Permanent(String),
-    Panic(String),
+    Panic { message: String, at: Option<String> },
 }
 
 impl Job {
@@ -74,7 +80,19 @@ impl Job {
     pub fn new(name: impl Into<String>) -> Self {
         let Demand { cpu_slots, ram_mb, vram_mb, .. } = Demand::default();
         let (name, needs, work) = (name.into(), Vec::new(), Work::Nothing);
-        Self { name, needs, work, ram_mb, vram_mb, cpu_slots, priority: 0, is_unnamed: false, rare: None }
+        Self {
+            name,
+            needs,
+            work,
+            ram_mb,
+            vram_mb,
+            cpu_slots,
+            priority: 0,
+            is_unnamed: false,
+            is_light: false,
+            limits: None,
+            rare: None,
+        }
     }
 
     /// A job without a name: it is called by its number, as `#17`, and needed by what `submit` returned. For graphs of very many small jobs.
@@ -231,6 +249,66 @@ impl Job {
         self
     }
 
+    /// Its closure runs as a fiber, not on a thread of its own: for one that mostly waits, in operations of tasks. Thousands of them may wait at a time; CPU slots and all other
+    /// limits count them like others, so give it [`cpu_slots(0)`](Self::cpu_slots) if it takes none. It must not block its thread, which other fibers use.
+    ///
+    /// ```
+    /// use sched_jobs::{Job, Jobs};
+    /// use std::time::Duration;
+    ///
+    /// let jobs = Jobs::builder().cpu_slots(2).build();
+    /// let naps = (0..1000).map(|_| Job::unnamed().light().cpu_slots(0).ram_mb(0).run(|_| sched_tasks::sleep(Duration::from_millis(20))));
+    /// jobs.submit_all(naps)?;
+    /// jobs.wait()?; // after some 20 ms
+    /// assert!(jobs.now() < Duration::from_secs(15));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn light(mut self) -> Self {
+        self.is_light = true;
+        self
+    }
+
+    /// What it does, as the scheduler keeps it.
+    pub(crate) fn take_work(&mut self) -> Work {
+        let mut work = core::mem::replace(&mut self.work, Work::Nothing);
+        if !matches!(work, Work::Closure(_) | Work::Once(_)) {
+            return work;
+        }
+        if let Some(limits) = self.limits.take() {
+            work = Work::Limited(Box::new((*limits, work)));
+        }
+        if self.is_light { Work::Light(Box::new(work)) } else { work }
+    }
+
+    /// What its closure may spend, with all tasks it starts; an attempt that spends more fails. Each attempt has the whole. Of a command it says nothing.
+    ///
+    /// ```
+    /// use sched_jobs::{Job, Jobs};
+    /// use sched_tasks::{Budget, checkpoint};
+    ///
+    /// let jobs = Jobs::builder().build();
+    /// jobs.submit(Job::new("plugin").budget(Budget::ops(10_000)).run(|_| -> () { loop { checkpoint() } }))?;
+    /// let failed = jobs.wait().unwrap_err();
+    /// assert!(failed.to_string().contains("BudgetExhausted"), "{failed}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn budget(mut self, budget: Budget) -> Self {
+        let with_itself = budget.spawns(budget.spawns.saturating_add(1)); // the closure is a task, too
+        self.limit(|limits| limits.budget(with_itself).task_budget(budget));
+        self
+    }
+
+    /// Gives its closure a capability: what it may do is what that allows, and no more than its submitter may. The closure counts as one of the tasks that the capability allows.
+    pub fn capability(mut self, capability: &impl Capability) -> Self {
+        self.limit(|limits| limits.capability(capability));
+        self
+    }
+
+    fn limit(&mut self, limit: impl FnOnce(NurseryOptions) -> NurseryOptions) {
+        let limits = self.limits.take().map_or_else(|| NurseryOptions::new().name("job"), |limits| *limits);
+        self.limits = Some(Box::new(limit(limits)));
+    }
+
     /// Has it carried out by an executor, which is told `work`.
     pub fn execute(mut self, executor: Arc<dyn Executor>, work: Arc<dyn Any + Send + Sync>) -> Self {
         self.work = Work::Remote(Box::new(Remote { executor, work, token: None }));
@@ -267,7 +345,11 @@ impl Job {
             ram_mb: self.ram_mb,
             vram_mb: self.vram_mb,
             priority: self.priority,
-            local: !matches!(self.work, Work::Remote(_)),
+            on: match self.work {
+                Work::Remote(_) => On::Executor,
+                Work::Closure(_) | Work::Once(_) if self.is_light => On::Fiber,
+                _ => On::Worker,
+            },
             rare: self.rare.as_deref(),
         }
     }
@@ -331,7 +413,7 @@ impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Failure::Stopped => f.write_str("JobError(stopped)"),
-            Failure::Error(message) | Failure::Permanent(message) | Failure::Panic(message) => {
+            Failure::Error(message) | Failure::Permanent(message) | Failure::Panic { message, .. } => {
                 write!(f, "JobError({message})")
             }
         }

@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
 };
 
 use crate::{
@@ -18,8 +19,13 @@ pub enum Stop {
     Cancelled,
     /// It was refused a budget, or stack.
     Failed(TaskError),
-    /// It panicked, with this.
-    Panicked(Box<dyn Any + Send>),
+    /// It panicked.
+    Panicked {
+        /// What was thrown.
+        thrown: Box<dyn Any + Send>,
+        /// Where: `file:line:column`, if the panic hook saw it.
+        at: Option<Arc<str>>,
+    },
 }
 
 /// Runs `body`, and tells what stopped it before its end. For schedulers that stand on tasks: `std::panic::catch_unwind` catches a cancellation, too, but cannot tell it from a panic.
@@ -34,7 +40,7 @@ pub enum Stop {
 ///     Ok(())
 /// })
 /// .unwrap_err();
-/// assert!(matches!(contain(|| panic!("no")), Err(Stop::Panicked(_))));
+/// assert!(matches!(contain(|| panic!("no")), Err(Stop::Panicked { .. })));
 /// assert_eq!(contain(|| 6 * 7).unwrap(), 42);
 /// ```
 pub fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Stop> {
@@ -46,7 +52,7 @@ pub fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Stop> {
         }
         match payload.downcast::<TaskError>() {
             Ok(error) => Stop::Failed(*error),
-            Err(payload) if panics::is_panic(&*payload) => Stop::Panicked(payload),
+            Err(thrown) if panics::is_panic(&*thrown) => Stop::Panicked { thrown, at: panics::take_place() },
             Err(payload) => Stop::Failed(TaskError::new(panics::reason(&*payload), strand::with(Strand::label))),
         }
     })

@@ -43,7 +43,7 @@ pub use self::control::Scope;
 pub use self::facts::JobFacts;
 pub use self::others::Others;
 pub use self::room::Usage;
-pub use self::submit::{Draft, NewJob, Rare};
+pub use self::submit::{Draft, NewJob, On, Rare};
 pub use self::wanted::Wanted;
 
 use self::alarms::{Alarm, backoff};

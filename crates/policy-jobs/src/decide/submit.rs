@@ -19,6 +19,17 @@ use crate::state::State;
 
 const LONGEST_NAME: usize = 4096;
 
+/// What carries out a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// A worker of this process: one job at a time.
+    Worker,
+    /// A fiber of this process.
+    Fiber,
+    /// An executor.
+    Executor,
+}
+
 /// A job as it is handed in.
 #[derive(Debug)]
 pub struct NewJob<'a> {
@@ -36,8 +47,8 @@ pub struct NewJob<'a> {
     pub vram_mb: u64,
     /// Greater runs first.
     pub priority: i32,
-    /// Whether it runs on a worker of this process.
-    pub local: bool,
+    /// What carries it out.
+    pub on: On,
     /// What few jobs have, if this one has any of it.
     pub rare: Option<&'a Rare>,
 }
@@ -64,7 +75,7 @@ pub struct Rare {
 }
 
 /// The demand of the job that was taken last, and its number: most jobs are like the one before.
-pub(super) type LastDemand = ((u32, u64, u64, bool), u32);
+pub(super) type LastDemand = ((u32, u64, u64, On), u32);
 
 /// A batch that is being taken in. Nobody else may add jobs meanwhile.
 #[derive(Debug)]
@@ -201,7 +212,7 @@ impl Core {
             let next = core::mem::replace(&mut node.first_dependent, at);
             self.edges.push(Edge { need, dependent: id, next });
         }
-        let mut flags = if job.local { LOCAL } else { 0 };
+        let mut flags = if job.on == On::Executor { 0 } else { LOCAL };
         if draft.part != NONE {
             flags |= PART;
         }
@@ -310,7 +321,7 @@ impl Core {
 
     /// The lane of such jobs; refuses what can never fit.
     fn lane_for(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
-        let like = (job.cpu_slots, job.ram_mb, job.vram_mb, job.local);
+        let like = (job.cpu_slots, job.ram_mb, job.vram_mb, job.on);
         let is_plain = job.rare.is_none_or(|rare| rare.named.is_empty() && rare.gpus == 0);
         let demand = match &self.last_demand {
             Some((last, demand)) if is_plain && *last == like => *demand,
@@ -325,10 +336,12 @@ impl Core {
     fn demand_of(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
         let (named, gpus) = job.rare.map_or_else(Default::default, |rare| (rare.named.clone(), rare.gpus));
         let demand = Demand { cpu_slots: job.cpu_slots, ram_mb: job.ram_mb, vram_mb: job.vram_mb, gpus, named };
-        let need = self.room.need(&demand, u64::from(job.local)).map_err(|resource| SubmitError::UnknownResource {
-            job: job.name.to_owned(),
-            resource,
-            known: self.room.named().map(|(name, _)| name.to_string()).collect(),
+        let need = self.room.need(&demand, u64::from(job.on == On::Worker)).map_err(|resource| {
+            SubmitError::UnknownResource {
+                job: job.name.to_owned(),
+                resource,
+                known: self.room.named().map(|(name, _)| name.to_string()).collect(),
+            }
         })?;
         Ok(match self.need_ids.get(&need) {
             Some(id) => *id,

@@ -18,6 +18,7 @@ mod clock;
 mod ctx;
 mod feed;
 mod handle;
+mod light;
 mod panics;
 mod part;
 mod pool;
@@ -51,6 +52,7 @@ pub use self::status::{JobStatus, RunFailed, Summary};
 
 use self::chain::Chain;
 use self::feed::Feed;
+use self::light::Light;
 use self::panics::{Caught, Thrown, Whose};
 use self::pool::Post;
 use crate::executor::{Executor, Hears, Order, Outcome, Reporter, Ticket};
@@ -137,6 +139,8 @@ pub(crate) struct Inner {
     retired: Vec<Thrown>,
     /// Nurseries of closures whose jobs were cancelled.
     interrupts: Vec<Canceller>,
+    /// Jobs that are to begin as fibers.
+    light: Vec<Light>,
 }
 
 /// A thread, and the task on it.
@@ -148,6 +152,7 @@ enum Later {
     Worker(Arc<Post>),
     Clock,
     Discard(Vec<Thrown>),
+    Light(Vec<Light>),
     /// Whatever closures of cancelled jobs wait for, they need not any more.
     Interrupt(Vec<Canceller>),
 }
@@ -208,6 +213,7 @@ impl Shared {
             is_carrying: false,
             retired: Vec::new(),
             interrupts: Vec::new(),
+            light: Vec::new(),
         };
         Arc::new_cyclic(|me| Self {
             inner: Mutex::new(inner),
@@ -277,7 +283,9 @@ impl Shared {
     fn pump(&self, inner: &mut Inner, now: Time) {
         let pick_all = |inner: &mut Inner| {
             while let Some(id) = inner.core.pick(now) {
-                if inner.core.is_local(id) {
+                if matches!(inner.works[id as usize], Work::Light(_)) {
+                    inner.begin_light(id);
+                } else if inner.core.is_local(id) {
                     inner.assigned.push_back(id);
                 } else {
                     let order = self.order(inner, id);
@@ -356,7 +364,7 @@ impl Shared {
         if inner.idle > 0 {
             self.work.notify_one();
         } else if inner.threads - inner.aside < inner.workers {
-            later.push(Later::Worker(inner.new_post()));
+            later.push(Later::Worker(inner.new_worker()));
         }
     }
 
@@ -367,6 +375,9 @@ impl Shared {
         }
         if !inner.interrupts.is_empty() {
             later.push(Later::Interrupt(core::mem::take(&mut inner.interrupts)));
+        }
+        if !inner.light.is_empty() {
+            later.push(Later::Light(core::mem::take(&mut inner.light)));
         }
         if !inner.outbox.is_empty() && !inner.is_carrying {
             inner.is_carrying = true;
@@ -410,7 +421,7 @@ impl Shared {
             match asked {
                 // One that does not pause is cancelled when its time is up; of all others nothing more would be heard.
                 Err(text) if !is_pause => {
-                    self.ended(ticket, Outcome::Failed(Cause::Panic(text)));
+                    self.ended(ticket, Outcome::Failed(Cause::Panic { message: text, at: None }));
                     if !is_cancel {
                         // It may have begun nevertheless.
                         let _ = self.caught.catch(Whose::Executor, || executor.cancel(ticket));
@@ -428,6 +439,7 @@ impl Shared {
                 Later::Carry => self.carry(),
                 Later::Worker(post) => self.start_worker(post),
                 Later::Clock => self.start_clock(),
+                Later::Light(jobs) => jobs.into_iter().for_each(|job| self.start_light(job)),
                 Later::Discard(retired) => self.caught.discard_all(retired),
                 Later::Interrupt(nurseries) => nurseries.iter().for_each(Canceller::cancel),
             }

@@ -62,12 +62,12 @@ pub(crate) struct Post {
 
 impl Post {
     /// Its worker runs closures in this nursery from now on.
-    fn enter(&self, canceller: Canceller, pauser: Pauser) {
+    pub(super) fn enter(&self, canceller: Canceller, pauser: Pauser) {
         *self.nursery.lock().unwrap_or_else(PoisonError::into_inner) = Some((canceller, pauser));
         self.is_doomed.store(false, Ordering::Relaxed);
     }
 
-    fn nursery(&self) -> Option<(Canceller, Pauser)> {
+    pub(super) fn nursery(&self) -> Option<(Canceller, Pauser)> {
         self.nursery.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -119,7 +119,7 @@ impl Inner {
     }
 
     /// It goes on, or has ended.
-    fn come_back(&mut self, post: &Post) {
+    pub(super) fn come_back(&mut self, post: &Post) {
         if post.is_aside.swap(false, Ordering::Relaxed) {
             self.aside -= 1;
         }
@@ -148,9 +148,14 @@ impl Inner {
 }
 
 impl Inner {
-    /// A place for one more thread.
-    pub(super) fn new_post(&mut self) -> Arc<Post> {
+    /// A place for one more worker.
+    pub(super) fn new_worker(&mut self) -> Arc<Post> {
         self.threads += 1;
+        self.new_post()
+    }
+
+    /// A place where a closure runs.
+    pub(super) fn new_post(&mut self) -> Arc<Post> {
         let index = self.free_posts.pop().unwrap_or(self.posts.len() as u32);
         let post = Arc::new(Post {
             index,
@@ -177,26 +182,9 @@ impl Inner {
 impl Shared {
     pub(super) fn start_worker(&self, post: Arc<Post>) {
         let Some(shared) = self.me.upgrade() else { return };
-        let index = post.index;
-        let started = match &self.tasks {
-            Ok(tasks) => tasks.spawn_thread(format!("bursar-job-{index}"), move || shared.work(&post)),
-            Err(error) => Err(error.clone()),
-        };
-        if let Err(error) = started {
-            // Those there are must do, and it is tried again when the next job becomes ready. If there are none, nothing would ever run.
-            self.section(|inner, now| {
-                inner.threads -= 1;
-                inner.free_posts.push(index);
-                if inner.threads == 0 {
-                    inner.core.cancel_for(
-                        now,
-                        Scope::Run,
-                        &Cause::Stopped(format!("no worker could be started: {error}")),
-                    );
-                }
-            });
-            self.news.notify_all();
-        }
+        let name = format!("bursar-job-{}", post.index);
+        let worker = Unbegun { shared, post: Some(post) };
+        let _told_by_its_drop = self.tasks.as_ref().map(|tasks| tasks.spawn_thread(name, move || worker.begin()));
     }
 
     fn work(&self, post: &Post) {
@@ -412,6 +400,38 @@ impl Shared {
     }
 }
 
+/// A worker that has not begun. If it never does, because no thread could be had or the runtime ends, those there are must do, and it is tried again when the next job becomes ready. If
+/// there are none, nothing would ever run: then all jobs end.
+struct Unbegun {
+    shared: Arc<Shared>,
+    post: Option<Arc<Post>>,
+}
+
+impl Unbegun {
+    fn begin(mut self) {
+        if let Some(post) = self.post.take() {
+            self.shared.work(&post);
+        }
+    }
+}
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        let Some(post) = self.post.take() else { return };
+        self.shared.section(|inner, now| {
+            inner.retire(&post);
+            if inner.threads == 0 {
+                let why = match &self.shared.tasks {
+                    Err(error) => format!("its scheduler has no workers: {error}"),
+                    Ok(_) => "no worker of its scheduler could be started, or its runtime ended".to_owned(),
+                };
+                inner.core.cancel_for(now, Scope::Run, &Cause::Stopped(why));
+            }
+        });
+        self.shared.news.notify_all();
+    }
+}
+
 /// What a worker does between two visits to the lock.
 #[derive(Default)]
 struct Turn {
@@ -432,7 +452,7 @@ impl Inner {
         self.threads - self.aside > self.workers || (self.is_closing && self.core.open() == 0)
     }
 
-    fn stop_with_runtime(&mut self, now: Time) {
+    pub(super) fn stop_with_runtime(&mut self, now: Time) {
         self.is_closing = true;
         self.core.cancel_for(now, Scope::Run, &Cause::Stopped("the runtime of its scheduler ended".to_owned()));
     }
@@ -443,7 +463,7 @@ impl Inner {
     }
 
     /// A closure ended. Returns it if it will not be needed again.
-    fn closure_ended(&mut self, now: Time, id: u32, work: Work, done: Done) -> Option<Work> {
+    pub(super) fn closure_ended(&mut self, now: Time, id: u32, work: Work, done: Done) -> Option<Work> {
         let mut made = None;
         let how = match done {
             Ok(output) => {
@@ -453,7 +473,7 @@ impl Inner {
             Err(Failure::Stopped) => Ended::Stopped,
             Err(Failure::Error(message)) => Ended::Badly(Cause::Error(message)),
             Err(Failure::Permanent(message)) => Ended::Badly(Cause::Permanent(message)),
-            Err(Failure::Panic(message)) => Ended::Badly(Cause::Panic(message)),
+            Err(Failure::Panic { message, at }) => Ended::Badly(Cause::Panic { message, at }),
         };
         self.core.ended(now, id, how);
         if self.core.state(id) == State::Succeeded {
@@ -468,7 +488,7 @@ impl Inner {
 }
 
 /// Runs a closure. A panic is a failure of its job, and of nothing else.
-fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
+pub(super) fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
     let result = match work {
         Work::Nothing => Ok(Ok(None)),
         Work::Closure(closure) => contain(|| closure(ctx)),
@@ -477,13 +497,36 @@ fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
             contain(|| closure(ctx))
         }
         Work::Gone => Ok(Err(Failure::Error("its closure runs only once, and has; use `run` to retry".to_owned()))),
+        Work::Light(light) => match &mut **light {
+            Work::Limited(limited) => return run_limited(limited, ctx, true),
+            work => return run(work, ctx),
+        },
+        Work::Limited(limited) => return run_limited(limited, ctx, false),
         Work::Remote(_) => unreachable!("executors carry these out"),
     };
     result.unwrap_or_else(|stop| {
         Err(match stop {
             Stop::Cancelled => Failure::Stopped,
             Stop::Failed(error) => Failure::Error(error.to_string()),
-            Stop::Panicked(thrown) => Failure::Panic(ctx.shared.caught.message(thrown)),
+            Stop::Panicked { thrown, at } => {
+                Failure::Panic { message: ctx.shared.caught.message(thrown), at: at.map(|at| at.to_string()) }
+            }
         })
     })
+}
+
+/// Runs a closure as a task of a nursery that says what it may do and spend.
+fn run_limited((options, work): &mut (NurseryOptions, Work), ctx: &Ctx<'_>, is_light: bool) -> Done {
+    let done = contain(|| {
+        nursery_with(options.clone(), |n| {
+            let body = || run(work, ctx);
+            if is_light { n.spawn(body).join() } else { n.task().on_thread().spawn(body).join() }
+        })
+    });
+    match done {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) if !error.is_cancelled() => Err(Failure::Error(error.to_string())),
+        Err(Stop::Failed(error)) => Err(Failure::Error(error.to_string())),
+        _ => Err(Failure::Stopped),
+    }
 }

@@ -149,8 +149,9 @@ impl Inner {
             if matches!(job.work, Work::Once(_)) && job.retries_asked() > 0 {
                 return Err(SubmitError::OnceOnly { job: job.name.clone(), retries: job.retries_asked() });
             }
-            self.only_closures &= !matches!(job.work, Work::Remote(_));
-            self.works.push(core::mem::replace(&mut job.work, Work::Nothing));
+            let work = job.take_work();
+            self.only_closures &= !matches!(work, Work::Remote(_) | Work::Light(_));
+            self.works.push(work);
         }
         Ok(())
     }

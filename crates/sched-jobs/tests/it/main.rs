@@ -8,6 +8,7 @@ mod executor;
 mod gpus;
 mod graph;
 mod keys;
+mod light;
 mod neighbours;
 mod panics;
 mod parts;

@@ -95,7 +95,7 @@ fn a_payload_that_panics_when_it_is_dropped_fails_its_job_only() {
         jobs.submit_all((0..8).map(|i| Job::new(format!("{i}")).run(|_| ()))).unwrap();
         let failed = jobs.wait().unwrap_err();
         assert_eq!((failed.summary.succeeded, failed.summary.failed), (8, 1));
-        assert!(matches!(&failed.first[0].1, Cause::Panic(_)), "{failed}");
+        assert!(matches!(&failed.first[0].1, Cause::Panic { .. }), "{failed}");
         assert_eq!(jobs.panics().destructors, 1);
     });
 }
@@ -197,7 +197,7 @@ fn an_executor_that_panics_at_a_start_fails_that_attempt_and_the_next_is_made() 
         let retry = Retry { times: 1, backoff: Duration::ZERO, longest: Duration::ZERO };
         jobs.submit(remote("once", &executor)).unwrap();
         let failed = jobs.wait().unwrap_err();
-        let Cause::Panic(message) = &failed.first[0].1 else { panic!("{failed}") };
+        let Cause::Panic { message, .. } = &failed.first[0].1 else { panic!("{failed}") };
         assert_eq!(message, "the executor cannot start it");
         jobs.submit(remote("twice", &executor).retry(retry)).unwrap();
         jobs.submit(Job::new("closure").run(|_| ())).unwrap();
@@ -252,7 +252,7 @@ fn an_executor_that_panics_at_a_resume_fails_the_attempt_that_stands_still() {
         jobs.pause("a").unwrap();
         jobs.resume("a").unwrap();
         let failed = jobs.wait().unwrap_err();
-        assert!(matches!(&failed.first[0].1, Cause::Panic(message) if message.contains("resume")), "{failed}");
+        assert!(matches!(&failed.first[0].1, Cause::Panic { message, .. } if message.contains("resume")), "{failed}");
         assert_eq!(jobs.panics().executors, 1);
     });
 }

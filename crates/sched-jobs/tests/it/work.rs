@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use sched_jobs::{Cause, InputError, Job, JobError, Retry, State};
 
+use sched_tasks::{Budget, CapSpawn, Ledger, charge, nursery};
+
 use crate::{Door, LONG, on_both, state};
 
 fn soon(times: u32) -> Retry {
@@ -22,9 +24,10 @@ fn a_panic_is_a_failure_of_that_job_and_of_no_other() {
         let failed = jobs.wait().unwrap_err();
         assert_eq!((failed.summary.succeeded, failed.summary.failed), (1, 3));
         let cause = |name: &str| jobs.status(name).unwrap().cause.unwrap().to_string();
-        assert_eq!(cause("text"), "panicked: at the disco");
-        assert_eq!(cause("formatted"), "panicked: number 7");
-        assert_eq!(cause("odd"), "panicked: with something that is not a text");
+        let place = concat!("panicked at ", file!(), ":"); // as a task says it
+        assert!(cause("text").starts_with(place) && cause("text").ends_with(": at the disco"), "{}", cause("text"));
+        assert!(cause("formatted").starts_with(place) && cause("formatted").ends_with(": number 7"));
+        assert!(cause("odd").ends_with(": with something that is not a text"));
         jobs.submit(Job::new("after")).unwrap(); // the workers are all there
         jobs.wait().unwrap_err();
         assert_eq!(state(&jobs, "after"), State::Succeeded);
@@ -292,5 +295,51 @@ fn a_job_that_was_asked_to_end_is_cancelled_and_no_permanent_failure() {
         jobs.cancel_and_wait("a").unwrap();
         let status = jobs.status("a").unwrap();
         assert_eq!((status.state, status.cause), (State::Canceled, Some(Cause::Asked)));
+    });
+}
+
+#[test]
+fn what_a_job_and_its_tasks_may_spend_is_limited_and_each_attempt_has_the_whole() {
+    on_both(|jobs| {
+        let spends = |name: &str, ops: u64| {
+            Job::new(name).budget(Budget::ops(1_000).spawns(4)).run(move |_| {
+                nursery(|n| {
+                    for _ in 0..4 {
+                        n.spawn(move || (0..ops).for_each(|_| charge(1)));
+                    }
+                    Ok(())
+                })
+            })
+        };
+        jobs.submit(spends("modest", 100)).unwrap();
+        jobs.submit(spends("greedy", 10_000)).unwrap();
+        jobs.submit(spends("light and greedy", 10_000).light()).unwrap();
+        let tries = AtomicU32::new(0);
+        jobs.submit(Job::new("second try").budget(Budget::ops(1_000)).retry(soon(1)).run(move |_| {
+            let first = tries.fetch_add(1, Ordering::SeqCst) == 0;
+            (0..if first { 2_000 } else { 900 }).for_each(|_| charge(1));
+        }))
+        .unwrap();
+        let failed = jobs.wait().unwrap_err();
+        let exhausted: Vec<_> = failed.first.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(exhausted, ["greedy", "light and greedy"], "{failed}");
+        assert!(failed.first.iter().all(|(_, cause)| cause.to_string().contains("BudgetExhausted")), "{failed}");
+        assert_eq!(jobs.status("second try").unwrap().attempts, 2);
+    });
+}
+
+#[test]
+fn a_job_may_do_what_its_capability_allows() {
+    on_both(|jobs| {
+        let root = Ledger::new().grant(CapSpawn::new());
+        let tenant = root.attenuate(CapSpawn::new().max_tasks(2)).unwrap(); // the closure is one
+        let spawns = |name: &str| Job::new(name).capability(&tenant).run(|_| nursery(|n| n.spawn(|| ()).join()));
+        jobs.submit(spawns("allowed")).unwrap();
+        jobs.wait().unwrap();
+        tenant.revoke();
+        jobs.submit(spawns("revoked")).unwrap();
+        let failed = jobs.wait().unwrap_err();
+        assert_eq!(failed.first[0].0, "revoked");
+        assert!(failed.first[0].1.to_string().contains("evoked"), "{failed}");
     });
 }

@@ -13,7 +13,7 @@ mod tree;
 use core::time::Duration;
 
 use self::history::PARTS;
-use super::{Core, Draft, Effect, Ended, NewJob, Rare, Retry, Rules, Scope};
+use super::{Core, Draft, Effect, Ended, NewJob, On, Rare, Retry, Rules, Scope};
 use crate::aging::{Aging, Time};
 use crate::demand::{Demand, Gpu, Limits};
 use crate::error::{Cause, SubmitError};
@@ -104,7 +104,7 @@ impl Spec {
             ram_mb: self.demand.ram_mb,
             vram_mb: self.demand.vram_mb,
             priority: self.priority,
-            local: self.local,
+            on: if self.local { On::Worker } else { On::Executor },
             rare: rare.as_ref(),
         }
     }
