@@ -48,7 +48,6 @@ const UNCUT: &[(&str, &[&str])] = &[
     ),
     ("surface-cli", &["commands", "run"]),
     ("surface-jobfile", &["keys", "read"]),
-    ("surface-journal", &["event", "history", "journal", "outputs", "prune", "read", "rows", "writer"]),
 ];
 
 /// A module, and which others it imports, each with a file that does so.
