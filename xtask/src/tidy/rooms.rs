@@ -17,7 +17,6 @@ const UNCUT: &[(&str, &[&str])] = &[
     ("mech-fiber", &["fiber", "foreign", "header", "overflow", "slab", "thread", "watch"]),
     ("mech-process", &["launch", "wire"]),
     ("mech-sync", &["home", "seat"]),
-    ("policy-admission", &["arena", "cap", "lease", "ledger", "node"]),
     ("sched-jobs", &["drive", "job"]),
     (
         "sched-tasks",
