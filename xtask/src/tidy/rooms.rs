@@ -46,7 +46,6 @@ const UNCUT: &[(&str, &[&str])] = &[
         ],
     ),
     ("surface-cli", &["commands", "run"]),
-    ("surface-jobfile", &["keys", "read"]),
 ];
 
 /// A module, and which others it imports, each with a file that does so.
