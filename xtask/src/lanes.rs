@@ -102,7 +102,9 @@ pub(crate) fn asan() -> Result<(), String> {
     let options = format!("{ASAN_OPTIONS}:detect_stack_use_after_return=0");
     lane.tests(&["mech-fiber"]).env("ASAN_OPTIONS", &options).run()?;
     let options = format!("{ASAN_OPTIONS}:detect_stack_use_after_return=1");
-    lane.tests(&["mech-sync", "policy-admission", "sched-tasks", "bursar"]).env("ASAN_OPTIONS", &options).run()
+    lane.tests(&["mech-sync", "policy-admission", "sched-tasks", "sched-actors", "bursar"])
+        .env("ASAN_OPTIONS", &options)
+        .run()
 }
 
 // ---- ThreadSanitizer ----
@@ -150,7 +152,9 @@ pub(crate) fn tsan() -> Result<(), String> {
     tsan_runtime()?;
     lane.tell();
     lane.must_report("a_race_of_two_fibers", "ThreadSanitizer: data race", TSAN_OPTIONS)?;
-    lane.tests(&["mech-fiber", "mech-sync", "policy-admission", "sched-tasks"]).env("TSAN_OPTIONS", TSAN_OPTIONS).run()
+    lane.tests(&["mech-fiber", "mech-sync", "policy-admission", "sched-tasks", "sched-actors"])
+        .env("TSAN_OPTIONS", TSAN_OPTIONS)
+        .run()
 }
 
 /// Debian's compiler comes with the library's source, but without the sanitizers; rustup's is the other way round.
@@ -221,7 +225,7 @@ pub(crate) fn aarch64() -> Result<(), String> {
     needs(&LIBRARY_SOURCE)?;
     needs(&AARCH64_TOOLS)?;
     lane.tell();
-    lane.tests(&["mech-fiber", "mech-sync", "sched-tasks"]).run()
+    lane.tests(&["mech-fiber", "mech-sync", "sched-tasks", "sched-actors"]).run()
 }
 
 // ---- no system ----
@@ -259,13 +263,14 @@ pub(crate) fn bare() -> Result<(), String> {
 /// The tests that wait for something to happen, beside as many busy loops as there are CPUs.
 pub(crate) fn load() -> Result<(), String> {
     const ROUNDS: u32 = 5;
-    const PACKAGES: [&str; 9] = [
+    const PACKAGES: [&str; 10] = [
         "mech-fiber",
         "mech-sync",
         "policy-flow",
         "policy-jobs",
         "policy-admission",
         "sched-tasks",
+        "sched-actors",
         "sched-flow",
         "sched-jobs",
         "bursar",

@@ -527,10 +527,7 @@ pub mod __budget {
 #[doc(inline)]
 pub use sched_tasks::{FiberLocal, fiber_local};
 
-// ---- actors and supervisors ----
-#[doc(inline)]
-pub use sched_tasks::actor;
-
+pub mod actor;
 pub mod flow;
 pub mod fs;
 pub mod jobs;

@@ -80,7 +80,7 @@ pub enum Step {
 
 /// The word that travels with an overflow or a forced unwinding. The header tells whether it is
 /// one: a program may use this word too. So the hot path compares a register and loads nothing.
-pub(crate) const RARE: usize = -0x05ba_df1b_isize as usize;
+const RARE: usize = -0x05ba_df1b_isize as usize;
 
 /// The payload that unwinds a dropped fiber.
 struct Dropped;
@@ -110,7 +110,7 @@ impl Fiber {
                 header.panic.set(Some(payload));
                 0
             });
-            header.watch.end(yielder, word)
+            header.watch.end(yielder, word, RARE)
         });
         Fiber { coroutine: ManuallyDrop::new(coroutine), header }
     }

@@ -32,13 +32,13 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::abort::{Line, abort};
 use crate::chain;
 use crate::fiber::leave_for_good;
 use crate::header::{self, Header};
 use crate::memory::{self, ErrnoKept};
-use crate::overflow::{self, Line};
 use crate::registers::Interrupted;
-use crate::thread::escape_top;
+use crate::spare::escape_top;
 
 /// Where the C library's code begins and ends; empty if it is part of the program.
 static TEXT: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
@@ -150,7 +150,7 @@ extern "C" fn on_step(signal: c_int, _info: *mut libc::siginfo_t, context: *mut 
         interrupted.go_on(leave_for_good, escape_top());
     } else if left == 1 {
         let who = Line::new();
-        overflow::abort(header, interrupted.instruction(), who, "the C library did not come to an end");
+        abort(header, interrupted.instruction(), who, "the C library did not come to an end");
     } else {
         STEPS_LEFT.set(left - 1);
     }

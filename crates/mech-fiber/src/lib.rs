@@ -14,7 +14,9 @@
 //! | `foreign.rs` | the C library finishes what it began, first |
 //! | `chain.rs` | faults that are not ours reach their handler |
 //! | `aside.rs` | a panic is counted where its stack runs |
-//! | `thread.rs` | the two spare stacks a thread needs for that |
+//! | `abort.rs` | the line that names the fiber, and the end of the process |
+//! | `spare.rs` | the two spare stacks a thread needs for that |
+//! | `thread.rs` | a thread is made ready for all this |
 //! | `watch.rs` | ThreadSanitizer hears of every switch, on request |
 //!
 //! # Systems
@@ -37,6 +39,8 @@ mod slab;
 mod watch;
 
 #[cfg(target_os = "linux")]
+mod abort;
+#[cfg(target_os = "linux")]
 mod chain;
 #[cfg(target_os = "linux")]
 mod foreign;
@@ -44,6 +48,8 @@ mod foreign;
 mod overflow;
 #[cfg(target_os = "linux")]
 mod registers;
+#[cfg(target_os = "linux")]
+mod spare;
 #[cfg(target_os = "linux")]
 mod thread;
 

@@ -43,18 +43,19 @@
 //! pad is.
 
 use std::ffi::{c_int, c_void};
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::abort::{Line, abort};
 use crate::chain;
 use crate::fiber::leave_for_good;
 use crate::foreign;
 use crate::header::{self, Header};
 use crate::memory::ErrnoKept;
 use crate::registers::Interrupted;
-use crate::thread::escape_top;
+use crate::spare::escape_top;
 
 /// How far below the stack pointer code may touch its stack: the red zone (128 bytes) and the
 /// probe of `Fiber::resume`.
@@ -133,53 +134,4 @@ fn is_overflow(header: &Header, address: usize, stack_pointer: usize) -> bool {
     (header.guard_low..header.guard_high).contains(&address)
         && (header.guard_low..top).contains(&stack_pointer)
         && address + BELOW_STACK_POINTER >= stack_pointer
-}
-
-/// A text of bounded length that needs no allocator; what does not fit is cut off.
-pub(crate) struct Line {
-    bytes: [u8; 1024],
-    length: usize,
-}
-
-impl Line {
-    pub(crate) fn new() -> Self {
-        Self { bytes: [0; 1024], length: 0 }
-    }
-
-    fn text(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = &mut self.bytes[self.length..];
-        let length = text.len().min(room.len());
-        room[..length].copy_from_slice(&text.as_bytes()[..length]);
-        self.length += length;
-        Ok(())
-    }
-}
-
-/// Ends the process with one line that says who ran out of stack. Allocates nothing: it runs in a
-/// signal handler.
-#[cold]
-pub(crate) fn abort(header: &Header, instruction: usize, who: Line, reason: &str) -> ! {
-    let mut line = Line::new();
-    let bytes = header.stack_bytes();
-    let _ = line.write_str("\nbursar: ");
-    let _ = match str::from_utf8(who.text()) {
-        Ok("") | Err(_) => write!(line, "the fiber on stack {}", header.index),
-        Ok(who) => line.write_str(who),
-    };
-    let _ = writeln!(
-        line,
-        " overflowed its stack (`stack_bytes` = {bytes}, instruction {instruction:#x}); the process \
-         ends because {reason}; raise `stack_bytes` or bound the recursion"
-    );
-    // SAFETY: async-signal-safe calls; the buffer is alive.
-    unsafe {
-        libc::write(2, line.bytes.as_ptr().cast(), line.length);
-        libc::abort()
-    }
 }

@@ -1,44 +1,9 @@
-//! The two spare stacks of a thread: one for the signal handler, one to leave an overflowed fiber
-//! from.
+//! What a thread needs before its first fiber, so that it can survive the overflow of one.
 //!
-//! Room: mechanism. Knows the thread it runs on.
-//!
-//! # Invariant
-//! While [`escape_top`] is not zero, this thread has an alternate signal stack of
-//! [`SIGNAL_BYTES`] and an escape stack of [`ESCAPE_BYTES`].
-//!
-//! # Why it holds
-//! [`prepare_thread`] sets it last, and the thread's exit clears it first. At exit the old
-//! alternate stack is *not* put back: it was the standard library's, which has unmapped it by
-//! then.
-
-use std::cell::{Cell, OnceCell};
-use std::mem;
-use std::ptr;
+//! Room: mechanism. Above all that handles an overflow.
 
 use crate::StackError;
-use crate::chain;
-use crate::foreign;
-use crate::memory::{last_errno, page_bytes};
-use crate::overflow;
-
-/// A signal frame takes 3.6 KB with AVX-512 and more with AMX; Rust's own handler then formats a
-/// message.
-const SIGNAL_BYTES: usize = 64 << 10;
-/// `leave_for_good` needs a few hundred bytes.
-const ESCAPE_BYTES: usize = 16 << 10;
-
-thread_local! {
-    /// Where the escape stack begins; zero if this thread is not prepared. Read by the signal
-    /// handler.
-    static ESCAPE_TOP: Cell<usize> = const { Cell::new(0) };
-    static SPARE: OnceCell<Spare> = const { OnceCell::new() };
-}
-
-/// The top of this thread's escape stack, or zero.
-pub(crate) fn escape_top() -> usize {
-    ESCAPE_TOP.get()
-}
+use crate::{chain, foreign, overflow, spare};
 
 /// Makes this thread ready to survive the overflow of a fiber: an alternate signal stack, an
 /// escape stack and, once per process, the handler of SIGSEGV.
@@ -49,71 +14,10 @@ pub(crate) fn escape_top() -> usize {
 /// # Errors
 /// When the kernel refuses the memory or the handler.
 pub fn prepare_thread() -> Result<(), StackError> {
-    SPARE.with(|spare| {
-        if spare.get().is_none() {
-            foreign::find();
-            chain::install(overflow::on_fault)?;
-            let _ = spare.set(Spare::new()?); // empty: looked just now, on this thread
-        }
-        Ok(())
-    })
-}
-
-/// `[guard][escape stack][signal stack]`: two mappings. The escape stack, whose user code may be deeper than planned, stands before the guard; above it, the
-/// signal stack is far larger than what the handler uses.
-struct Spare {
-    start: usize,
-    bytes: usize,
-}
-
-impl Spare {
-    fn new() -> Result<Self, StackError> {
-        let failed = |call| StackError::Thread { call, errno: last_errno() };
-        let page = page_bytes();
-        let (signal, escape) = (SIGNAL_BYTES.next_multiple_of(page), ESCAPE_BYTES.next_multiple_of(page));
-        let bytes = page + escape + signal;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
-        // SAFETY: a fresh private mapping touches nothing that exists.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(failed("mmap"));
-        }
-        let spare = Spare { start: start as usize, bytes }; // from here on unmapped on failure
-        let open = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: inside the mapping, which nobody uses yet.
-        if unsafe { libc::mprotect(start.byte_add(page), escape + signal, open) } != 0 {
-            return Err(failed("mprotect"));
-        }
-        // SAFETY: zero is a valid `stack_t`; the stack it is made to name is mapped until `drop`,
-        // which takes it out of use first.
-        unsafe {
-            let mut stack: libc::stack_t = mem::zeroed();
-            stack.ss_sp = start.byte_add(page + escape);
-            stack.ss_size = signal;
-            if libc::sigaltstack(&stack, ptr::null_mut()) != 0 {
-                return Err(failed("sigaltstack"));
-            }
-        }
-        ESCAPE_TOP.set(start as usize + page + escape);
-        Ok(spare)
+    if spare::are_here() {
+        return Ok(());
     }
-}
-
-impl Drop for Spare {
-    fn drop(&mut self) {
-        ESCAPE_TOP.set(0);
-        // SAFETY:
-        // - The alternate stack is disabled only if it is ours; then no signal lands in the
-        //   mapping any more.
-        // - The thread runs its exit, not a fiber, so the escape stack is empty.
-        unsafe {
-            let mut now: libc::stack_t = mem::zeroed();
-            libc::sigaltstack(ptr::null(), &mut now);
-            if (self.start..self.start + self.bytes).contains(&(now.ss_sp as usize)) {
-                now.ss_flags = libc::SS_DISABLE;
-                libc::sigaltstack(&now, ptr::null_mut());
-            }
-            libc::munmap(self.start as *mut _, self.bytes);
-        }
-    }
+    foreign::find();
+    chain::install(overflow::on_fault)?;
+    spare::make()
 }

@@ -20,9 +20,8 @@ pub(crate) use on::Watch;
 
 #[cfg(not(feature = "tsan"))]
 mod off {
+    use corosensei::stack::Stack;
     use corosensei::{Coroutine, CoroutineResult, Yielder};
-
-    use crate::slab::Stack;
 
     /// Nobody watches.
     pub(crate) struct Watch;
@@ -34,9 +33,9 @@ mod off {
         }
 
         #[inline(always)]
-        pub(crate) fn resume(
+        pub(crate) fn resume<S: Stack>(
             &self,
-            coroutine: &mut Coroutine<usize, usize, usize, Stack>,
+            coroutine: &mut Coroutine<usize, usize, usize, S>,
             word: usize,
         ) -> CoroutineResult<usize, usize> {
             coroutine.resume(word)
@@ -48,14 +47,14 @@ mod off {
         }
 
         #[inline(always)]
-        pub(crate) fn end(&self, _: &Yielder<usize, usize>, word: usize) -> usize {
+        pub(crate) fn end(&self, _: &Yielder<usize, usize>, word: usize, _: usize) -> usize {
             word
         }
 
         #[inline(always)]
-        pub(crate) fn ended(
+        pub(crate) fn ended<S: Stack>(
             &self,
-            _: &mut Coroutine<usize, usize, usize, Stack>,
+            _: &mut Coroutine<usize, usize, usize, S>,
             result: CoroutineResult<usize, usize>,
         ) -> CoroutineResult<usize, usize> {
             result
@@ -73,10 +72,8 @@ mod on {
     use std::process;
     use std::ptr;
 
+    use corosensei::stack::Stack;
     use corosensei::{Coroutine, CoroutineResult, Yielder};
-
-    use crate::fiber::RARE;
-    use crate::slab::Stack;
 
     unsafe extern "C" {
         fn __tsan_get_current_fiber() -> *mut c_void;
@@ -101,9 +98,9 @@ mod on {
         }
 
         #[inline(never)]
-        pub(crate) fn resume(
+        pub(crate) fn resume<S: Stack>(
             &self,
-            coroutine: &mut Coroutine<usize, usize, usize, Stack>,
+            coroutine: &mut Coroutine<usize, usize, usize, S>,
             word: usize,
         ) -> CoroutineResult<usize, usize> {
             // SAFETY: created by `new` and not destroyed: a fiber that is resumed has not ended. The switch follows.
@@ -121,17 +118,17 @@ mod on {
             yielder.suspend(word)
         }
 
-        /// Leaves for the last time.
-        pub(crate) fn end(&self, yielder: &Yielder<usize, usize>, word: usize) -> usize {
+        /// Leaves for the last time, with `last`.
+        pub(crate) fn end(&self, yielder: &Yielder<usize, usize>, word: usize, last: usize) -> usize {
             self.returned.set(Some(word));
-            self.suspend(yielder, RARE);
+            self.suspend(yielder, last);
             process::abort() // `ended` made the coroutine done
         }
 
         /// What the resume would have answered if the coroutine had returned.
-        pub(crate) fn ended(
+        pub(crate) fn ended<S: Stack>(
             &self,
-            coroutine: &mut Coroutine<usize, usize, usize, Stack>,
+            coroutine: &mut Coroutine<usize, usize, usize, S>,
             result: CoroutineResult<usize, usize>,
         ) -> CoroutineResult<usize, usize> {
             match self.returned.take() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{os_list, os_opt_path, os_pairs, os_path};
+use crate::os_text::{os_list, os_opt_path, os_pairs, os_path};
 
 /// A command to start, and the bounds it runs in.
 ///

@@ -20,6 +20,7 @@ pub mod keeper;
 mod launch;
 mod log;
 pub mod machine;
+mod os_text;
 mod pool;
 pub mod procfs;
 #[allow(unsafe_code, reason = "two system calls; their files say why")]

@@ -26,26 +26,56 @@ use std::{
     time::Instant,
 };
 
-use crate::{
-    seat::Seat,
-    sync::{
-        Condvar, Mutex,
-        atomic::{
-            AtomicBool, AtomicPtr, AtomicU32,
-            Ordering::{Acquire, Relaxed, Release, SeqCst},
-            fence,
-        },
-        lock, or_planted,
+use crate::sync::{
+    Condvar, Mutex,
+    atomic::{
+        AtomicBool, AtomicPtr, AtomicU32,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        fence,
     },
+    lock, or_planted,
 };
 
 const AWAKE: u32 = 0;
 const SLEEPING: u32 = 1;
 
+/// What is delivered: in this house a [`Seat`](crate::Seat). A home needs to know no more of it than its link.
+pub trait Linked: Sized + 'static {
+    /// Links it in the inbox or queue that it is in: it is in at most one.
+    fn link(&self) -> &Link<Self>;
+}
+
+/// The next in an inbox or a queue.
+#[derive(Debug)]
+pub struct Link<T>(
+    /// Null, or set from a `&'static T`.
+    AtomicPtr<T>,
+);
+
+impl<T: 'static> Link<T> {
+    /// It is in no queue.
+    pub(crate) fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The next one.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<&'static T> {
+        // SAFETY: null or set from a `&'static T`, by `set_next` or by an inbox.
+        unsafe { self.0.load(Relaxed).as_ref() }
+    }
+
+    /// Only who owns the queue may do so.
+    #[inline]
+    pub(crate) fn set_next(&self, next: Option<&'static T>) {
+        self.0.store(next.map_or(ptr::null_mut(), |next| ptr::from_ref(next).cast_mut()), Relaxed);
+    }
+}
+
 /// Where woken seats are brought.
 #[derive(Debug)]
-pub struct Home {
-    inbox: AtomicPtr<Seat>,
+pub struct Home<T> {
+    inbox: AtomicPtr<T>,
     state: AtomicU32,
     /// The thread's note to itself: since it announced sleep, it did go to sleep.
     slept: AtomicBool,
@@ -63,9 +93,9 @@ enum Bell {
 
 /// The seats that were in an inbox, oldest first.
 #[derive(Debug)]
-pub struct Arrivals(Option<&'static Seat>);
+pub struct Arrivals<T: 'static>(Option<&'static T>);
 
-impl Home {
+impl<T: Linked> Home<T> {
     fn with_bell(bell: Bell) -> Self {
         Self {
             inbox: AtomicPtr::new(ptr::null_mut()),
@@ -112,10 +142,10 @@ impl Home {
     }
 
     /// Brings a seat home and wakes what sleeps there. Called by [`crate::Delivery::send`].
-    pub(crate) fn deliver(&self, seat: &'static Seat) {
+    pub(crate) fn deliver(&self, seat: &'static T) {
         let mut head = self.inbox.load(Relaxed);
         loop {
-            seat.next.store(head, Relaxed);
+            seat.link().0.store(head, Relaxed);
             let release = or_planted!(Release, "deliver-relaxed" => Relaxed);
             match self.inbox.compare_exchange_weak(head, ptr::from_ref(seat).cast_mut(), release, Relaxed) {
                 Ok(_) => break,
@@ -158,26 +188,26 @@ impl Home {
     pub fn arrivals_len(&self, at_most: usize) -> usize {
         let mut newest = self.inbox.load(Acquire);
         let mut count = 0;
-        // SAFETY: the inbox links `&'static Seat`s, which are never freed. One that is taken in meanwhile leads elsewhere or nowhere: then the count
+        // SAFETY: the inbox links `&'static T`s, which are never freed. One that is taken in meanwhile leads elsewhere or nowhere: then the count
         // is wrong, but bounded.
         while let Some(seat) = unsafe { newest.as_ref() } {
             if count == at_most {
                 break;
             }
-            newest = seat.next.load(Relaxed);
+            newest = seat.link().0.load(Relaxed);
             count += 1;
         }
         count
     }
 
     /// Takes in what has arrived, oldest first.
-    pub fn arrivals(&self) -> Arrivals {
+    pub fn arrivals(&self) -> Arrivals<T> {
         let mut newest = self.inbox.swap(ptr::null_mut(), Acquire);
         let mut oldest_first = None;
-        // SAFETY: the inbox links `&'static Seat`s, and the swap made the whole chain ours.
+        // SAFETY: the inbox links `&'static T`s, and the swap made the whole chain ours.
         while let Some(seat) = unsafe { newest.as_ref() } {
-            newest = seat.next.load(Relaxed);
-            seat.set_next(oldest_first);
+            newest = seat.link().0.load(Relaxed);
+            seat.link().set_next(oldest_first);
             oldest_first = Some(seat);
         }
         Arrivals(oldest_first)
@@ -232,13 +262,13 @@ fn contain(foreign: impl FnOnce()) {
     }
 }
 
-impl Iterator for Arrivals {
-    type Item = &'static Seat;
+impl<T: Linked> Iterator for Arrivals<T> {
+    type Item = &'static T;
 
-    fn next(&mut self) -> Option<&'static Seat> {
+    fn next(&mut self) -> Option<&'static T> {
         let seat = self.0.take()?;
-        self.0 = seat.next();
-        seat.set_next(None);
+        self.0 = seat.link().next();
+        seat.link().set_next(None);
         Some(seat)
     }
 }

@@ -25,7 +25,7 @@
 //! second look finds work, fails `the_search_is_handed_on`; one that passes on to nobody, `a_worker_that_cannot_take_it_passes_the_search_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
 
 use crate::{
-    home::Home,
+    seat::Home,
     sync::{
         Mutex,
         atomic::{

@@ -30,7 +30,7 @@
 //! `unpark` that overlooks a kick, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 
 use crate::{
-    home::Home,
+    home::{self, Link, Linked},
     sync::{
         atomic::{
             AtomicPtr, AtomicU32, AtomicU64,
@@ -48,13 +48,16 @@ const EPOCH: u64 = CODE << 16;
 /// The code of a wake that came because time was up.
 pub const TIMEOUT: u16 = u16::MAX;
 
+/// Where woken seats are brought.
+pub type Home = home::Home<Seat>;
+
 /// Where one blocked thing sits.
 #[derive(Debug)]
 pub struct Seat {
     word: AtomicU64,
     home: AtomicPtr<Home>,
     /// Links seats in an inbox or a run queue; a seat is in at most one, see the invariant.
-    pub(crate) next: AtomicPtr<Seat>,
+    next: Link<Seat>,
     /// The owner's note to itself: which of its fibers sits here.
     tag: AtomicU32,
 }
@@ -89,7 +92,7 @@ impl Seat {
         Self {
             word: AtomicU64::new(0),
             home: AtomicPtr::new(std::ptr::from_ref(home).cast_mut()),
-            next: AtomicPtr::new(std::ptr::null_mut()),
+            next: Link::new(),
             tag: AtomicU32::new(0),
         }
     }
@@ -140,14 +143,20 @@ impl Seat {
     /// The next seat in the queue this one is in.
     #[inline]
     pub fn next(&self) -> Option<&'static Seat> {
-        // SAFETY: `next` is null or was set from a `&'static Seat`, by `set_next` or by an inbox.
-        unsafe { self.next.load(Relaxed).as_ref() }
+        self.next.next()
     }
 
     /// Links this seat; only who owns the queue it is in may do so.
     #[inline]
     pub fn set_next(&self, next: Option<&'static Seat>) {
-        self.next.store(next.map_or(std::ptr::null_mut(), |seat| std::ptr::from_ref(seat).cast_mut()), Relaxed);
+        self.next.set_next(next);
+    }
+}
+
+impl Linked for Seat {
+    #[inline]
+    fn link(&self) -> &Link<Seat> {
+        &self.next
     }
 }
 

@@ -22,8 +22,8 @@ use std::sync::{Arc, atomic::Ordering::*};
 
 use crate::{
     CapId, Kind,
-    node::Uses,
     sync::{AtomicU32, or_planted},
+    uses::Uses,
 };
 
 /// No generation before this: the number of a name is never zero.

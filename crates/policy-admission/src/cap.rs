@@ -13,66 +13,7 @@ use std::{fmt, sync::Arc};
 
 use vocab::{Budget, Component};
 
-use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Lease, Terms, node::Node};
-
-/// Whether anything may be derived from a capability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Delegation {
-    /// Its holder may attenuate and delegate it.
-    Allowed,
-    /// Its holder may use it, and revoke it. Nothing may be derived from it.
-    Final,
-}
-
-/// Terms, with whom they are for and whether they may be passed on. A wish: it grants nothing.
-///
-/// ```
-/// use policy_admission::{CapSpawn, Delegation, Grant, Ledger};
-///
-/// let root = Ledger::new().grant(CapSpawn::new());
-/// let team = Grant::new(CapSpawn::new().max_tasks(100)).label("team").delegation(Delegation::Allowed);
-/// let team = root.attenuate(team)?;
-/// let member = team.attenuate(CapSpawn::new().max_tasks(10))?; // without a word, it cannot be passed on
-/// assert!(member.attenuate(CapSpawn::new()).is_err());
-/// # Ok::<(), policy_admission::CapError>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct Grant<T: Terms> {
-    pub(crate) terms: T,
-    pub(crate) delegation: Option<Delegation>,
-    pub(crate) label: Option<Arc<str>>,
-}
-
-impl<T: Terms> Grant<T> {
-    /// These terms.
-    pub const fn new(terms: T) -> Self {
-        Self { terms, delegation: None, label: None }
-    }
-
-    /// Whether it may be passed on. Unsaid, a capability granted by a ledger may, and a derived one may not.
-    #[must_use]
-    pub fn delegation(mut self, delegation: Delegation) -> Self {
-        self.delegation = Some(delegation);
-        self
-    }
-
-    /// How many bytes of a label are kept: the log remembers labels that tenants chose, and has to stay small.
-    pub const LABEL_BYTES_MAX: usize = 128;
-
-    /// For whom: the log shows it. Unsaid, a derived capability has the label of the one above.
-    #[must_use]
-    pub fn label(mut self, label: impl AsRef<str>) -> Self {
-        let label = label.as_ref();
-        self.label = Some(label[..label.floor_char_boundary(Self::LABEL_BYTES_MAX)].into());
-        self
-    }
-}
-
-impl<T: Terms> From<T> for Grant<T> {
-    fn from(terms: T) -> Self {
-        Self::new(terms)
-    }
-}
+use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Delegation, Grant, Lease, Terms, node::Node};
 
 /// Authority that cannot be forged, only narrowed.
 ///
@@ -208,14 +149,14 @@ impl<T: Terms> Cap<T> {
     }
 
     fn derive(&self, grant: Grant<T>, event: AuditEvent) -> Result<Cap<T>, CapError> {
-        let Node { id, terms, delegation, label, ledger, .. } = &*self.node;
+        let Node { id, terms, delegation, label, registry, .. } = &*self.node;
         self.check()?;
         if *delegation == Delegation::Final {
             return Err(self.node.refuse(CapError::NotDelegatable { id: *id }));
         }
         let label = grant.label.or_else(|| label.clone());
         let delegation = grant.delegation.unwrap_or(Delegation::Final);
-        let node = ledger.enter(Some(&self.node), terms.meet(&grant.terms), delegation, label, event);
+        let node = Node::enter(registry, Some(&self.node), terms.meet(&grant.terms), delegation, label, event);
         // The first look saves the lock; this one is under it.
         node.map(Cap::new).ok_or_else(|| self.node.refuse(CapError::Revoked { id: *id }))
     }
@@ -224,12 +165,12 @@ impl<T: Terms> Cap<T> {
     ///
     /// What runs by it goes on to its end and is counted until then; nothing new starts.
     pub fn revoke(&self) -> usize {
-        self.node.ledger.revoke_own(&self.node)
+        self.node.revoke()
     }
 
     /// Ends the capability of that name, which was derived from this one, and everything derived from it.
     pub fn revoke_derived(&self, id: CapId) -> Result<usize, CapError> {
-        self.node.ledger.revoke_below(Some(self.node.id), id)
+        self.node.registry.revoke_below(Some(self.node.id), id)
     }
 }
 

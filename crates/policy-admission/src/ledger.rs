@@ -4,20 +4,13 @@
 //! Whoever holds a [`Ledger`] may grant anything of it and revoke anything of it; nobody else can begin. A runtime keeps its ledger and hands
 //! out capabilities; to use those takes no ledger.
 //!
-//! # Locks
-//! The arena's is taken to derive, to revoke and to forget, never to use. The log's is taken inside it, or alone.
+//! What it keeps stands in `registry.rs`.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use crate::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapError, CapId, CapUse, Delegation, Grant, Lease, Terms,
-    arena::{Account, Arena},
-    audit::AuditLog,
-    node::{Apart, Node, Uses},
-    sync::{Mutex, MutexGuard},
+    arena::Account, node::Node, registry::Registry,
 };
 
 /// Grants, revokes, and remembers. A clone is the same ledger.
@@ -42,12 +35,7 @@ use crate::{
 /// # Ok::<(), CapError>(())
 /// ```
 #[derive(Clone)]
-pub struct Ledger(Arc<Inner>);
-
-struct Inner {
-    arena: Mutex<Arena>,
-    log: AuditLog,
-}
+pub struct Ledger(Arc<Registry>);
 
 impl Ledger {
     /// How many records the log of [`new`](Self::new) keeps.
@@ -61,14 +49,14 @@ impl Ledger {
 
     /// An empty one whose log keeps so many records: the last half of them of grants and revocations, the other half of refusals.
     pub fn with_audit(capacity: usize) -> Self {
-        Self(Arc::new(Inner { arena: Mutex::new(Arena::default()), log: AuditLog::new(capacity) }))
+        Self(Arc::new(Registry::new(capacity)))
     }
 
     /// Makes a capability from nothing. It may be delegated unless the grant says otherwise.
     pub fn grant<T: Terms>(&self, grant: impl Into<Grant<T>>) -> Cap<T> {
         let Grant { terms, delegation, label } = grant.into();
         let delegation = delegation.unwrap_or(Delegation::Allowed);
-        let node = self.enter(None, terms, delegation, label, AuditEvent::Granted);
+        let node = Node::enter(&self.0, None, terms, delegation, label, AuditEvent::Granted);
         Cap::new(node.expect("what has no parent needs none alive"))
     }
 
@@ -79,12 +67,7 @@ impl Ledger {
 
     /// The same for who only wants to know: no refusal is written down.
     pub fn is_source_of<T: Terms>(&self, lease: &Lease<T>) -> bool {
-        Arc::ptr_eq(&self.0, &lease.node.ledger.0)
-    }
-
-    /// The ledger that a capability comes from.
-    pub(crate) fn of<T: Terms>(lease: &Lease<T>) -> &Ledger {
-        &lease.node.ledger
+        Arc::ptr_eq(&self.0, &lease.node.registry)
     }
 
     /// Whether both are the same ledger.
@@ -94,81 +77,29 @@ impl Ledger {
 
     /// Whether two capabilities, of whatever kind, come from the same ledger.
     pub fn is_common<A: Terms, B: Terms>(one: &Lease<A>, other: &Lease<B>) -> bool {
-        Self::of(one).is_source_of(other)
-    }
-
-    /// Enters a capability, in the arena and in the log; `None` if its parent was revoked.
-    pub(crate) fn enter<T: Terms>(
-        &self,
-        parent: Option<&Arc<Node<T>>>,
-        terms: T,
-        delegation: Delegation,
-        label: Option<Arc<str>>,
-        event: AuditEvent,
-    ) -> Option<Node<T>> {
-        let above = parent.map(|parent| parent.id);
-        let uses = Arc::new(Uses::default());
-        let (id, word) = {
-            let mut arena = self.arena();
-            let entered = arena.enter(above)?;
-            arena.set_account(entered.0, Account { kind: T::KIND, label: label.clone(), uses: uses.clone() });
-            self.0.log.write(event, Some(T::KIND), Some(entered.0), above, label.clone());
-            entered
-        };
-        let parent = parent.cloned();
-        Some(Node { id, word, terms, delegation, label, parent, ledger: self.clone(), used: Apart::default(), uses })
+        Arc::ptr_eq(&one.node.registry, &other.node.registry)
     }
 
     /// Revokes the capability of that name and everything derived from it, at once: how many that were.
     pub fn revoke(&self, id: CapId) -> Result<usize, CapError> {
-        self.revoke_below(None, id)
-    }
-
-    /// The same, if it was derived from `above`.
-    pub(crate) fn revoke_below(&self, above: Option<CapId>, id: CapId) -> Result<usize, CapError> {
-        let mut arena = self.arena();
-        let outcome = match above {
-            Some(from) if arena.is_alive(id) && !(arena.is_alive(from) && arena.is_below(id, from)) => {
-                Err(CapError::NotDerived { id, from })
-            }
-            _ => arena.revoke(id).ok_or(CapError::Stale { id }),
-        };
-        let event = match outcome {
-            Ok(reached) => AuditEvent::Revoked { reached },
-            Err(error) => AuditEvent::Refused(error.kind()),
-        };
-        self.0.log.write(event, None, Some(id), above, None);
-        outcome
-    }
-
-    /// Revokes on behalf of the holder; 0 if it is over already.
-    pub(crate) fn revoke_own<T: Terms>(&self, node: &Node<T>) -> usize {
-        let mut arena = self.arena();
-        let Some(reached) = arena.revoke(node.id) else { return 0 };
-        let parent = node.parent.as_ref().map(|parent| parent.id);
-        self.0.log.write(AuditEvent::Revoked { reached }, Some(T::KIND), Some(node.id), parent, node.label.clone());
-        reached
-    }
-
-    pub(crate) fn forget(&self, id: CapId) {
-        self.arena().forget(id);
+        self.0.revoke_below(None, id)
     }
 
     /// Writes down a refusal where there was no capability to ask, such as [`CapError::NoSpawnCapability`]; returns it.
     pub fn refuse(&self, error: CapError, label: Option<&Arc<str>>) -> CapError {
-        self.0.log.write(AuditEvent::Refused(error.kind()), error.missing(), None, None, label.cloned());
+        self.0.log().write(AuditEvent::Refused(error.kind()), error.missing(), None, None, label.cloned());
         error
     }
 
     /// What the log still holds, oldest first.
     pub fn audit(&self) -> Vec<AuditRecord> {
-        self.0.log.records()
+        self.0.log().records()
     }
 
     /// How often each thing happened, also of what the log holds no more.
     pub fn audit_totals(&self) -> AuditTotals {
-        let used = self.arena().uses();
-        let mut totals = self.0.log.totals();
+        let used = self.0.arena().uses();
+        let mut totals = self.0.log().totals();
         totals.used = used;
         totals
     }
@@ -194,26 +125,17 @@ impl Ledger {
             label: account.label.clone(),
             uses: account.uses.count(),
         };
-        self.arena().accounts().map(of).collect()
+        self.0.arena().accounts().map(of).collect()
     }
 
     /// How many capabilities are alive.
     pub fn live(&self) -> usize {
-        self.arena().live()
+        self.0.arena().live()
     }
 
     /// For how many there is room without growing.
     pub fn slots(&self) -> usize {
-        self.arena().slots()
-    }
-
-    pub(crate) fn audit_log(&self) -> &AuditLog {
-        &self.0.log
-    }
-
-    fn arena(&self) -> MutexGuard<'_, Arena> {
-        // The arena panics only before it changes anything.
-        self.0.arena.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.arena().slots()
     }
 }
 

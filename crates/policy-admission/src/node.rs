@@ -27,9 +27,12 @@ use std::sync::{Arc, atomic::Ordering::*};
 use vocab::UNLIMITED;
 
 use crate::{
-    AuditEvent, CapError, CapId, Delegation, Ledger, Terms,
+    AuditEvent, CapError, CapId, Delegation, Terms,
+    arena::Account,
+    registry::Registry,
     sync::{AtomicU32, AtomicU64, or_planted},
     terms::sealed::Counted,
+    uses::Uses,
 };
 
 /// One capability, shared by its handle, its leases and whatever was derived from it.
@@ -41,30 +44,11 @@ pub(crate) struct Node<T: Terms> {
     pub(crate) delegation: Delegation,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) parent: Option<Arc<Node<T>>>,
-    pub(crate) ledger: Ledger,
+    /// Its ledger's.
+    pub(crate) registry: Arc<Registry>,
     pub(crate) used: Apart<<T as Counted>::Counters>,
     /// How often it was used, for the audit: of itself, not of what was derived from it.
     pub(crate) uses: Arc<Uses>,
-}
-
-/// How often a capability was used. The standard library's counter, also in models: nothing hangs on it.
-#[derive(Debug, Default)]
-pub(crate) struct Uses(std::sync::atomic::AtomicU64);
-
-impl Uses {
-    #[inline]
-    pub(crate) fn add(&self, uses: u64) {
-        self.0.fetch_add(uses, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    /// Some did not come about.
-    pub(crate) fn take_back(&self, uses: u64) {
-        self.0.fetch_sub(uses, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.0.load(std::sync::atomic::Ordering::Relaxed)
-    }
 }
 
 /// On a cache line of its own: who only looks at the word and the terms is not slowed by those who count.
@@ -80,6 +64,31 @@ pub(crate) struct Full {
 }
 
 impl<T: Terms> Node<T> {
+    /// Enters a capability below `parent`, at the top without; `None` if the parent was revoked.
+    pub(crate) fn enter(
+        registry: &Arc<Registry>,
+        parent: Option<&Arc<Node<T>>>,
+        terms: T,
+        delegation: Delegation,
+        label: Option<Arc<str>>,
+        event: AuditEvent,
+    ) -> Option<Node<T>> {
+        let uses = Arc::new(Uses::default());
+        let account = Account { kind: T::KIND, label: label.clone(), uses: uses.clone() };
+        let (id, word) = registry.enter(parent.map(|parent| parent.id), account, event)?;
+        let (parent, registry) = (parent.cloned(), registry.clone());
+        Some(Node { id, word, terms, delegation, label, parent, registry, used: Apart::default(), uses })
+    }
+
+    /// Revokes it and everything derived from it, on behalf of its holder: how many that were; 0 if it is over already.
+    pub(crate) fn revoke(&self) -> usize {
+        self.registry.revoke_own(self.id, T::KIND, self.parent_id(), self.label.clone())
+    }
+
+    fn parent_id(&self) -> Option<CapId> {
+        self.parent.as_ref().map(|parent| parent.id)
+    }
+
     #[inline]
     pub(crate) fn is_alive(&self) -> bool {
         let acquire = or_planted!(Acquire, "look-relaxed" => Relaxed);
@@ -94,12 +103,11 @@ impl<T: Terms> Node<T> {
     /// Writes the refusal down, and returns it.
     #[cold]
     pub(crate) fn refuse(&self, error: CapError) -> CapError {
-        let parent = self.parent.as_ref().map(|parent| parent.id);
-        self.ledger.audit_log().write(
+        self.registry.log().write(
             AuditEvent::Refused(error.kind()),
             Some(T::KIND),
             Some(self.id),
-            parent,
+            self.parent_id(),
             self.label.clone(),
         );
         error
@@ -198,7 +206,7 @@ fn put_back(used: &AtomicU64, amount: u64) {
 impl<T: Terms> Drop for Node<T> {
     fn drop(&mut self) {
         if self.is_alive() {
-            self.ledger.forget(self.id);
+            self.registry.forget(self.id);
         }
         // One after the other, not each inside the one below: chains may be of any depth.
         let mut parent = self.parent.take();

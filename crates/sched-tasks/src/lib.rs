@@ -1,6 +1,5 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
-pub mod actor;
 mod authority;
 mod block_on;
 mod budget;
@@ -15,6 +14,8 @@ mod free;
 pub mod fs;
 mod fuel;
 mod gate;
+#[doc(hidden)]
+pub mod internals;
 mod line;
 mod local;
 pub mod net;

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use crate::draft::{Draft, Drafts, Line, Settings};
 use crate::foreach::{self, Around, Instances};
 use crate::keys::{Spot, Values};
 use crate::limits::Limits;
 use crate::plan::{Action, Job};
-use crate::read::{Draft, Drafts, Line, Settings};
 use crate::template::Template;
 use surface_text::Span;
 use surface_text::units::clip;

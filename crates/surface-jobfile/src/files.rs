@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 use glob::{MatchOptions, Pattern};
 
+use crate::draft::Drafts;
 use crate::expand::Expanded;
 use crate::fresh::matches;
 use crate::keys::Values;
 use crate::limits::Limits;
 use crate::paths::Paths;
 use crate::plan::Job;
-use crate::read::Drafts;
 use surface_text::units::clip;
 
 /// `*` does not go into folders, as where globs are looked up on the disk.

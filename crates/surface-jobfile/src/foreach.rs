@@ -8,10 +8,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+use crate::draft::Draft;
 use crate::fresh::{matches, unreadable_name};
 use crate::keys::{VALUE, Values, field};
 use crate::limits::Limits;
-use crate::read::Draft;
 use crate::template::{JOB, is_ident};
 use surface_text::Span;
 use surface_text::nearest;

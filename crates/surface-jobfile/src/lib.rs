@@ -31,6 +31,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod draft;
 mod expand;
 mod files;
 mod foreach;

@@ -7,12 +7,12 @@
 
 use std::collections::HashMap;
 
+use crate::draft::{Draft, Drafts};
 use crate::expand::{Expanded, Index, instance_name};
 use crate::keys::{Spot, Values};
 use crate::limits::Limits;
 use crate::paths::Paths;
 use crate::plan::Job;
-use crate::read::{Draft, Drafts};
 use crate::template::Template;
 use surface_text::cycle;
 use surface_text::nearest;

@@ -5,127 +5,18 @@
 //! # Invariant
 //! Reading goes on after a problem, so that one look at the file finds them all; a draft is only used if there was none.
 
-use crate::keys::{Key, RESOURCES, Set, Spot, TOP, Values, key, keys, resource};
+use crate::draft::{Draft, Drafts, Line, Settings};
+use crate::keys::{Key, MOST, RESOURCES, Set, Spot, TOP, Values, key, keys, resource};
 use crate::limits::Limits;
-use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
+use crate::plan::Resources;
 use surface_text::Span;
 use surface_text::amounts::exact_megabytes;
 use surface_text::nearest;
-use surface_text::tree::{Entry, Node, Table, Value};
+use surface_text::tree::{Entry, Table, Value};
 use surface_text::units;
-
-/// What `[defaults]` and a job may both say.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Settings {
-    pub(crate) shell: Option<String>,
-    pub(crate) cpu: Option<Spot<u32>>,
-    pub(crate) ram_mb: Option<u64>,
-    pub(crate) vram_mb: Option<Spot<u64>>,
-    pub(crate) gpus: Option<Spot<u32>>,
-    pub(crate) named: Vec<(String, Spot<u64>)>,
-    pub(crate) priority: Option<i32>,
-    pub(crate) retries: Option<u32>,
-    pub(crate) backoff_ms: Option<u64>,
-    pub(crate) timeout_ms: Option<u64>,
-    pub(crate) grace_ms: Option<u64>,
-    pub(crate) ram_limit_mb: Option<u64>,
-    pub(crate) log_limit_mb: Option<u64>,
-    pub(crate) over_ram: Option<OverRam>,
-    pub(crate) pin: Option<Vec<u32>>,
-    pub(crate) nice: Option<i32>,
-    pub(crate) env: Vec<(String, Spot<String>)>,
-    pub(crate) cwd: Option<Spot<String>>,
-    pub(crate) incomplete: Option<Incomplete>,
-    pub(crate) on_crash: Option<OnCrash>,
-}
-
-impl Settings {
-    /// Bytes a copy takes, about: `[defaults]` and `[env]` are copied into every job.
-    pub(crate) fn weight(&self) -> usize {
-        let env: usize = self.env.iter().map(|(name, value)| name.len() + value.value.len() + 64).sum();
-        let named: usize = self.named.iter().map(|(name, _)| name.len() + 32).sum();
-        let pin = self.pin.as_ref().map_or(0, |pin| pin.len() * 4);
-        env + named
-            + pin
-            + self.shell.as_ref().map_or(0, String::len)
-            + self.cwd.as_ref().map_or(0, |cwd| cwd.value.len())
-    }
-
-    /// These where they say something, else the defaults.
-    pub(crate) fn over(self, defaults: &Settings) -> Settings {
-        let d = defaults;
-        Settings {
-            shell: self.shell.or_else(|| d.shell.clone()),
-            cpu: self.cpu.or_else(|| d.cpu.clone()),
-            ram_mb: self.ram_mb.or(d.ram_mb),
-            vram_mb: self.vram_mb.or_else(|| d.vram_mb.clone()),
-            gpus: self.gpus.or_else(|| d.gpus.clone()),
-            named: merged(&d.named, self.named),
-            priority: self.priority.or(d.priority),
-            retries: self.retries.or(d.retries),
-            backoff_ms: self.backoff_ms.or(d.backoff_ms),
-            timeout_ms: self.timeout_ms.or(d.timeout_ms),
-            grace_ms: self.grace_ms.or(d.grace_ms),
-            ram_limit_mb: self.ram_limit_mb.or(d.ram_limit_mb),
-            log_limit_mb: self.log_limit_mb.or(d.log_limit_mb),
-            over_ram: self.over_ram.or(d.over_ram),
-            pin: self.pin.or_else(|| d.pin.clone()),
-            nice: self.nice.or(d.nice),
-            env: merged(&d.env, self.env),
-            cwd: self.cwd.or_else(|| d.cwd.clone()),
-            incomplete: self.incomplete.or(d.incomplete),
-            on_crash: self.on_crash.or(d.on_crash),
-        }
-    }
-}
-
-/// Both, sorted by name; of two with one name the second.
-fn merged<T: Clone>(under: &[(String, T)], mut over: Vec<(String, T)>) -> Vec<(String, T)> {
-    over.extend_from_slice(under);
-    over.sort_by(|a, b| a.0.cmp(&b.0)); // stable: what came first stays first
-    over.dedup_by(|later, first| later.0 == first.0);
-    over
-}
 
 /// Keys that say what a job does; it has one of them.
 const WHAT: [&str; 3] = ["run", "command", "flow"];
-
-/// What a job runs, before its placeholders are filled.
-#[derive(Debug)]
-pub(crate) enum Line<'n> {
-    Shell(Spot<&'n str>),
-    Argv(Vec<Spot<&'n str>>),
-    Flow(Spot<&'n str>),
-}
-
-/// One `[job.NAME]`.
-#[derive(Debug)]
-pub(crate) struct Draft<'n, 't> {
-    pub(crate) name: &'n str,
-    /// Of the name.
-    pub(crate) at: Span,
-    pub(crate) line: Option<Line<'n>>,
-    pub(crate) foreach: Option<&'n Node<'t>>,
-    pub(crate) exclude: Option<&'n Node<'t>>,
-    pub(crate) include: Option<&'n Node<'t>>,
-    pub(crate) needs: Vec<Spot<&'n str>>,
-    /// It needs whatever makes its inputs.
-    pub(crate) needs_inputs: bool,
-    pub(crate) inputs: Vec<Spot<&'n str>>,
-    pub(crate) outputs: Vec<Spot<&'n str>>,
-    /// Without what is shared.
-    pub(crate) own: Settings,
-}
-
-/// A whole file.
-#[derive(Debug, Default)]
-pub(crate) struct Drafts<'n, 't> {
-    pub(crate) name: Option<String>,
-    pub(crate) resources: Resources,
-    /// `[defaults]` and `[env]`.
-    pub(crate) shared: Settings,
-    pub(crate) jobs: Vec<Draft<'n, 't>>,
-}
 
 const SMALLEST: &str = "the smallest file is\n[job.hello]\nrun = \"echo hello\"";
 
@@ -232,7 +123,7 @@ fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
                 break;
             }
             (key, None) => {
-                if let Some(count) = values.whole(&resource(key), node, 0, crate::keys::MOST) {
+                if let Some(count) = values.whole(&resource(key), node, 0, MOST) {
                     resources.named.push((key.to_owned(), u64::try_from(count).unwrap_or(0)));
                 }
             }
@@ -244,7 +135,7 @@ fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
 /// A field that is none: a named resource, or a mistake.
 fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, values: &mut Values<'t>) {
     if resources.named.iter().any(|(name, _)| *name == entry.key) {
-        if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, crate::keys::MOST) {
+        if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, MOST) {
             let value = u64::try_from(count).unwrap_or(0);
             settings.named.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
         }

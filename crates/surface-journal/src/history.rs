@@ -13,6 +13,9 @@ use vocab::Fnv1a;
 
 use std::path::Path;
 
+use crate::bound::forget_beyond;
+use crate::{Journal, JournalError};
+
 /// How many successes are remembered.
 const KEPT: usize = 5;
 /// How many commands are remembered; the longest unused go first.
@@ -84,6 +87,25 @@ fn estimate_of(runs: u64, samples: &[Sample]) -> Option<Estimate> {
     })
 }
 
+impl Journal {
+    /// What earlier successes of the same work needed.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn estimate(&self, fingerprint: u64) -> Result<Option<Estimate>, JournalError> {
+        Ok(self.estimates(&[fingerprint])?.into_iter().next().flatten())
+    }
+
+    /// The same for many at once, in their order. For jobs without any, ask again with
+    /// [`group_fingerprint`](crate::group_fingerprint).
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn estimates(&self, fingerprints: &[u64]) -> Result<Vec<Option<Estimate>>, JournalError> {
+        self.with(|db| recall(db, fingerprints))
+    }
+}
+
 /// Adds a success.
 pub(crate) fn learn(db: &Connection, print: i64, at_ms: i64, sample: Sample) -> rusqlite::Result<()> {
     let old: Option<Vec<u8>> = db
@@ -116,7 +138,7 @@ pub(crate) fn recall(db: &mut Connection, prints: &[u64]) -> rusqlite::Result<Ve
 
 /// Forgets the longest unused beyond `FINGERPRINTS_MAX`; a tenth more than needed, so that it is rarely done.
 pub(crate) fn forget(db: &Connection) -> rusqlite::Result<()> {
-    crate::prune::forget_beyond(db, "history", "print", FINGERPRINTS_MAX)
+    forget_beyond(db, "history", "print", FINGERPRINTS_MAX)
 }
 
 #[cfg(test)]
@@ -171,9 +193,9 @@ mod tests {
         for print in 0..30 {
             learn(&db, print, 1_000 - print, sample(1)).unwrap();
         }
-        crate::prune::forget_beyond(&db, "history", "print", 30).unwrap();
+        crate::bound::forget_beyond(&db, "history", "print", 30).unwrap();
         assert!(recall(&mut db, &[29]).unwrap()[0].is_some(), "nothing is forgotten while there is room");
-        crate::prune::forget_beyond(&db, "history", "print", 20).unwrap();
+        crate::bound::forget_beyond(&db, "history", "print", 20).unwrap();
         let left = recall(&mut db, &(0..30).collect::<Vec<_>>()).unwrap();
         assert!(left[..18].iter().all(Option::is_some) && left[18..].iter().all(Option::is_none), "{left:?}");
     }

@@ -30,6 +30,8 @@
 #![forbid(unsafe_code)]
 
 mod alive;
+mod bound;
+mod ending;
 mod error;
 mod event;
 mod history;
@@ -42,18 +44,21 @@ mod prune;
 mod read;
 pub mod report;
 mod rows;
+mod runs;
 mod schema;
+mod stored;
 mod writer;
 
 pub use error::JournalError;
 pub use event::{Demand, Detail, Event, Moved};
 pub use history::{Estimate, group_fingerprint};
 pub use id::RunId;
-pub use journal::{Journal, Reopened};
+pub use journal::Journal;
 pub use lock::RunLock;
 pub use outputs::{Look, Output, Outputs};
 pub use prune::Prune;
 pub use read::Filter;
 pub use rows::{Counts, EventRow, JobRow, NewJob, NewRun, Outcome, RunRow, Status};
+pub use runs::Reopened;
 pub use sched_jobs::State;
 pub use writer::{Options, Writer};

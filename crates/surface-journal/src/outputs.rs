@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::path_out;
+use crate::bound::forget_beyond;
+use crate::stored::path_out;
+use crate::{Journal, JournalError};
 
 /// How many files are remembered; the longest unused go first.
 const FILES_MAX: i64 = 2_000_000;
@@ -59,6 +61,16 @@ pub struct Outputs {
     pub files: Vec<(PathBuf, Option<Look>)>,
 }
 
+impl Journal {
+    /// What is known of each of these files, in their order.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn outputs(&self, paths: &[PathBuf]) -> Result<Vec<Option<Output>>, JournalError> {
+        self.with(|db| recall(db, paths))
+    }
+}
+
 /// Marks the files.
 pub(crate) fn mark(db: &Connection, outputs: &Outputs, at_ms: i64) -> rusqlite::Result<()> {
     let mut statement = db.prepare_cached(
@@ -99,7 +111,7 @@ pub(crate) fn recall(db: &mut Connection, paths: &[PathBuf]) -> rusqlite::Result
 
 /// Forgets the longest unused beyond `FILES_MAX`; a tenth more than needed, so that it is rarely done.
 pub(crate) fn forget(db: &Connection) -> rusqlite::Result<()> {
-    crate::prune::forget_beyond(db, "outputs", "path", FILES_MAX)
+    forget_beyond(db, "outputs", "path", FILES_MAX)
 }
 
 #[cfg(test)]
@@ -151,7 +163,7 @@ mod tests {
         for n in 0..30 {
             mark(&db, &outputs(1, true, &format!("/{n}"), None), n).unwrap();
         }
-        crate::prune::forget_beyond(&db, "outputs", "path", 20).unwrap();
+        crate::bound::forget_beyond(&db, "outputs", "path", 20).unwrap();
         let paths: Vec<PathBuf> = (0..30).map(|n| PathBuf::from(format!("/{n}"))).collect();
         let known = recall(&mut db, &paths).unwrap();
         assert!(known[..12].iter().all(Option::is_none) && known[12..].iter().all(Option::is_some), "{known:?}");

@@ -8,9 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use rusqlite::Connection;
-
-use crate::journal::now_ms;
+use crate::stored::now_ms;
 use crate::{Filter, Journal, JournalError, RunId, RunLock};
 
 /// Which runs to forget: those that neither rule keeps.
@@ -134,14 +132,4 @@ fn remove_all(folder: &Path) -> Result<(), JournalError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JournalError::io("remove", folder)(error)),
         _ => Ok(()),
     }
-}
-
-/// Of a table with rows that have a time, forgets the longest unused beyond `most`; a tenth more than needed, so that it is rarely done.
-pub(crate) fn forget_beyond(db: &Connection, table: &str, key: &str, most: i64) -> rusqlite::Result<()> {
-    let rows: i64 = db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
-    if rows > most {
-        let sql = format!("DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} ORDER BY at_ms LIMIT ?1)");
-        db.execute(&sql, [rows - most + most / 10])?;
-    }
-    Ok(())
 }

@@ -8,8 +8,9 @@ use rusqlite::{Connection, Row, params};
 use sched_jobs::State;
 
 use crate::alive::Process;
-use crate::journal::path_in;
-use crate::{Counts, Demand, Detail, EventRow, JobRow, Journal, JournalError, RunId, RunRow, Status};
+use crate::ending::counts;
+use crate::stored::{path_in, state, unsigned};
+use crate::{Demand, Detail, EventRow, JobRow, Journal, JournalError, RunId, RunRow, Status};
 
 /// Which runs to list, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,6 +27,34 @@ const RUN: &str = "seq, id, name, file, cwd, pid, pid_start, boot, began_ms, end
     (SELECT at_ms FROM events WHERE run = seq ORDER BY n DESC LIMIT 1)";
 
 impl Journal {
+    /// The run that `text` names: its id, the beginning of its id with or without `r-`, or `latest` or `-` for the newest.
+    ///
+    /// # Errors
+    /// If there is none, or more than one.
+    pub fn find(&self, text: &str) -> Result<RunId, JournalError> {
+        let newest = matches!(text, "latest" | "-");
+        let wanted = text.to_ascii_lowercase();
+        let wanted = if newest { String::new() } else { wanted.strip_prefix("r-").unwrap_or(&wanted).to_owned() };
+        let missing = || JournalError::NoRun { wanted: text.to_owned() };
+        if !newest && (wanted.is_empty() || !wanted.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+            return Err(missing());
+        }
+        let mut candidates: Vec<RunId> = self.with(|db| {
+            let mut statement = db.prepare_cached("SELECT id FROM runs WHERE id GLOB ?1 ORDER BY seq DESC LIMIT ?2")?;
+            let rows =
+                statement.query_map(params![format!("r-{wanted}*"), if newest { 1 } else { 10 }], |row| row.get(0))?;
+            rows.map(|id| id.map(RunId::stored)).collect()
+        })?;
+        if let Some(exact) = candidates.iter().position(|id| id.as_str()[2..] == wanted) {
+            return Ok(candidates.swap_remove(exact));
+        }
+        match candidates.len() {
+            0 => Err(missing()),
+            1 => Ok(candidates.swap_remove(0)),
+            _ => Err(JournalError::Ambiguous { wanted: text.to_owned(), candidates }),
+        }
+    }
+
     /// The runs that pass `filter`, newest first.
     ///
     /// # Errors
@@ -111,19 +140,6 @@ impl Journal {
     }
 }
 
-/// How many jobs of a run are in each state. Those nothing was recorded of are queued.
-pub(crate) fn counts(db: &Connection, seq: i64, jobs: u32) -> rusqlite::Result<Counts> {
-    let mut counts = Counts { queued: jobs, ..Counts::default() };
-    let mut statement = db.prepare_cached("SELECT state, count(*) FROM latest WHERE run = ?1 GROUP BY state")?;
-    let mut rows = statement.query([seq])?;
-    while let Some(row) = rows.next()? {
-        let many: u32 = row.get(1)?;
-        counts.queued = counts.queued.saturating_sub(many);
-        *counts.of_mut(state(row, 0)?) += many;
-    }
-    Ok(counts)
-}
-
 fn run_row(db: &Connection, row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let process = Process { pid: row.get(5)?, start: unsigned(row, 6)?, boot: row.get(7)? };
     let began_ms = unsigned(row, 8)?.unwrap_or(0);
@@ -205,21 +221,5 @@ fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
         at_ms: unsigned(row, 4)?.unwrap_or(0),
         offset_us: unsigned(row, 5)?.unwrap_or(0),
         detail: detail.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
-    })
-}
-
-/// Our numbers are below 2^63; SQLite has no others.
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(|number| number as u64))
-}
-
-fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<State> {
-    let name = row.get_ref(column)?.as_str()?;
-    State::from_name(name).ok_or_else(|| {
-        rusqlite::Error::FromSqlConversionFailure(
-            column,
-            rusqlite::types::Type::Text,
-            format!("no state of a job is called `{name}`").into(),
-        )
     })
 }

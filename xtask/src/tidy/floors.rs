@@ -12,7 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["mech-fiber", "mech-sync", "mech-process", "policy-cpu", "policy-jobs", "policy-flow"],
     &["policy-admission"],
     &["sched-tasks"],
-    &["sched-jobs", "sched-flow"],
+    &["sched-actors", "sched-jobs", "sched-flow"],
     &["proof-sim"],
     &["bursar"],
     &["surface-text"],

@@ -14,10 +14,6 @@ use super::{File, Problem};
 
 /// Circles that are not cut yet: a crate, and modules of it that may import each other.
 const UNCUT: &[(&str, &[&str])] = &[
-    ("mech-fiber", &["fiber", "foreign", "header", "overflow", "slab", "thread", "watch"]),
-    ("mech-process", &["launch", "wire"]),
-    ("mech-sync", &["home", "seat"]),
-    ("policy-admission", &["arena", "cap", "lease", "ledger", "node"]),
     ("sched-jobs", &["drive", "job"]),
     (
         "sched-tasks",
@@ -47,8 +43,6 @@ const UNCUT: &[(&str, &[&str])] = &[
         ],
     ),
     ("surface-cli", &["commands", "run"]),
-    ("surface-jobfile", &["keys", "read"]),
-    ("surface-journal", &["event", "history", "journal", "outputs", "prune", "read", "rows", "writer"]),
 ];
 
 /// A module, and which others it imports, each with a file that does so.

@@ -10,13 +10,12 @@ use std::{
     time::Duration,
 };
 
+use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
     Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, Priority, Profile, Runtime, Select,
-    Semaphore, TaskError,
-    actor::{self, Child, Strategy, Supervisor},
-    block_on, budget_left, channel, charge, checkpoint, current_task, current_worker, fiber_local, fs, is_cancelled,
-    join, net, now, nursery, nursery_with, oneshot, recharge, run, select, shield, sleep, sleep_async, timeout,
-    try_channel, unblock, unblock_async, unbounded, yield_now,
+    Semaphore, TaskError, block_on, budget_left, channel, charge, checkpoint, current_task, current_worker,
+    fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with, oneshot, recharge, run, select, shield,
+    sleep, sleep_async, timeout, try_channel, unblock, unblock_async, unbounded, yield_now,
 };
 
 use crate::Operation;

@@ -1,6 +1,5 @@
 //! What tasks promise, one sentence a test.
 
-mod actors;
 mod authority_travels;
 mod block_on;
 mod budgets;
@@ -36,12 +35,8 @@ mod profiles;
 mod seeded;
 mod seeded_budgets;
 mod seeded_deadlocks;
-mod seeded_supervisors;
 mod select;
 mod stress;
-mod supervisors;
-mod supervisors_budgets;
-mod supervisors_model;
 mod support;
 mod thread_tasks;
 mod turns;

@@ -13,9 +13,10 @@ use std::{
     time::Duration,
 };
 
+use sched_actors as actor;
 use sched_tasks::{
-    Condvar, Fuel, Mutex, NurseryOptions, OnFailure, Runtime, Semaphore, actor, block_on, channel, charge, checkpoint,
-    join, nursery, nursery_with, oneshot, sleep, sleep_async, timeout, unblock, unbounded, yield_now,
+    Condvar, Fuel, Mutex, NurseryOptions, OnFailure, Runtime, Semaphore, block_on, channel, charge, checkpoint, join,
+    nursery, nursery_with, oneshot, sleep, sleep_async, timeout, unblock, unbounded, yield_now,
 };
 
 use crate::support::{spin_until, until};

@@ -17,8 +17,8 @@ pub(crate) use table::{JOB, MOST, RESOURCES, SHARED, TOP};
 use surface_text::reference::{Entry, Shape};
 use surface_text::tree::Node;
 
+use crate::draft::{Draft, Settings};
 use crate::plan::Resources;
-use crate::read::{Draft, Settings};
 
 /// A row of the table.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 //! Room: surface, pure. One function for each row of the table that does more than to keep a number, a size or a text.
 
 use super::{Field, Key, Spot, Values};
+use crate::draft::{Draft, Line, Settings};
 use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
-use crate::read::{Draft, Line, Settings};
 use surface_text::tree::{Node, Value};
 
 /// CPUs that `pin` may list.

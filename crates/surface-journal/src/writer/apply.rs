@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sched_jobs::State;
 
 use crate::history::{Sample, learn};
-use crate::journal::now_ms;
+use crate::stored::now_ms;
 use crate::{Event, Moved, outputs};
 
 /// Applies one event as number `n + 1`.

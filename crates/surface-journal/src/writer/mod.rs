@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::journal::now_ms;
+use crate::stored::now_ms;
 use crate::{Event, JournalError, Outcome, RunLock};
 
 /// How a [`Writer`] works; the defaults suit nearly everybody.

@@ -14,7 +14,8 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::decide::{Backlog, Step, next};
 use super::{Options, Queue, Shared, Sleep, apply};
-use crate::journal::{end, now_ms};
+use crate::ending::end;
+use crate::stored::now_ms;
 use crate::{Event, JournalError, Outcome, schema};
 
 /// What the database says of the run when a writer starts.

@@ -5,28 +5,28 @@
 
 use std::{fmt, panic::Location, sync::Arc, time::Duration};
 
-use super::{
+use sched_tasks::{Receiver, TaskError};
+
+use super::{handle::SupervisorHandle, inbox::Input};
+use crate::{
     decide::Restart,
-    handle::SupervisorHandle,
-    inbox::Input,
+    error::SupervisorError,
     life::{Actor, Context, live},
     mailbox::{CAPACITY, DeadLetter, Hook, Mailbox, Post, Signal},
-    supervisor::Supervisor,
 };
-use crate::{channel::Receiver, error::TaskError};
 
 /// How long an actor may take to end after it was asked to, before it is cancelled.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One child of a [`Supervisor`]. It may borrow what outlives the nursery in which the supervisor is started.
+/// One child of a [`Supervisor`](crate::Supervisor). It may borrow what outlives the nursery in which the supervisor is started.
 pub struct Child<'a> {
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// Where it was described.
-    pub(super) site: &'static Location<'static>,
-    pub(super) restart: Restart,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) restart: Restart,
     /// None waits as long as it takes.
-    pub(super) shutdown: Option<Duration>,
-    pub(super) recipe: Arc<dyn Recipe<'a> + 'a>,
+    pub(crate) shutdown: Option<Duration>,
+    pub(crate) recipe: Arc<dyn Recipe<'a> + 'a>,
 }
 
 impl Clone for Child<'_> {
@@ -37,36 +37,36 @@ impl Clone for Child<'_> {
 }
 
 /// What a child runs.
-pub(super) trait Recipe<'a>: Send + Sync {
+pub(crate) trait Recipe<'a>: Send + Sync {
     /// Makes what survives restarts.
     fn prepare(&self, child: &Child<'a>) -> Life<'a>;
-    /// The supervisor it is, if it is one: to look for mistakes before anything starts.
-    fn supervisor(&self) -> Option<&Supervisor<'a>> {
-        None
+    /// Looks for mistakes in it before anything starts.
+    fn check(&self) -> Result<(), SupervisorError> {
+        Ok(())
     }
 }
 
 /// What an incarnation is given.
-pub(super) struct Incarnation<'i> {
-    pub(super) signal: &'i Signal,
-    pub(super) restarts: u64,
+pub(crate) struct Incarnation<'i> {
+    pub(crate) signal: &'i Signal,
+    pub(crate) restarts: u64,
     /// To be called when it is ready.
-    pub(super) ready: &'i dyn Fn(),
+    pub(crate) ready: &'i dyn Fn(),
 }
 
-pub(super) type Run<'a> = Arc<dyn Fn(Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
+pub(crate) type Run<'a> = Arc<dyn Fn(Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
 
 /// What all incarnations of a child share.
-pub(super) struct Life<'a> {
-    pub(super) run: Run<'a>,
-    pub(super) kind: Kind<'a>,
+pub(crate) struct Life<'a> {
+    pub(crate) run: Run<'a>,
+    pub(crate) kind: Kind<'a>,
     /// Whether it is gone for good: a next life needs another of these.
-    pub(super) retired: bool,
+    pub(crate) retired: bool,
 }
 
 /// How a child is talked to.
 #[derive(Clone)]
-pub(super) enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     Actor(Arc<dyn Post>),
     Task,
     Supervisor(SupervisorHandle<'a>, Receiver<Input<'a>>),
@@ -98,7 +98,7 @@ impl<'a> Child<'a> {
     /// A fiber that runs `body`, from the beginning in every incarnation.
     ///
     /// Permanent unless told otherwise. When it is to end it is cancelled at once; with [`shutdown`](Self::shutdown) it has that much time in which only
-    /// [`is_cancelled`](crate::is_cancelled) tells it.
+    /// [`is_cancelled`](sched_tasks::is_cancelled) tells it.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -134,39 +134,6 @@ impl<'a> Child<'a> {
         }
     }
 
-    /// A supervisor below this one, under its own name. If it gives up, it is a child that failed.
-    ///
-    /// When it is to end it may take as long as its children do. Started again, it begins with the children it was made with; their addresses stay good.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use bursar::{actor::{Child, RestartsExceeded, Strategy, Supervisor}, nursery, TaskError};
-    ///
-    /// let error = nursery(|n| {
-    ///     let doomed = Child::task("doomed", || Err(TaskError::msg("out of paper")));
-    ///     let printers = Supervisor::new(Strategy::OneForOne).name("printers").child(doomed);
-    ///     Supervisor::new(Strategy::OneForAll)
-    ///         .name("office")
-    ///         .max_restarts(0, Duration::from_secs(1))
-    ///         .child(Child::supervisor(printers))
-    ///         .start(n)?;
-    ///     Ok(())
-    /// })
-    /// .unwrap_err();
-    /// assert_eq!(&*error.downcast_ref::<RestartsExceeded>().unwrap().child, "printers");
-    /// assert!(error.to_string().contains("out of paper"));
-    /// ```
-    #[track_caller]
-    pub fn supervisor(supervisor: Supervisor<'a>) -> Self {
-        Self {
-            name: supervisor.name.clone(),
-            site: Location::caller(),
-            restart: Restart::default(),
-            shutdown: None,
-            recipe: Arc::new(supervisor),
-        }
-    }
-
     /// When it is started again.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
@@ -180,7 +147,7 @@ impl<'a> Child<'a> {
     }
 
     /// What to add to a nursery of its own: for a task, polite means to be cancelled with grace.
-    pub(super) fn grace(&self, kind: &Kind<'_>) -> Option<Duration> {
+    pub(crate) fn grace(&self, kind: &Kind<'_>) -> Option<Duration> {
         self.shutdown.filter(|time| matches!(kind, Kind::Task) && !time.is_zero())
     }
 }

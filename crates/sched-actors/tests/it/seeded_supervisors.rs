@@ -6,11 +6,8 @@ use std::{
     time::Duration,
 };
 
-use sched_tasks::{
-    Answer, Budget, Explore, Runtime, TaskError,
-    actor::{self, Child, DeadLetter, Restart, Strategy, Supervisor},
-    charge, nursery, shield, sleep, yield_now,
-};
+use sched_actors::{self as actor, Child, DeadLetter, Restart, Strategy, Supervisor};
+use sched_tasks::{Answer, Budget, Explore, Runtime, TaskError, charge, nursery, shield, sleep, yield_now};
 use test_support::Dice;
 
 /// Where messages have been.

@@ -19,30 +19,26 @@ use std::{
     time::Instant,
 };
 
-use super::{
-    FAR,
-    child::{Child, Incarnation, Kind},
+use sched_tasks::{
+    Nursery, NurseryOptions, Receiver, RecvTimeoutError, Select, TaskError, internals, now, nursery_with,
+};
+
+use crate::{
+    clock::due,
     decide::{self, Decision, Ending, History, Restart, Rules, Sibling},
     error::{RestartsExceeded, SupervisorError},
-    inbox::{ChildEvent, Inbox, Input, Reply, Request},
     mailbox::{Signal, StopMode},
     means::{Means, Treasurer},
-    now,
     run::{Link, Run},
     state::{ChildState, Happening},
-    table::{Kid, Shared, begin_table, end_table, retire_life},
-};
-use crate::{
-    channel::{Receiver, RecvTimeoutError},
-    error::{Reason, TaskError},
-    options::NurseryOptions,
-    scope::{Nursery, nursery_with},
-    select::Select,
-    strand,
+    tree::{
+        Child, ChildEvent, Inbox, Incarnation, Input, Kid, Kind, Reply, Request, Shared, begin_table, end_table,
+        retire_life,
+    },
 };
 
 /// Who a supervisor answers to.
-pub(super) enum Above<'i, 'a> {
+pub(crate) enum Above<'i, 'a> {
     /// The nursery it was started in. It ends when there is no child, and no handle or somebody who waits for its end.
     Nursery(Weak<Inbox<'a>>),
     /// Another supervisor, which says when it is to end.
@@ -50,7 +46,7 @@ pub(super) enum Above<'i, 'a> {
 }
 
 /// Runs one incarnation of a supervisor: returns when all its children have ended.
-pub(super) fn supervise<'a>(
+pub(crate) fn supervise<'a>(
     rules: Rules,
     means: &Means,
     shared: &Shared<'a>,
@@ -82,7 +78,7 @@ pub(super) fn supervise<'a>(
     });
     end_table(shared);
     // The nursery's own outcome tells of children that failed, and that has been dealt with. Without a verdict, it was cancelled.
-    verdict.unwrap_or_else(|| Err(TaskError::new(Reason::Cancelled, None)))
+    verdict.unwrap_or_else(|| Err(internals::cancelled()))
 }
 
 /// Somebody who waits for a child.
@@ -168,7 +164,7 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
 
     /// Waits for what comes next. Nobody pays for that: it is the runtime's own news.
     fn receive(&self) -> Result<Input<'a>, RecvTimeoutError> {
-        strand::with(|strand| strand.meter.while_off(|| self.receive_input()))
+        internals::uncharged(|| self.receive_input())
     }
 
     fn receive_input(&self) -> Result<Input<'a>, RecvTimeoutError> {
@@ -392,7 +388,7 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
             kid.step(Happening::StopAsked);
             (kid.life.kind.clone(), kid.child.shutdown)
         });
-        let mut until = patience.map(|time| now() + time.min(FAR));
+        let mut until = patience.map(due);
         match kind {
             Kind::Actor(post) if mode == StopMode::ForGood => post.close(), // it finishes what it has
             Kind::Actor(_) => signal.ring(mode),
@@ -427,7 +423,11 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
             if kid.life.retired {
                 kid.life = kid.child.recipe.prepare(&kid.child);
             }
-            let options = NurseryOptions { grace: kid.child.grace(&kid.life.kind), ..NurseryOptions::new() };
+            let options = NurseryOptions::new();
+            let options = match kid.child.grace(&kid.life.kind) {
+                Some(grace) => options.grace(grace),
+                None => options,
+            };
             kid.launches += 1;
             (kid.child.clone(), kid.life.run.clone(), kid.launches - 1, options)
         });
@@ -437,12 +437,12 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         self.runs.insert(id, Run { serial, signal: signal.clone(), link: link.clone(), for_good: false });
         self.starting = Some(id);
 
-        let inbox = self.inbox.sender();
+        let inbox = internals::sender(self.inbox);
         let say = move |event| {
-            inbox.put(Input::Child { id, serial, event });
+            internals::put(&inbox, Input::Child { id, serial, event });
         };
-        let say_end = say.clone();
-        let task = self.children.task().name(&*child.name).try_spawn_at(child.site, move || {
+        let (say_end, say_refused) = (say.clone(), say.clone());
+        let task = internals::try_spawn_at(self.children.task().name(&*child.name), child.site, move || {
             let ready = || say(ChildEvent::Started);
             nursery_with(options, |own| {
                 link.publish(own.canceller());
@@ -450,13 +450,13 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
             })
         });
         let watch = async move { say_end(ChildEvent::Ended { outcome: task.await }) };
-        let watcher = self.children.spawn_free(child.site, watch);
+        let watcher = internals::spawn_free(self.children, child.site, watch);
         // A nursery that may start no more tasks refuses the watcher, too: nobody else would tell.
         if watcher.is_done()
             && let Err(refused) = watcher.join()
         {
             stray.cancel(); // the child itself may have been the last that was let in
-            self.inbox.sender().put(Input::Child { id, serial, event: ChildEvent::Ended { outcome: Err(refused) } });
+            say_refused(ChildEvent::Ended { outcome: Err(refused) });
         }
     }
 

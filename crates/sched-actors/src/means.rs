@@ -7,22 +7,21 @@
 //! # Why it holds
 //! A child is on the list of the treasury before the bell is rung, and the supervisor looks at the list after it hears the bell, every time.
 
-use vocab::Budget;
+use std::sync::Arc;
 
-use crate::{
-    budget::Recharge,
-    budget::{Answer, Exhausted, Handler, Treasury},
-    channel::{Receiver, channel},
-    options::{NurseryOptions, OnFailure},
-    scope::Nursery,
+use sched_tasks::{
+    Answer, Budget, Exhausted, Nursery, NurseryOptions, OnFailure, Receiver, Recharge, Treasury, channel, internals,
 };
+
+/// How to answer for children that have spent their budget.
+pub(crate) type Handler = Arc<dyn Fn(&Exhausted) -> Answer + Send + Sync>;
 
 /// What a supervisor was told about budgets.
 #[derive(Clone, Default)]
-pub(super) struct Means {
-    pub(super) pool: Option<Budget>,
-    pub(super) child: Option<Budget>,
-    pub(super) answer: Option<Handler>,
+pub(crate) struct Means {
+    pub(crate) pool: Option<Budget>,
+    pub(crate) child: Option<Budget>,
+    pub(crate) answer: Option<Handler>,
 }
 
 impl Means {
@@ -31,42 +30,45 @@ impl Means {
     }
 
     /// The nursery in which the children live.
-    pub(super) fn nursery(&self) -> NurseryOptions {
+    pub(crate) fn nursery(&self) -> NurseryOptions {
         let mut options = NurseryOptions::new().on_failure(OnFailure::WaitAll);
         if self.is_limited() {
             options = options.recharge(Recharge::Never); // the supervisor answers
         }
-        options.budget = self.pool;
-        options.task_budget = self.child;
-        options.supervises = true;
-        options
+        if let Some(pool) = self.pool {
+            options = options.budget(pool);
+        }
+        if let Some(child) = self.child {
+            options = options.task_budget(child);
+        }
+        internals::supervising(options)
     }
 }
 
 /// A supervisor at its desk.
-pub(super) struct Treasurer<'m> {
+pub(crate) struct Treasurer<'m> {
     treasury: Treasury,
     /// Somebody asks.
-    pub(super) bell: Receiver<()>,
+    pub(crate) bell: Receiver<()>,
     means: &'m Means,
 }
 
 impl<'m> Treasurer<'m> {
     /// None if nothing is limited.
-    pub(super) fn open(children: &Nursery<'_, '_>, means: &'m Means) -> Option<Self> {
+    pub(crate) fn open(children: &Nursery<'_, '_>, means: &'m Means) -> Option<Self> {
         if !means.is_limited() {
             return None;
         }
         let (ring, bell) = channel(1);
         let treasury = children.treasury();
-        treasury.set_bell(move || {
-            ring.put(()); // full: it is ringing already
+        internals::set_bell(&treasury, move || {
+            internals::put(&ring, ()); // full: it is ringing already
         });
         Some(Self { treasury, bell, means })
     }
 
     /// Answers everybody who asks.
-    pub(super) fn attend(&self) {
+    pub(crate) fn attend(&self) {
         for exhausted in self.treasury.exhausted() {
             let answer = match &self.means.answer {
                 Some(answer) => answer(&exhausted),

@@ -9,11 +9,13 @@
 
 use std::sync::Arc;
 
-use super::{child::Child, error::SupervisorError};
-use crate::{channel::Sender, error::TaskError, oneshot};
+use sched_tasks::{Sender, TaskError, internals, oneshot};
+
+use super::child::Child;
+use crate::error::SupervisorError;
 
 /// What reaches a supervisor.
-pub(super) enum Input<'a> {
+pub(crate) enum Input<'a> {
     /// About a child, if it is still this incarnation of it.
     Child { id: u64, serial: u64, event: ChildEvent },
     /// From a [`SupervisorHandle`].
@@ -23,16 +25,16 @@ pub(super) enum Input<'a> {
 }
 
 /// What a supervisor observes of a child.
-pub(super) enum ChildEvent {
+pub(crate) enum ChildEvent {
     /// It is ready.
     Started,
     /// It has ended.
     Ended { outcome: Result<(), TaskError> },
 }
 
-pub(super) type Reply = oneshot::Sender<Result<(), SupervisorError>>;
+pub(crate) type Reply = oneshot::Sender<Result<(), SupervisorError>>;
 
-pub(super) enum Request<'a> {
+pub(crate) enum Request<'a> {
     Start(Child<'a>, Reply),
     StopChild(Arc<str>, Reply),
     RestartChild(Arc<str>, Reply),
@@ -40,11 +42,11 @@ pub(super) enum Request<'a> {
 }
 
 /// The inbox as all handles share it. When the last of them is dropped, the supervisor is told to look.
-pub(super) struct Inbox<'a>(pub(super) Sender<Input<'a>>);
+pub(crate) struct Inbox<'a>(pub(crate) Sender<Input<'a>>);
 
 impl<'a> Inbox<'a> {
-    pub(super) fn put(&self, input: Input<'a>) -> bool {
-        self.0.put(input)
+    pub(crate) fn put(&self, input: Input<'a>) -> bool {
+        internals::put(&self.0, input)
     }
 }
 

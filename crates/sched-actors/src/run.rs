@@ -8,21 +8,22 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::mailbox::Signal;
-use crate::scope::Canceller;
+use sched_tasks::Canceller;
+
+use crate::mailbox::Signal;
 
 /// The present incarnation of a child.
-pub(super) struct Run {
-    pub(super) serial: u64,
-    pub(super) signal: Arc<Signal>,
-    pub(super) link: Arc<Link>,
+pub(crate) struct Run {
+    pub(crate) serial: u64,
+    pub(crate) signal: Arc<Signal>,
+    pub(crate) link: Arc<Link>,
     /// Whether it was told that it does not come back.
-    pub(super) for_good: bool,
+    pub(crate) for_good: bool,
 }
 
 /// Reaches the nursery of one incarnation, which opens some time after the incarnation was launched.
 #[derive(Default)]
-pub(super) struct Link(Mutex<LinkState>);
+pub(crate) struct Link(Mutex<LinkState>);
 
 #[derive(Default)]
 struct LinkState {
@@ -32,7 +33,7 @@ struct LinkState {
 
 impl Link {
     /// The nursery is open. If the cancellation was faster, it comes now.
-    pub(super) fn publish(&self, nursery: Canceller) {
+    pub(crate) fn publish(&self, nursery: Canceller) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.cancelled {
             nursery.cancel();
@@ -40,7 +41,7 @@ impl Link {
         state.nursery = Some(nursery);
     }
 
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         let nursery = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             state.cancelled = true;

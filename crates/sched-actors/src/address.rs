@@ -2,10 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::error::{AskError, Refusal, Undelivered};
+use sched_tasks::{RecvTimeoutError, SendTimeoutError, Sender, TrySendError, now, oneshot};
+
 use crate::{
-    channel::{SendTimeoutError, Sender, TrySendError},
-    oneshot,
+    clock::due,
+    error::{AskError, Refusal, Undelivered},
 };
 
 /// Where to send messages for an actor. Cheap to clone, and good for all incarnations of a supervised actor.
@@ -17,7 +18,7 @@ pub struct Address<M> {
 }
 
 impl<M> Address<M> {
-    pub(super) fn new(actor: Arc<str>, sender: Sender<M>) -> Self {
+    pub(crate) fn new(actor: Arc<str>, sender: Sender<M>) -> Self {
         Self { actor, sender }
     }
 
@@ -106,18 +107,18 @@ impl<M> Address<M> {
         question: impl FnOnce(oneshot::Sender<R>) -> M,
         time: Duration,
     ) -> Result<R, AskError> {
-        let until = super::now() + time.min(super::FAR);
+        let until = due(time);
         let (reply, mut answer) = oneshot::channel();
         let timed_out = || AskError::TimedOut { actor: self.actor.clone(), after: time };
         self.send_timeout(question(reply), time)
             .map_err(|error| if error.is_gone() { self.gone() } else { timed_out() })?;
-        answer.recv_timeout(until.saturating_duration_since(super::now())).map_err(|error| match error {
-            crate::channel::RecvTimeoutError::Timeout => timed_out(),
-            crate::channel::RecvTimeoutError::Closed => self.no_answer(),
+        answer.recv_timeout(until.saturating_duration_since(now())).map_err(|error| match error {
+            RecvTimeoutError::Timeout => timed_out(),
+            RecvTimeoutError::Closed => self.no_answer(),
         })
     }
 
-    /// Asks from a future; bound it with [`timeout`](crate::timeout).
+    /// Asks from a future; bound it with [`timeout`](sched_tasks::timeout).
     pub async fn ask_async<R: Send>(&self, question: impl FnOnce(oneshot::Sender<R>) -> M) -> Result<R, AskError> {
         let (reply, answer) = oneshot::channel();
         self.send_async(question(reply)).await.map_err(|_| self.gone())?;

@@ -4,16 +4,14 @@
 
 use std::{fmt, sync::Arc};
 
+use sched_tasks::{Sender, TaskError, oneshot};
+
 use super::{
-    address::Address,
     child::{Child, Kind},
-    error::SupervisorError,
     inbox::{Inbox, Input, Reply, Request},
-    mailbox::MailboxStats,
-    state::ChildState,
     table::{Kid, Shared},
 };
-use crate::{channel::Sender, error::TaskError, oneshot};
+use crate::{address::Address, error::SupervisorError, mailbox::MailboxStats, state::ChildState};
 
 /// A supervisor that was started. Cheap to clone.
 ///
@@ -40,12 +38,12 @@ use crate::{channel::Sender, error::TaskError, oneshot};
 /// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub struct SupervisorHandle<'a> {
-    pub(super) shared: Arc<Shared<'a>>,
-    pub(super) inbox: Arc<Inbox<'a>>,
+    pub(crate) shared: Arc<Shared<'a>>,
+    pub(crate) inbox: Arc<Inbox<'a>>,
 }
 
 impl<'a> SupervisorHandle<'a> {
-    pub(super) fn new(shared: Arc<Shared<'a>>, inbox: Sender<Input<'a>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<'a>>, inbox: Sender<Input<'a>>) -> Self {
         Self { shared, inbox: Arc::new(Inbox(inbox)) }
     }
 }
@@ -104,12 +102,10 @@ impl<'a> SupervisorHandle<'a> {
     ///
     /// A child must not do this while it is itself being started: one is started after the other.
     ///
-    /// A child of that name that has ended for good is replaced. One that is [`Temporary`](super::Restart::Temporary) is forgotten when it ends.
+    /// A child of that name that has ended for good is replaced. One that is [`Temporary`](crate::Restart::Temporary) is forgotten when it ends.
     pub fn start_child(&self, child: impl Into<Child<'a>>) -> Result<(), SupervisorError> {
         let child = child.into();
-        if let Some(supervisor) = child.recipe.supervisor() {
-            supervisor.check()?;
-        }
+        child.recipe.check()?;
         self.ask(|reply| Request::Start(child, reply))
     }
 

@@ -2,9 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use policy_admission::Profile;
-
-use crate::error::TaskError;
+use sched_tasks::{Profile, TaskError};
 
 /// A message that did not get into a mailbox, and why.
 ///
@@ -24,9 +22,9 @@ use crate::error::TaskError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Undelivered<M> {
-    pub(super) actor: Arc<str>,
-    pub(super) why: Refusal,
-    pub(super) message: M,
+    pub(crate) actor: Arc<str>,
+    pub(crate) why: Refusal,
+    pub(crate) message: M,
 }
 
 /// Why a mailbox did not take a message.

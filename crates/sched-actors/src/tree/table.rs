@@ -18,38 +18,35 @@ use std::{
     },
 };
 
-use super::{
-    child::{Child, Kind, Life},
+use sched_tasks::{Condvar, Mutex, TaskError, internals, shield};
+
+use super::child::{Child, Kind, Life};
+use crate::{
     error::SupervisorError,
     state::{ChildState, Happening},
-};
-use crate::{
-    error::{Reason, TaskError},
-    free::shield,
-    sync::{Condvar, Mutex},
 };
 
 /// At most so many names are listed in an error.
 const MAX_KNOWN: usize = 8;
 
 /// A child as everybody sees it.
-pub(super) struct Kid<'a> {
-    pub(super) child: Child<'a>,
-    pub(super) life: Life<'a>,
+pub(crate) struct Kid<'a> {
+    pub(crate) child: Child<'a>,
+    pub(crate) life: Life<'a>,
     /// Whether it came by `start_child`: then a restart of the supervisor forgets it.
-    pub(super) dynamic: bool,
-    pub(super) state: ChildState,
-    pub(super) launches: u64,
-    pub(super) last_error: Option<TaskError>,
+    pub(crate) dynamic: bool,
+    pub(crate) state: ChildState,
+    pub(crate) launches: u64,
+    pub(crate) last_error: Option<TaskError>,
 }
 
 impl<'a> Kid<'a> {
-    pub(super) fn new(child: Child<'a>, dynamic: bool) -> Self {
+    pub(crate) fn new(child: Child<'a>, dynamic: bool) -> Self {
         let life = child.recipe.prepare(&child);
         Self { child, life, dynamic, state: ChildState::Waiting, launches: 0, last_error: None }
     }
 
-    pub(super) fn step(&mut self, happening: Happening) {
+    pub(crate) fn step(&mut self, happening: Happening) {
         self.state = self
             .state
             .after(happening)
@@ -58,11 +55,11 @@ impl<'a> Kid<'a> {
 }
 
 /// Children by their numbers, which grow in the order in which they are started.
-pub(super) type Kids<'a> = BTreeMap<u64, Kid<'a>>;
+pub(crate) type Kids<'a> = BTreeMap<u64, Kid<'a>>;
 
 /// What a supervisor shares with those who hold a handle.
-pub(super) struct Shared<'a> {
-    pub(super) name: Arc<str>,
+pub(crate) struct Shared<'a> {
+    pub(crate) name: Arc<str>,
     kids: StdMutex<Kids<'a>>,
     outcome: Mutex<Option<Result<(), TaskError>>>,
     over: Condvar,
@@ -72,7 +69,7 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(name: Arc<str>, children: &[Child<'a>]) -> Self {
+    pub(crate) fn new(name: Arc<str>, children: &[Child<'a>]) -> Self {
         let kids = (0..).zip(children.iter().map(|child| Kid::new(child.clone(), false))).collect();
         Self {
             name,
@@ -84,17 +81,17 @@ impl<'a> Shared<'a> {
         }
     }
 
-    pub(super) fn kids(&self) -> MutexGuard<'_, Kids<'a>> {
+    pub(crate) fn kids(&self) -> MutexGuard<'_, Kids<'a>> {
         self.kids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number for an incarnation that no other has, also none of an earlier incarnation of this supervisor.
-    pub(super) fn next_serial(&self) -> u64 {
+    pub(crate) fn next_serial(&self) -> u64 {
         self.serials.fetch_add(1, Relaxed)
     }
 
     /// The child `name` and its number.
-    pub(super) fn find<R>(&self, name: &str, found: impl FnOnce(u64, &mut Kid<'a>) -> R) -> Result<R, SupervisorError> {
+    pub(crate) fn find<R>(&self, name: &str, found: impl FnOnce(u64, &mut Kid<'a>) -> R) -> Result<R, SupervisorError> {
         let mut kids = self.kids();
         match kids.iter_mut().find(|(_, kid)| &*kid.child.name == name) {
             Some((&id, kid)) => Ok(found(id, kid)),
@@ -107,7 +104,7 @@ impl<'a> Shared<'a> {
     }
 
     /// No child comes back: closes all that could be waited for.
-    pub(super) fn retire(&self) {
+    pub(crate) fn retire(&self) {
         let kinds: Vec<_> = {
             let mut kids = self.kids();
             kids.values_mut().filter_map(retire_life).collect()
@@ -115,7 +112,7 @@ impl<'a> Shared<'a> {
         kinds.into_iter().for_each(Kind::retire); // not under the lock: a hook may look at us
     }
 
-    pub(super) fn end(&self, outcome: Result<(), TaskError>) {
+    pub(crate) fn end(&self, outcome: Result<(), TaskError>) {
         shield(|| {
             let mut place = self.outcome.lock();
             place.get_or_insert(outcome);
@@ -124,12 +121,12 @@ impl<'a> Shared<'a> {
     }
 
     /// Whether somebody waits until it is over.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         self.awaited.load(Acquire) > 0
     }
 
     /// Waits until it is over; `tell` makes it look that somebody does.
-    pub(super) fn wait(&self, tell: impl FnOnce()) -> Result<(), TaskError> {
+    pub(crate) fn wait(&self, tell: impl FnOnce()) -> Result<(), TaskError> {
         struct Waits<'a>(&'a AtomicU64);
         impl Drop for Waits<'_> {
             fn drop(&mut self) {
@@ -146,12 +143,12 @@ impl<'a> Shared<'a> {
 }
 
 /// Marks a child as gone for good; returns what is to be retired, once.
-pub(super) fn retire_life<'a>(kid: &mut Kid<'a>) -> Option<Kind<'a>> {
+pub(crate) fn retire_life<'a>(kid: &mut Kid<'a>) -> Option<Kind<'a>> {
     (!std::mem::replace(&mut kid.life.retired, true)).then(|| kid.life.kind.clone())
 }
 
 impl Kind<'_> {
-    pub(super) fn retire(self) {
+    pub(crate) fn retire(self) {
         match self {
             Kind::Actor(post) => post.retire(),
             Kind::Task => {}
@@ -159,25 +156,25 @@ impl Kind<'_> {
                 inbox.close();
                 inbox.try_iter().for_each(drop); // whoever asked is told
                 handle.shared.retire();
-                handle.shared.end(Err(TaskError::new(Reason::Cancelled, None)));
+                handle.shared.end(Err(internals::cancelled()));
             }
         }
     }
 }
 
 /// Closes and tells everything when a supervisor is over, also if it never began.
-pub(super) struct LastWill<'a>(pub(super) Arc<Shared<'a>>);
+pub(crate) struct LastWill<'a>(pub(crate) Arc<Shared<'a>>);
 
 impl Drop for LastWill<'_> {
     fn drop(&mut self) {
         end_table(&self.0);
         self.0.retire();
-        self.0.end(Err(TaskError::new(Reason::Cancelled, None))); // unless it said something better
+        self.0.end(Err(internals::cancelled())); // unless it said something better
     }
 }
 
 /// A supervisor begins with the children it was made with. What their earlier incarnations had is kept.
-pub(super) fn begin_table(shared: &Shared<'_>) {
+pub(crate) fn begin_table(shared: &Shared<'_>) {
     let mut kids = shared.kids();
     kids.retain(|_, kid| !kid.dynamic);
     for kid in kids.values_mut() {
@@ -189,7 +186,7 @@ pub(super) fn begin_table(shared: &Shared<'_>) {
 }
 
 /// No child is left, however that came: the table says so, what was being handled is lost, and who came later is forgotten.
-pub(super) fn end_table(shared: &Shared<'_>) {
+pub(crate) fn end_table(shared: &Shared<'_>) {
     let (mut posts, mut gone) = (Vec::new(), Vec::new());
     for kid in shared.kids().values_mut() {
         let had_fiber = kid.state.has_fiber();

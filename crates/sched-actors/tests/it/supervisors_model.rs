@@ -7,14 +7,11 @@ use std::{
 };
 
 use proptest::prelude::*;
-use sched_tasks::{
-    Runtime, TaskError,
-    actor::{
-        self, Child, Restart, Strategy as Plan, Supervisor,
-        decide::{Decision, Ending, History, Intensity, Rules, Sibling, decide},
-    },
-    nursery, yield_now,
+use sched_actors::{
+    self as actor, Child, Restart, Strategy as Plan, Supervisor,
+    decide::{Decision, Ending, History, Intensity, Rules, Sibling, decide},
 };
+use sched_tasks::{Runtime, TaskError, nursery, yield_now};
 use test_support::{Dice, for_seeds};
 
 fn siblings() -> impl Strategy<Value = Vec<Sibling>> {

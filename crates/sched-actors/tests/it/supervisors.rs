@@ -8,14 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sched_tasks::{
-    Runtime, TaskError,
-    actor::{
-        self, Actor, Child, ChildState, Context, Restart, RestartsExceeded, StopReason, Strategy, Supervisor,
-        SupervisorError, SupervisorHandle,
-    },
-    is_cancelled, nursery, oneshot, sleep, yield_now,
+use sched_actors::{
+    self as actor, Actor, Child, ChildState, Context, Restart, RestartsExceeded, StopReason, Strategy, Supervisor,
+    SupervisorError, SupervisorHandle,
 };
+use sched_tasks::{Runtime, TaskError, is_cancelled, nursery, oneshot, sleep, yield_now};
 use test_support::{alone, for_seeds, resident_bytes};
 
 use crate::support::until;

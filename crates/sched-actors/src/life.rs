@@ -6,14 +6,15 @@
 //! # Why it holds
 //! It is made on one fiber and never leaves it; only [`live`] of that fiber calls it.
 
-use std::{fmt, marker::PhantomData, panic::Location, sync::Arc};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
-use super::{
+use sched_tasks::{Nursery, TaskError, checkpoint, internals};
+
+use crate::{
     address::Address,
     error::SupervisorError,
     mailbox::{CAPACITY, Mailbox, Signal, StopMode},
 };
-use crate::{error::TaskError, free::checkpoint, scope::Nursery};
 
 /// Something with a mailbox, that handles one message at a time.
 ///
@@ -93,7 +94,7 @@ pub struct Context<M> {
 }
 
 impl<M: Send + 'static> Context<M> {
-    pub(super) fn new(mailbox: Arc<Mailbox<M>>, restarts: u64) -> Self {
+    pub(crate) fn new(mailbox: Arc<Mailbox<M>>, restarts: u64) -> Self {
         Self { mailbox, restarts, stops: false }
     }
 
@@ -180,14 +181,14 @@ impl<M, F> fmt::Debug for FnActor<M, F> {
 
 /// Starts an actor without a supervisor: it ends when its last address is dropped and all is handled, and its failure is the nursery's.
 ///
-/// Its mailbox holds 64 messages; see [`spawn_bounded`]. In a profile [without actors](crate::Profile::actors) it does not start: the nursery fails, and the address is that of
+/// Its mailbox holds 64 messages; see [`spawn_bounded`]. In a profile [without actors](sched_tasks::Profile::actors) it does not start: the nursery fails, and the address is that of
 /// an actor that is gone.
 #[track_caller]
 pub fn spawn<'scope, A>(n: &'scope Nursery<'scope, '_>, name: impl Into<Arc<str>>, actor: A) -> Address<A::Message>
 where
     A: Actor + Send + 'scope,
 {
-    start(n, name.into(), CAPACITY, actor, Location::caller())
+    spawn_bounded(n, name, CAPACITY, actor)
 }
 
 /// The same with a mailbox for `capacity` messages. With capacity 0 a sender waits until the actor takes its message.
@@ -201,25 +202,13 @@ pub fn spawn_bounded<'scope, A>(
 where
     A: Actor + Send + 'scope,
 {
-    start(n, name.into(), capacity, actor, Location::caller())
-}
-
-fn start<'scope, A>(
-    n: &'scope Nursery<'scope, '_>,
-    name: Arc<str>,
-    capacity: usize,
-    actor: A,
-    site: &'static Location<'static>,
-) -> Address<A::Message>
-where
-    A: Actor + Send + 'scope,
-{
+    let name = name.into();
     let (mailbox, address) = Mailbox::addressed(name.clone(), capacity);
-    if let Some(profile) = n.core().no_actors() {
-        n.core().child_failed(SupervisorError::NoActors { profile }.into());
+    if let Some(profile) = internals::no_actors(n) {
+        internals::fail(n, SupervisorError::NoActors { profile }.into());
         return address; // of a mailbox that is closed
     }
-    n.task().name(&*name).try_spawn_at(site, move || {
+    n.task().name(&*name).try_spawn(move || {
         let mut actor = actor;
         let mut ctx = Context::new(Arc::new(mailbox), 0);
         live(&mut actor, &mut ctx, &Signal::new(), || {})
@@ -228,7 +217,7 @@ where
 }
 
 /// One incarnation. `ready` is called when it has started.
-pub(super) fn live<A: Actor>(
+pub(crate) fn live<A: Actor>(
     actor: &mut A,
     ctx: &mut Context<A::Message>,
     signal: &Signal,

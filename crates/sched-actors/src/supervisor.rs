@@ -2,28 +2,21 @@
 
 use std::{collections::BTreeSet, fmt, panic::Location, sync::Arc, time::Duration};
 
-use super::{
-    child::{Child, Incarnation, Kind, Life, Recipe},
-    decide::{Intensity, Rules, Strategy},
-    error::SupervisorError,
-    handle::SupervisorHandle,
-    keeper::{self, Above},
-    means::Means,
-    table::{LastWill, Shared},
-};
-use vocab::Budget;
+use sched_tasks::{Answer, Budget, Exhausted, Nursery, internals, unbounded};
 
 use crate::{
-    budget::{Answer, Exhausted},
-    channel::unbounded,
-    scope::Nursery,
+    decide::{Intensity, Restart, Rules, Strategy},
+    error::SupervisorError,
+    keeper::{self, Above},
+    means::Means,
+    tree::{Child, Incarnation, Kind, LastWill, Life, Recipe, Shared, SupervisorHandle},
 };
 
 /// Starts children, and starts them again when they fail.
 ///
 /// Children are started in the order in which they are written, each when the one before is ready, and stopped in the reverse order. A child that fails does not
 /// disturb its nursery; it is the supervisor that decides. A child that fails too often makes the supervisor stop all the others and fail itself: with
-/// [`RestartsExceeded`](super::RestartsExceeded), by the rule of the supervisor above, or of the nursery in which it was started.
+/// [`RestartsExceeded`](crate::RestartsExceeded), by the rule of the supervisor above, or of the nursery in which it was started.
 ///
 /// Whatever outlives that nursery can be borrowed by children; messages own what they carry.
 ///
@@ -54,10 +47,10 @@ use crate::{
 /// ```
 #[must_use = "nothing is supervised before `start`"]
 pub struct Supervisor<'a> {
-    pub(super) name: Arc<str>,
-    pub(super) rules: Rules,
-    pub(super) means: Means,
-    pub(super) children: Vec<Child<'a>>,
+    name: Arc<str>,
+    rules: Rules,
+    means: Means,
+    children: Vec<Child<'a>>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -131,16 +124,16 @@ impl<'a> Supervisor<'a> {
     where
         'a: 'scope,
     {
-        self.check()?;
-        if let Some(profile) = n.core().no_actors() {
+        self.check_names()?;
+        if let Some(profile) = internals::no_actors(n) {
             return Err(SupervisorError::NoActors { profile });
         }
         let (inbox, inputs) = unbounded();
         let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
         let handle = SupervisorHandle::new(shared.clone(), inbox);
-        let (handles, open) = (Arc::downgrade(&handle.inbox), inputs.sender());
+        let (handles, open) = (Arc::downgrade(&handle.inbox), internals::sender(&inputs));
         let will = LastWill(shared.clone());
-        n.task().name(&*self.name).try_spawn_at(Location::caller(), move || {
+        n.task().name(&*self.name).try_spawn(move || {
             let (will, _open) = (will, open); // open even when no handle is left: children report through it
             let outcome = keeper::supervise(self.rules, &self.means, &shared, &inputs, Above::Nursery(handles));
             will.0.retire(); // before anybody hears that it is over
@@ -151,18 +144,51 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Looks for mistakes, also in the supervisors below.
-    pub(super) fn check(&self) -> Result<(), SupervisorError> {
+    fn check_names(&self) -> Result<(), SupervisorError> {
         let mut names = BTreeSet::new();
         for child in &self.children {
             if !names.insert(&child.name) {
                 let (name, supervisor) = (child.name.clone(), self.name.clone());
                 return Err(SupervisorError::DuplicateChild { name, supervisor });
             }
-            if let Some(below) = child.recipe.supervisor() {
-                below.check()?;
-            }
+            child.recipe.check()?;
         }
         Ok(())
+    }
+}
+
+impl<'a> Child<'a> {
+    /// A supervisor below this one, under its own name. If it gives up, it is a child that failed.
+    ///
+    /// When it is to end it may take as long as its children do. Started again, it begins with the children it was made with; their addresses stay good.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use bursar::{actor::{Child, RestartsExceeded, Strategy, Supervisor}, nursery, TaskError};
+    ///
+    /// let error = nursery(|n| {
+    ///     let doomed = Child::task("doomed", || Err(TaskError::msg("out of paper")));
+    ///     let printers = Supervisor::new(Strategy::OneForOne).name("printers").child(doomed);
+    ///     Supervisor::new(Strategy::OneForAll)
+    ///         .name("office")
+    ///         .max_restarts(0, Duration::from_secs(1))
+    ///         .child(Child::supervisor(printers))
+    ///         .start(n)?;
+    ///     Ok(())
+    /// })
+    /// .unwrap_err();
+    /// assert_eq!(&*error.downcast_ref::<RestartsExceeded>().unwrap().child, "printers");
+    /// assert!(error.to_string().contains("out of paper"));
+    /// ```
+    #[track_caller]
+    pub fn supervisor(supervisor: Supervisor<'a>) -> Self {
+        Self {
+            name: supervisor.name.clone(),
+            site: Location::caller(),
+            restart: Restart::default(),
+            shutdown: None,
+            recipe: Arc::new(supervisor),
+        }
     }
 }
 
@@ -179,8 +205,8 @@ impl<'a> Recipe<'a> for Supervisor<'a> {
         Life { run: Arc::new(run), kind: Kind::Supervisor(handle, inputs), retired: false }
     }
 
-    fn supervisor(&self) -> Option<&Supervisor<'a>> {
-        Some(self)
+    fn check(&self) -> Result<(), SupervisorError> {
+        self.check_names()
     }
 }
 

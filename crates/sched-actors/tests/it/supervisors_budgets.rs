@@ -5,10 +5,9 @@ use std::{
     time::Duration,
 };
 
+use sched_actors::{self as actor, Child, Restart, Strategy, Supervisor, SupervisorError};
 use sched_tasks::{
-    Answer, Budget, Component, NurseryOptions, Profile, Reason, Runtime,
-    actor::{self, Child, Restart, Strategy, Supervisor, SupervisorError},
-    charge, now, nursery, nursery_with, sleep,
+    Answer, Budget, Component, NurseryOptions, Profile, Reason, Runtime, charge, now, nursery, nursery_with, sleep,
 };
 
 #[test]

@@ -12,7 +12,6 @@
 use std::{
     any::Any,
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{
@@ -22,17 +21,12 @@ use std::{
     },
 };
 
-use super::address::Address;
-use crate::{
-    channel::{Receiver, Sender, TryRecvError, channel},
-    error::TaskError,
-    free::shield,
-    panics,
-    select::Select,
-};
+use sched_tasks::{Receiver, Select, Sender, TaskError, TryRecvError, channel, internals, shield};
+
+use crate::address::Address;
 
 /// Messages that fit into a mailbox unless somebody says otherwise.
-pub(super) const CAPACITY: usize = 64;
+pub(crate) const CAPACITY: usize = 64;
 
 /// A message that nobody will handle any more.
 #[derive(Debug)]
@@ -60,9 +54,9 @@ pub struct MailboxStats {
     pub unhandled: u64,
 }
 
-pub(super) type Hook<M> = Arc<dyn Fn(DeadLetter<M>) + Send + Sync>;
+pub(crate) type Hook<M> = Arc<dyn Fn(DeadLetter<M>) + Send + Sync>;
 
-pub(super) struct Mailbox<M> {
+pub(crate) struct Mailbox<M> {
     name: Arc<str>,
     messages: Receiver<M>,
     /// Keeps the channel open while there is no address: a supervised actor can be asked for one.
@@ -76,13 +70,13 @@ pub(super) struct Mailbox<M> {
 
 impl<M: Send + 'static> Mailbox<M> {
     /// A mailbox that stays open until it is retired.
-    pub(super) fn lasting(name: Arc<str>, capacity: usize, hook: Option<Hook<M>>) -> Self {
+    pub(crate) fn lasting(name: Arc<str>, capacity: usize, hook: Option<Hook<M>>) -> Self {
         let (sender, messages) = channel(capacity);
         Self { _open: Some(sender), ..Self::new(name, messages, hook) }
     }
 
     /// A mailbox that closes when its last address is dropped.
-    pub(super) fn addressed(name: Arc<str>, capacity: usize) -> (Self, Address<M>) {
+    pub(crate) fn addressed(name: Arc<str>, capacity: usize) -> (Self, Address<M>) {
         let (sender, messages) = channel(capacity);
         (Self::new(name.clone(), messages, None), Address::new(name, sender))
     }
@@ -92,16 +86,16 @@ impl<M: Send + 'static> Mailbox<M> {
         Self { name, messages, _open: None, hook, handling: AtomicBool::new(false), handled, lost, unhandled }
     }
 
-    pub(super) fn name(&self) -> &Arc<str> {
+    pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    pub(super) fn address(&self) -> Address<M> {
-        Address::new(self.name.clone(), self.messages.sender())
+    pub(crate) fn address(&self) -> Address<M> {
+        Address::new(self.name.clone(), internals::sender(&self.messages))
     }
 
     /// Waits for the next message. None if the mailbox is closed and empty, or `signal` was given.
-    pub(super) fn next(&self, signal: &Signal) -> Option<M> {
+    pub(crate) fn next(&self, signal: &Signal) -> Option<M> {
         loop {
             if signal.asked().is_some() {
                 return None;
@@ -121,7 +115,7 @@ impl<M: Send + 'static> Mailbox<M> {
     }
 
     /// Counts what `handle` does with a message. An unwinding leaves it counted as being handled.
-    pub(super) fn handled(&self, handle: impl FnOnce() -> Result<(), TaskError>) -> Result<(), TaskError> {
+    pub(crate) fn handled(&self, handle: impl FnOnce() -> Result<(), TaskError>) -> Result<(), TaskError> {
         self.handling.store(true, Release);
         handle()?;
         self.handled.fetch_add(1, Relaxed);
@@ -131,16 +125,15 @@ impl<M: Send + 'static> Mailbox<M> {
 
     fn tell(&self, letter: DeadLetter<M>) {
         // Whoever tells is a supervisor: a hook that panics, or a message that does when it is dropped, must not take it along.
-        let told = match &self.hook {
-            Some(hook) => catch_unwind(AssertUnwindSafe(|| shield(|| hook(letter)))),
-            None => panics::drop_apart(letter),
-        };
-        told.unwrap_or_else(panics::discard);
+        internals::apart(|| match &self.hook {
+            Some(hook) => shield(|| hook(letter)),
+            None => drop(letter),
+        });
     }
 }
 
 /// What a supervisor does with a mailbox without knowing its messages.
-pub(super) trait Post: Send + Sync {
+pub(crate) trait Post: Send + Sync {
     /// Takes no more messages; those that wait can be handled.
     fn close(&self);
     /// The actor ended: if it did so over a message, that one is lost.
@@ -168,7 +161,7 @@ impl<M: Send + 'static> Post for Mailbox<M> {
 
     fn retire(&self) {
         self.messages.close();
-        while let Ok(message) = self.messages.core().try_recv() {
+        while let Some(message) = internals::take(&self.messages) {
             self.unhandled.fetch_add(1, Relaxed);
             self.tell(DeadLetter::Unhandled(message));
         }
@@ -200,7 +193,7 @@ impl<M> fmt::Debug for Mailbox<M> {
 
 /// How far a stop goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StopMode {
+pub(crate) enum StopMode {
     /// It comes back: what waits in its mailbox is for the next incarnation.
     ToRestart,
     /// It does not: it may finish what it has.
@@ -209,23 +202,23 @@ pub(super) enum StopMode {
 
 /// Tells one incarnation that it is to stop.
 #[derive(Debug)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     /// 0 if not asked.
     asked: AtomicU8,
     bell: (Sender<()>, Receiver<()>),
 }
 
 impl Signal {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { asked: AtomicU8::new(0), bell: channel(1) }
     }
 
-    pub(super) fn ring(&self, mode: StopMode) {
+    pub(crate) fn ring(&self, mode: StopMode) {
         self.asked.store(1 + mode as u8, Release);
-        self.bell.0.put(()); // full: it rings already
+        internals::put(&self.bell.0, ()); // full: it rings already
     }
 
-    pub(super) fn asked(&self) -> Option<StopMode> {
+    pub(crate) fn asked(&self) -> Option<StopMode> {
         match self.asked.load(Acquire) {
             0 => None,
             1 => Some(StopMode::ToRestart),

@@ -14,11 +14,10 @@ use std::{
     time::Duration,
 };
 
-use sched_tasks::{
-    Runtime, TaskError,
-    actor::{self, Actor, AskError, Child, Context, DeadLetter, Refusal, Restart, StopReason, Strategy, Supervisor},
-    channel, checkpoint, nursery, oneshot, sleep, yield_now,
+use sched_actors::{
+    self as actor, Actor, AskError, Child, Context, DeadLetter, Refusal, Restart, StopReason, Strategy, Supervisor,
 };
+use sched_tasks::{Runtime, TaskError, channel, checkpoint, nursery, oneshot, sleep, yield_now};
 use test_support::{Dice, for_seeds};
 
 use crate::support::until;
