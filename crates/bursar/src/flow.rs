@@ -73,4 +73,6 @@
 //! [`Handle::stats`] counts, [`Handle::why`] explains, an [`Observer`] is told of every call, and a [`Harness`] drives a single node in a test. The command `bursar flow run` shows a
 //! graph from a file while it runs.
 #[doc(inline)]
+pub use crate::bridge::jobs_for;
+#[doc(inline)]
 pub use sched_flow::*;

@@ -57,10 +57,13 @@
 //!
 //! # Closures and everything else
 //!
-//! Closures run on threads of the scheduler, one for each CPU slot, and may open a [`nursery`](crate::nursery) for the small things inside. Whatever is not a closure stands behind
+//! Closures run as [thread tasks](crate::TaskBuilder::on_thread), one for each CPU slot, or as fibers ([`Job::light`]), and may open a [`nursery`](crate::nursery) for the small things inside: cancelling and pausing
+//! reach those, and [`Job::budget`] limits them. A [flow can be a job](FlowJob), and jobs a [node of a flow](crate::flow::jobs_for). A [seeded](crate::Builder::seeded) run decides over jobs, too. Whatever is not a closure stands behind
 //! [`Executor`]; [`process`] is one: commands as whole trees of processes, that are frozen, measured and ended as one, and found again after this program was killed.
 //!
 //! The command `bursar run` is made of these parts, a file format, and a journal.
+#[doc(inline)]
+pub use crate::bridge::FlowJob;
 #[doc(inline)]
 pub use sched_jobs::{
     Aging, BadSetting, BadTraceId, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor,

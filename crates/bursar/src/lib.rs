@@ -528,6 +528,7 @@ pub mod __budget {
 pub use sched_tasks::{FiberLocal, fiber_local};
 
 pub mod actor;
+mod bridge;
 pub mod flow;
 pub mod fs;
 pub mod jobs;

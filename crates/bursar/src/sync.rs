@@ -22,4 +22,4 @@
 //! ```
 
 #[doc(inline)]
-pub use sched_tasks::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, oneshot};
+pub use sched_tasks::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic, oneshot};

@@ -113,6 +113,8 @@ pub enum Waits {
         pausing: bool,
         /// It was asked to end.
         canceling: bool,
+        /// What it waits for inside, as it says itself.
+        inside: Option<String>,
     },
     /// It has ended.
     Ended {
@@ -188,7 +190,7 @@ impl fmt::Display for Why {
             Waits::Turn { ahead } => write!(f, "{job} fits and waits for its turn: {ahead} jobs rank before it"),
             Waits::Resume { asked: true, .. } => write!(f, "{job} was resumed and waits for its CPU slots"),
             Waits::Resume { from, .. } => write!(f, "{job} is paused (it was {from}); it goes on when resumed"),
-            Waits::Nothing { since, progress, left, pausing, canceling } => {
+            Waits::Nothing { since, progress, left, pausing, canceling, inside } => {
                 write!(f, "{job} does not wait: it has been running for {}", about(*since))?;
                 if let Some(progress) = progress {
                     write!(f, ", {:.0} % done", progress * 100.0)?;
@@ -201,7 +203,7 @@ impl fmt::Display for Why {
                 } else if *pausing {
                     f.write_str("; it was asked to pause and has not reached a checkpoint yet")?;
                 }
-                Ok(())
+                inside.as_ref().map_or(Ok(()), |inside| write!(f, "; in it, {inside}"))
             }
             Waits::Ended { cause: None } => write!(f, "{job} does not wait: it {}", self.state),
             Waits::Ended { cause: Some(cause) } => {

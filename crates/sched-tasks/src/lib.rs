@@ -78,7 +78,7 @@ pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
-pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore};
+pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic};
 pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};

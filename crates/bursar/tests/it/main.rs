@@ -1,5 +1,6 @@
 //! What is written about the crate outside of it is what is in it.
 
+mod bridge;
 mod budgeted;
 mod tenants;
 

@@ -30,6 +30,7 @@ impl Core {
                 left: self.left(now, id),
                 pausing: node.is(PAUSING),
                 canceling: node.is(CANCELING),
+                inside: None,
             },
             State::Paused => Waits::Resume { from: node.paused_from, asked: node.is(RESUMING) },
             _ => Waits::Ended { cause: self.cause(id).cloned() },

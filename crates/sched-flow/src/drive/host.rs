@@ -1,6 +1,6 @@
 //! The nursery of a node: what the node starts dies with it.
 //!
-//! Room: drive. Has a thread, or whatever [`Start`] gives it.
+//! Room: drive. Its keeper is a task: a fiber, or one that has a thread to itself.
 //!
 //! # Invariant
 //! When [`NurseryHost::end`] has returned, nothing runs that was started here. A task that panics ends only itself.
@@ -12,10 +12,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use sched_tasks::{Nursery, Receiver, Sender};
+use sched_tasks::{Nursery, NurseryOptions, OnFailure, OwnedNursery, Receiver, Sender, TaskError};
 
 use crate::node::{NodeError, cx::Host, inlet::panicked};
 
@@ -41,14 +41,10 @@ struct Keeper {
 }
 
 impl NurseryHost {
-    /// Its keeper has a thread of its own, once something is started.
+    /// Its keeper has a thread to itself, once something is started.
     pub(crate) fn on_thread(name: Arc<str>, tell: Tell) -> Self {
-        let thread = Arc::clone(&name);
-        let start = move |keeper: Body| {
-            let thread = std::thread::Builder::new().name(format!("flow {thread}"));
-            thread.spawn(confined(keeper)).map(drop).map_err(NodeError::from)
-        };
-        Self::with(name, tell, Box::new(start))
+        let start = Keepers::default().starter(&name);
+        Self::with(name, tell, start)
     }
 
     /// Its keeper is started by `start`.
@@ -130,22 +126,44 @@ impl Drop for NurseryHost {
 
 /// Where the keepers of all nodes of a flow are started: each on a thread, or while workers are fibers, each as a fiber.
 #[derive(Clone, Default)]
-pub(crate) struct Keepers(Arc<Mutex<Option<Sender<Body>>>>);
+pub(crate) struct Keepers(Arc<Mutex<Where>>);
+
+#[derive(Default)]
+struct Where {
+    /// Fibers of the nursery of the workers.
+    fibers: Option<Sender<Body>>,
+    /// Tasks on threads, once there is one.
+    threads: Option<Arc<OwnedNursery>>,
+}
 
 impl Keepers {
     /// Starts the keeper of a node.
     pub(crate) fn starter(&self, name: &Arc<str>) -> Start {
         let (keepers, name) = (self.clone(), Arc::clone(name));
         Box::new(move |keeper| {
-            let fibers = keepers.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let fibers = keepers.lock().fibers.clone();
             match fibers {
                 Some(fibers) => fibers.send(keeper).map_err(|_| NodeError::msg("the flow is over")),
-                None => {
-                    let thread = std::thread::Builder::new().name(format!("flow {name}"));
-                    thread.spawn(confined(keeper)).map(drop).map_err(NodeError::from)
-                }
+                None => keepers
+                    .threads()
+                    .and_then(|threads| threads.spawn_thread(format!("flow {name}"), confined(keeper)))
+                    .map_err(|error| NodeError::msg(error.to_string())),
             }
         })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Where> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The nursery of keepers that have threads. Nodes are confined to what the task may that runs the flow; keepers are the scheduler's.
+    fn threads(&self) -> Result<Arc<OwnedNursery>, TaskError> {
+        if let Some(threads) = &self.lock().threads {
+            return Ok(Arc::clone(threads));
+        }
+        let options = NurseryOptions::new().name("flow").on_failure(OnFailure::WaitAll);
+        let opened = Arc::new(OwnedNursery::of_scheduler(options)?); // not under the lock: others may run meanwhile
+        Ok(Arc::clone(self.lock().threads.get_or_insert(opened)))
     }
 
     /// Keepers that are started while `body` runs are fibers of this nursery.
@@ -156,7 +174,7 @@ impl Keepers {
                 nursery.spawn(keeper);
             }
         });
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fibers);
+        self.lock().fibers = Some(fibers);
         let _clears = Clears(self);
         body()
     }
@@ -167,7 +185,7 @@ struct Clears<'a>(&'a Keepers);
 
 impl Drop for Clears<'_> {
     fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.lock().fibers = None;
     }
 }
 

@@ -154,6 +154,53 @@ fn a_flow_of_several_workers_in_a_seeded_run_depends_on_nothing_but_the_seed() {
     assert!(histories.iter().any(|other| *other != histories[0]), "no seed changes anything");
 }
 
+/// Prices come by one way, rates by another; whoever wrote `convert` took it for granted that the rate is there first.
+fn convert(waits_for_rate: bool) {
+    let mut graph = Graph::new("convert");
+    let (rate, prices) = (graph.add("rate", from_iter([2_u64])), graph.add("prices", from_iter([10_u64, 20])));
+    let (known, waiting) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(Vec::new())));
+    let (seen, held) = (Arc::clone(&known), Arc::clone(&waiting));
+    let sold = Arc::new(AtomicUsize::new(0));
+    let (sold_first, sold_later) = (Arc::clone(&sold), Arc::clone(&sold));
+    let knows = graph.add(
+        "knows",
+        sink(move |rate: u64| {
+            sched_tasks::checkpoint(); // a rate takes a while to be understood
+            *known.lock().unwrap() = Some(rate);
+            let held: Vec<u64> = std::mem::take(&mut *waiting.lock().unwrap());
+            sold_first.fetch_add(held.iter().map(|price| (price * rate) as usize).sum(), SeqCst);
+        }),
+    );
+    let sells = graph.add(
+        "sells",
+        try_sink(move |price: u64| {
+            sched_tasks::checkpoint();
+            match *seen.lock().unwrap() {
+                Some(rate) => sold_later.fetch_add((price * rate) as usize, SeqCst),
+                None if waits_for_rate => {
+                    held.lock().unwrap().push(price);
+                    0
+                }
+                None => return Err(NodeError::msg("no rate yet")),
+            };
+            Ok(())
+        })
+        .on_error(OnError::StopGraph),
+    );
+    graph.connect(&rate, &knows);
+    graph.connect(&prices, &sells);
+    Flow::builder().register(graph).workers(2).build().unwrap().run().unwrap();
+    assert_eq!(sold.load(SeqCst), 60);
+}
+
+#[test]
+fn explore_finds_that_a_node_takes_it_for_granted_what_comes_first() {
+    let finding =
+        sched_tasks::Explore::new().find(0..300, || convert(false)).expect_err("some seed has the price first");
+    assert!(finding.message.contains("no rate yet"), "{finding}");
+    sched_tasks::explore(0..300, || convert(true));
+}
+
 #[test]
 fn independent_nodes_run_at_the_same_time() {
     // Each keeps its thread for a moment, and looks whether the other is there, too. How long it takes until two threads have come is the machine's affair.

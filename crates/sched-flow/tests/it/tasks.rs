@@ -242,3 +242,16 @@ fn a_node_that_blocks_does_not_keep_independent_nodes_waiting() {
     let flow = Flow::builder().workers(2).register(graph).build().unwrap();
     assert!(flow.run().unwrap().drained);
 }
+
+#[test]
+fn a_seed_decides_over_what_nodes_start_on_one_worker_and_on_two() {
+    sched_tasks::explore(0..20, || {
+        on_both(|builder| {
+            let census = Census::default();
+            let (graph, said) = family(Fails::Never, &census);
+            builder.register(graph).build().unwrap().run().unwrap();
+            assert_eq!(census.count(), 0);
+            assert_eq!(said.iter().last(), Some(0), "a task outlived its node");
+        });
+    });
+}

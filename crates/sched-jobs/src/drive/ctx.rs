@@ -99,6 +99,29 @@ impl Ctx<'_> {
         if asked(CANCEL) { Err(Stopped) } else { Ok(()) }
     }
 
+    /// Has [`Jobs::why`](crate::Jobs::why) call `why` as long as this attempt runs, and say what it says: for a closure that drives something which waits by itself, such as a flow. It is
+    /// called on the thread of whoever asks, not under a lock, and may be called once more just after the attempt has ended.
+    ///
+    /// ```
+    /// use sched_jobs::{Job, Jobs};
+    /// use std::sync::mpsc;
+    ///
+    /// let jobs = Jobs::builder().build();
+    /// let (asked, is_asked) = mpsc::channel::<()>();
+    /// jobs.submit(Job::new("import").run_once(move |ctx| {
+    ///     ctx.explain(|| Some("the table is locked by `backup`".to_owned()));
+    ///     is_asked.recv().unwrap();
+    /// }))?;
+    /// while !jobs.why("import")?.to_string().ends_with("; in it, the table is locked by `backup`") {}
+    /// asked.send(())?;
+    /// jobs.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain(&self, why: impl Fn() -> Option<String> + Send + Sync + 'static) {
+        let before = self.post.say(Arc::new(why));
+        self.shared.caught.discard(before);
+    }
+
     /// The output of a job that this one needs.
     ///
     /// # Errors

@@ -7,8 +7,9 @@ use std::time::SystemTime;
 
 use sched_tasks::{MutexGuard, NurseryOptions, OnFailure, OwnedNursery, shield};
 
-use policy_jobs::{Cause, ControlError, JobId, Needed, Rules, Scope, State, SubmitError, Usage, Why};
+use policy_jobs::{Cause, ControlError, JobId, Needed, Rules, Scope, State, SubmitError, Usage, Waits, Why};
 
+use super::panics::Whose;
 use super::{Events, JobStatus, Neighbours, Observer, Panics, RunFailed, Shared, Summary};
 use crate::config::{Config, Scheduler};
 use crate::job::{Job, number};
@@ -354,10 +355,14 @@ impl Jobs {
     /// If the job is unknown.
     pub fn why(&self, job: impl Into<Needed>) -> Result<Why, ControlError> {
         let job = job.into();
-        self.shared().section(|inner, now| {
+        let (mut why, says) = self.shared().section(|inner, now| {
             let id = Self::find(inner, &job)?;
-            Ok(inner.core.why(now, id, inner.progress_of(id)))
-        })
+            Ok((inner.core.why(now, id, inner.progress_of(id)), inner.inside(id)))
+        })?;
+        if let (Waits::Nothing { inside, .. }, Some(says)) = (&mut why.waits, says) {
+            *inside = self.shared().caught.catch(Whose::Executor, || says()).ok().flatten();
+        }
+        Ok(why)
     }
 
     /// What is known about a job.

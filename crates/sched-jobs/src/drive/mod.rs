@@ -39,7 +39,7 @@ use std::time::{Instant, SystemTime};
 
 use core::any::Any;
 use hashbrown::HashMap;
-use sched_tasks::{Canceller, Condvar, Mutex, MutexGuard, Spawner, TaskError, TaskId};
+use sched_tasks::{Canceller, Condvar, Mutex, MutexGuard, Spawner, TaskError, TaskId, shield};
 
 use policy_jobs::{Cause, Core, Effect, Event, JobFacts, JobId, Others, Rules, Time, Usage};
 
@@ -111,6 +111,8 @@ pub(crate) struct Inner {
     free_posts: Vec<u32>,
     workers: usize,
     threads: usize,
+    /// How many jobs had joined the line when a worker could not be started: it is tried again for the next.
+    start_failed_at: Option<u64>,
     idle: usize,
     /// Workers that look for work without the lock, for a moment.
     searching: usize,
@@ -196,6 +198,7 @@ impl Shared {
             free_posts: Vec::new(),
             workers,
             threads: 0,
+            start_failed_at: None,
             idle: 0,
             searching: 0,
             aside: 0,
@@ -363,7 +366,7 @@ impl Shared {
         }
         if inner.idle > 0 {
             self.work.notify_one();
-        } else if inner.threads - inner.aside < inner.workers {
+        } else if inner.threads - inner.aside < inner.workers && inner.start_failed_at != Some(inner.core.joined()) {
             later.push(Later::Worker(inner.new_worker()));
         }
     }
@@ -433,17 +436,23 @@ impl Shared {
         }
     }
 
+    /// Does it; a cancellation of the caller waits until it is done, for what was decided must happen.
     fn perform(&self, later: Vec<Later>) {
-        for what in later {
-            match what {
-                Later::Carry => self.carry(),
-                Later::Worker(post) => self.start_worker(post),
-                Later::Clock => self.start_clock(),
-                Later::Light(jobs) => jobs.into_iter().for_each(|job| self.start_light(job)),
-                Later::Discard(retired) => self.caught.discard_all(retired),
-                Later::Interrupt(nurseries) => nurseries.iter().for_each(Canceller::cancel),
-            }
+        if later.is_empty() {
+            return;
         }
+        shield(|| {
+            for what in later {
+                match what {
+                    Later::Carry => self.carry(),
+                    Later::Worker(post) => self.start_worker(post),
+                    Later::Clock => self.start_clock(),
+                    Later::Light(jobs) => jobs.into_iter().for_each(|job| self.start_light(job)),
+                    Later::Discard(retired) => self.caught.discard_all(retired),
+                    Later::Interrupt(nurseries) => nurseries.iter().for_each(Canceller::cancel),
+                }
+            }
+        });
     }
 }
 

@@ -39,6 +39,9 @@ const LOOK_NS: Time = 1_000_000;
 pub(super) const PAUSE: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
 
+/// Says what a closure waits for.
+pub(super) type Inside = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// Where a running closure can be reached.
 pub(crate) struct Post {
     pub(super) index: u32,
@@ -54,6 +57,10 @@ pub(crate) struct Post {
     pub(super) agenda: Agenda,
     /// What is to be done for each of those.
     pub(super) works: Mutex<Vec<Work>>,
+    /// What the closure waits for, as it says: see [`Ctx::explain`].
+    inside: Mutex<Option<Inside>>,
+    /// It has said something.
+    says: AtomicBool,
     /// Reaches the nursery that its worker runs closures in.
     nursery: Mutex<Option<(Canceller, Pauser)>>,
     /// That nursery is not to be used again. Changed under the lock.
@@ -69,6 +76,26 @@ impl Post {
 
     pub(super) fn nursery(&self) -> Option<(Canceller, Pauser)> {
         self.nursery.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn take_inside(&self) -> Option<Inside> {
+        // One look for most, who say nothing.
+        if !self.says.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.says.store(false, Ordering::Relaxed);
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Says it from now on. Returns what it said before.
+    pub(super) fn say(&self, inside: Inside) -> Option<Inside> {
+        self.says.store(true, Ordering::Relaxed);
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner).replace(inside)
+    }
+
+    /// What it says of itself.
+    pub(super) fn inside(&self) -> Option<Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn clear(&self) {
@@ -165,6 +192,8 @@ impl Inner {
             is_aside: AtomicBool::new(false),
             agenda: Agenda::new(),
             works: Mutex::new(Vec::new()),
+            inside: Mutex::new(None),
+            says: AtomicBool::new(false),
             nursery: Mutex::new(None),
             is_doomed: AtomicBool::new(false),
         });
@@ -420,6 +449,7 @@ impl Drop for Unbegun {
         let Some(post) = self.post.take() else { return };
         self.shared.section(|inner, now| {
             inner.retire(&post);
+            inner.start_failed_at = Some(inner.core.joined());
             if inner.threads == 0 {
                 let why = match &self.shared.tasks {
                     Err(error) => format!("its scheduler has no workers: {error}"),
@@ -489,6 +519,14 @@ impl Inner {
 
 /// Runs a closure. A panic is a failure of its job, and of nothing else.
 pub(super) fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
+    let done = run_bare(work, ctx);
+    if let Some(said) = ctx.post.take_inside() {
+        ctx.shared.caught.discard(said);
+    }
+    done
+}
+
+fn run_bare(work: &mut Work, ctx: &Ctx<'_>) -> Done {
     let result = match work {
         Work::Nothing => Ok(Ok(None)),
         Work::Closure(closure) => contain(|| closure(ctx)),

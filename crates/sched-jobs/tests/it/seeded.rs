@@ -164,5 +164,6 @@ fn when_a_runtime_is_dropped_its_jobs_have_ended() {
     });
     let jobs = jobs.unwrap().unwrap();
     drop(runtime);
-    assert_eq!(jobs.wait().unwrap_err().summary.canceled, 4);
+    let ended = jobs.wait_timeout(Duration::from_secs(20)).unwrap_or_else(|| panic!("{:#?}", jobs.statuses()));
+    assert_eq!(ended.unwrap_err().summary.canceled, 4);
 }

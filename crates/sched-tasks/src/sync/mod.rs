@@ -1,5 +1,6 @@
 //! Locks that stop the fiber, not the worker.
 
+pub mod atomic;
 mod condvar;
 pub(crate) mod lock;
 mod mutex;

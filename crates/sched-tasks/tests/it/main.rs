@@ -1,5 +1,6 @@
 //! What tasks promise, one sentence a test.
 
+mod atomics;
 mod authority_travels;
 mod block_on;
 mod budgets;
