@@ -6,6 +6,7 @@ mod flow;
 mod flow_live;
 mod flow_terminal;
 mod gpus;
+mod hints;
 mod listing;
 mod prune;
 mod reference;
