@@ -82,3 +82,19 @@ pub(crate) fn kill_these(find: impl Fn() -> Vec<Process>, signal_all: impl Fn(&[
     signal_all(&stopped, Signal::KILL);
     stopped.iter().find(|process| !signal(process, Signal::KILL)).map(|process| process.pid)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_process_that_has_the_number_by_now_is_not_signalled() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let found = procfs::one(child.id() as i32).unwrap();
+        let before = Process { start: found.start - 1, ..found };
+        assert!(signal(&before, Signal::KILL), "what is gone has nothing against it");
+        assert!(child.try_wait().unwrap().is_none(), "it is another's number");
+        assert!(signal(&found, Signal::KILL));
+        assert!(!child.wait().unwrap().success());
+    }
+}
