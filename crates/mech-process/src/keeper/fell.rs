@@ -89,11 +89,16 @@ mod tests {
 
     #[test]
     fn another_process_that_has_the_number_by_now_is_not_signalled() {
-        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        use std::io::{Read as _, Write as _};
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let found = procfs::one(child.id() as i32).unwrap();
         let before = Process { start: found.start - 1, ..found };
         assert!(signal(&before, Signal::KILL), "what is gone has nothing against it");
-        assert!(child.try_wait().unwrap().is_none(), "it is another's number");
+        // It still answers; a killed one would not.
+        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let _ = to.write_all(b"x");
+        assert_eq!(from.read(&mut [0]).unwrap(), 1, "it is another's number");
         assert!(signal(&found, Signal::KILL));
         assert!(!child.wait().unwrap().success());
     }

@@ -3,6 +3,7 @@
 mod arguments;
 mod files;
 mod flow;
+mod flow_lines;
 mod flow_live;
 mod flow_terminal;
 mod gpus;
