@@ -6,7 +6,7 @@
 //! No figure is larger than what we may really use: a control group around us counts as the machine, if it is smaller.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use crate::gpu::{Gpu, gpu_memory_of_processes, gpus};
 use crate::procfs;
@@ -35,11 +35,14 @@ fn meminfo(name: &str) -> Option<u64> {
 
 /// Limit and use of the tightest control group around us, in MB.
 fn group_memory() -> Option<(u64, u64)> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = |controller| procfs::group(&groups, controller).map(|path| path.trim_start_matches('/'));
-    let v2 = own("").map(|path| (PathBuf::from("/sys/fs/cgroup"), path, ["memory.max", "memory.current"]));
-    let v1 = own("memory")
-        .map(|path| (PathBuf::from("/sys/fs/cgroup/memory"), path, ["memory.limit_in_bytes", "memory.usage_in_bytes"]));
+    tightest(&fs::read_to_string("/proc/self/cgroup").ok()?, Path::new("/sys/fs/cgroup"))
+}
+
+/// The same for groups as `/proc/self/cgroup` tells them. In a container their paths may not be there; then its own root is the nearest.
+fn tightest(groups: &str, root: &Path) -> Option<(u64, u64)> {
+    let own = |controller| procfs::group(groups, controller).map(|path| path.trim_start_matches('/'));
+    let v2 = own("").map(|path| (root.to_owned(), path, ["memory.max", "memory.current"]));
+    let v1 = own("memory").map(|path| (root.join("memory"), path, ["memory.limit_in_bytes", "memory.usage_in_bytes"]));
     [v2, v1]
         .into_iter()
         .flatten()
@@ -74,6 +77,29 @@ mod tests {
         let (free, total) = (memory_available_mb().unwrap(), memory_total_mb().unwrap());
         assert!(0 < free && free <= total, "{free} of {total}");
         assert!(cpus() > 0);
+    }
+
+    #[test]
+    fn in_a_container_the_limit_of_its_control_group_counts() {
+        const GB: u64 = 1_000_000_000;
+        let root = tempfile::tempdir().unwrap();
+        let group = |path: &str, files: &[(&str, u64)]| {
+            let dir = root.path().join(path);
+            fs::create_dir_all(&dir).unwrap();
+            files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), format!("{bytes}\n")).unwrap());
+        };
+        assert_eq!(tightest("0::/\n", root.path()), None, "no group has a limit");
+        // The newer hierarchy: the tightest above us, and files that are only cached are free.
+        group("pod", &[("memory.max", 4 * GB), ("memory.current", 3 * GB)]);
+        group("pod/we", &[("memory.max", 8 * GB), ("memory.current", GB)]);
+        fs::write(root.path().join("pod/memory.stat"), format!("anon 1\ninactive_file {GB}\n")).unwrap();
+        assert_eq!(tightest("0::/pod/we\n", root.path()), Some((4_000, 2_000)));
+        // A container has the folder of its own group as its root, whatever the group is called outside.
+        group("", &[("memory.max", 2 * GB), ("memory.current", GB)]);
+        assert_eq!(tightest("0::/docker/7f3a\n", root.path()), Some((2_000, 1_000)));
+        // The older hierarchy.
+        group("memory", &[("memory.limit_in_bytes", GB), ("memory.usage_in_bytes", GB / 2)]);
+        assert_eq!(tightest("4:memory:/docker/7f3a\n", root.path()), Some((1_000, 500)));
     }
 
     #[test]

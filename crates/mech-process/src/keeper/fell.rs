@@ -82,3 +82,24 @@ pub(crate) fn kill_these(find: impl Fn() -> Vec<Process>, signal_all: impl Fn(&[
     signal_all(&stopped, Signal::KILL);
     stopped.iter().find(|process| !signal(process, Signal::KILL)).map(|process| process.pid)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_process_that_has_the_number_by_now_is_not_signalled() {
+        use std::io::{Read as _, Write as _};
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let found = procfs::one(child.id() as i32).unwrap();
+        let before = Process { start: found.start - 1, ..found };
+        assert!(signal(&before, Signal::KILL), "what is gone has nothing against it");
+        // It still answers; a killed one would not.
+        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let _ = to.write_all(b"x");
+        assert_eq!(from.read(&mut [0]).unwrap(), 1, "it is another's number");
+        assert!(signal(&found, Signal::KILL));
+        assert!(!child.wait().unwrap().success());
+    }
+}

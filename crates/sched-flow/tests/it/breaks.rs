@@ -365,6 +365,26 @@ impl sched_flow::Source for Halves {
 }
 
 #[test]
+fn a_source_whose_input_fails_rests_longer_each_time_and_no_longer_than_a_second() {
+    struct Broken(u32);
+    impl sched_flow::Source for Broken {
+        type Out = u64;
+        fn produce(&mut self, _: &mut Out<'_, u64>) -> Result<sched_flow::Produced, NodeError> {
+            self.0 += 1;
+            if self.0 > 12 { Ok(sched_flow::Produced::End) } else { Err(NodeError::msg("the disk fails")) }
+        }
+    }
+    let mut graph = Graph::new("broken");
+    let broken = graph.add("broken", NodeSpec::source(Broken(0)));
+    let out = graph.add("out", sink(|_: u64| ()));
+    graph.connect(&broken, &out);
+    let ended = Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
+    assert_eq!(ended.stats.node("broken").unwrap().errors, 12);
+    // 2, 4, 8 … 512 ms, and then a second each.
+    assert_eq!(ended.stats.elapsed, Duration::from_millis(1_022 + 3_000));
+}
+
+#[test]
 fn a_bad_record_of_a_source_leaves_by_its_dead_output() {
     let patient = Retry::times(5).backoff(Duration::from_secs(3600)).then(OnError::DeadLetter);
     for policy in [OnError::DeadLetter, OnError::Retry(patient)] {

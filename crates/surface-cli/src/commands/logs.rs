@@ -83,11 +83,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Ok(Exit::Well)
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
-            crate::exit::say!(
-                "bursar: {} has not started yet; `bursar why {}` says why, `-f` waits for it",
-                clean(job),
-                typed(&clean(job))
-            );
+            let (name, why) = (clean(job), typed(&clean(job)));
+            if is_over(row.state) {
+                crate::exit::say!("bursar: {name} never started; `bursar why {why}` says why");
+            } else {
+                crate::exit::say!("bursar: {name} has not started yet; `bursar why {why}` says why, `-f` waits for it");
+            }
             Ok(Exit::Well)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {

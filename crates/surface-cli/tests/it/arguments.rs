@@ -63,3 +63,12 @@ fn an_unknown_command_is_answered_with_help() {
     assert!(error.contains("similar subcommand exists: 'check'") && error.contains("--help"), "{error}");
     assert_eq!(run(&[]).status.code(), Some(2), "without a command there is nothing to do");
 }
+
+#[test]
+fn no_flow_in_real_time_is_promised_to_be_the_same_every_time() {
+    let help = text(&run(&["flow", "run", "--help"]).stdout).to_lowercase();
+    assert!(help.contains("--workers"), "{help}");
+    for word in ["same order", "every time", "repeat", "determin", "reproduc"] {
+        assert!(!help.contains(word), "`{word}`: {help}");
+    }
+}

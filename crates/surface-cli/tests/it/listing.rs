@@ -283,3 +283,40 @@ fn shells_get_their_completions() {
         assert!(script.contains("bursar") && script.contains("pause"), "{shell}: {script}");
     }
 }
+
+/// Every amount of memory in a text.
+fn amounts(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || ",;:()".contains(c)).collect();
+    let pairs = words.windows(2).filter(|pair| ["MB", "GB", "MiB", "GiB"].contains(&pair[1]));
+    pairs.map(|pair| pair.join(" ")).collect()
+}
+
+#[test]
+fn four_hundred_megabytes_are_four_hundred_megabytes_in_every_table() {
+    let site = Site::new(
+        "[resources]\ncpu = 2\nram = '400 MB'\n[job.first]\nram = '400 MB'\nrun = 'echo up > bell; read x < gate'\n\
+         [job.second]\nram = '400 MB'\nram_limit = '400 MB'\nrun = 'head -c 900000000 /dev/zero | tail'\n",
+    );
+    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let is_so = |what: &str, said: &str| {
+        let amounts = amounts(said);
+        let is_right = |amount: &String| ["0 MB", "400 MB"].contains(&amount.as_str());
+        assert!(
+            amounts.iter().any(|amount| amount == "400 MB") && amounts.iter().all(is_right),
+            "{what}: {amounts:?}\n{said}"
+        );
+    };
+    let dry = text(&site.bursar("run jobs.toml --dry-run").stdout);
+    is_so("dry run", dry.rsplit_once(", vram").expect(&dry).0);
+    let run = site.start("run jobs.toml");
+    bell.wait();
+    is_so("why", &text(&site.bursar("why second").stdout));
+    gate.answer();
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(1), "{said}");
+    let failed = said.lines().find(|line| line.contains("failed    second")).unwrap();
+    is_so("limit", failed.split_once("its limit is ").expect(failed).1);
+    // The page has the figures by themselves.
+    let page = text(&site.bursar("report latest -o -").stdout);
+    assert!(page.contains("400") && !page.contains("381") && !page.contains("419"), "{page}");
+}

@@ -3,9 +3,11 @@
 mod arguments;
 mod files;
 mod flow;
+mod flow_lines;
 mod flow_live;
 mod flow_terminal;
 mod gpus;
+mod hints;
 mod listing;
 mod prune;
 mod reference;

@@ -96,3 +96,20 @@ fn what_a_large_run_took_in_the_database_is_given_back_when_it_is_pruned() {
     assert_code(&site.bursar("prune --keep 0"), 0);
     assert!(size() < before / 4, "{before} bytes before, {} after", size());
 }
+
+#[test]
+fn a_state_folder_that_has_grown_is_mentioned_with_a_way_to_prune_it() {
+    let site = Site::new("");
+    let journal = site.journal();
+    (0..1_000).for_each(|_| drop(journal.begin(surface_journal::NewRun::new("old")).unwrap()));
+    drop(journal);
+    let output = site.bursar("run -- true");
+    assert_code(&output, 0);
+    let said = text(&output.stderr);
+    let hint =
+        format!("{} has 1000 runs by now; `bursar prune --older 30d` forgets old ones", site.state_dir().display());
+    assert!(said.contains(&hint), "{said}");
+    assert_code(&site.bursar("prune --older 30d"), 0);
+    let output = site.bursar("run -- true");
+    assert!(!text(&output.stderr).contains("prune"), "not with every run: {}", text(&output.stderr));
+}

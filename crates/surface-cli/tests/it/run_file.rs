@@ -237,3 +237,58 @@ fn how_many_jobs_one_run_starts_at_once_does_not_hold_up_another() {
     answer.answer();
     assert_eq!(run.wait().0, Some(0));
 }
+
+#[test]
+fn the_log_of_a_job_has_its_limit_and_says_where_it_was_cut() {
+    use std::os::unix::fs::MetadataExt;
+    let site = Site::new("[job.loud]\nlog_limit = '10 MB'\nrun = 'echo first; yes | head -c 60000000; echo last'\n");
+    assert_code(&site.bursar("run jobs.toml --quiet"), 0);
+    let log = site.journal().folder(&site.newest().id).join("logs/0.1.log");
+    let taken = fs::metadata(&log).unwrap().blocks() * 512;
+    assert!(taken < 11_000_000, "it takes {taken} bytes of the disk");
+    let said = text(&site.bursar("logs loud").stdout);
+    assert!(said.starts_with("first\ny\n") && said.ends_with("y\nlast\n"), "{} bytes", said.len());
+    let told = said.lines().filter(|line| !["", "y"].contains(line)).collect::<Vec<_>>();
+    assert!(told.len() == 3 && told[1].contains("left out"), "{told:?}");
+}
+
+/// `bursar` on a machine that says what the file `meminfo` does; none where the system lets us make no such machine.
+fn with_meminfo(site: &Site, words: &str) -> Option<std::process::Command> {
+    let make = "mount --bind meminfo /proc/meminfo && exec \"$0\" \"$@\"";
+    let in_it = |program: &std::ffi::OsStr| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-m", "sh", "-c", make]).arg(program).current_dir(site.path(""));
+        command
+    };
+    if !in_it("true".as_ref()).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: no right to mount anything here");
+        return None;
+    }
+    let direct = site.command(words.split(' '));
+    let mut command = in_it(direct.get_program());
+    command.args(direct.get_args());
+    command.envs(direct.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Some(command)
+}
+
+#[test]
+fn a_job_waits_for_memory_that_is_really_free_unless_it_is_told_not_to() {
+    let site = Site::new("[job.large]\nram = '20 GB'\nrun = 'echo x >> ran'\n");
+    let free = |gb: u64| {
+        let kb = |gb: u64| gb * 1_000_000_000 / 1024;
+        fs::write(site.path("meminfo"), format!("MemTotal: {} kB\nMemAvailable: {} kB\n", kb(24), kb(gb))).unwrap();
+    };
+    free(18);
+    let Some(command) = with_meminfo(&site, "run jobs.toml") else { return };
+    let run = site.start_command(command);
+    test_support::until(std::time::Duration::from_secs(30), "it says what it waits for", || {
+        let why = text(&site.bursar("why large").stdout);
+        assert!(!site.path("ran").exists(), "{why}");
+        why.contains("needs 20.0 GB, ") && why.contains("free on this machine; other programs use the rest")
+    });
+    free(23);
+    assert_eq!(run.wait().0, Some(0));
+    free(18);
+    assert_code(&with_meminfo(&site, "run jobs.toml --overcommit").unwrap().output().unwrap(), 0);
+    assert_eq!(site.lines("ran").len(), 2);
+}

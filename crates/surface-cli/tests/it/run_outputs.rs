@@ -60,6 +60,18 @@ fn half_a_file_of_a_job_that_was_killed_or_ran_out_of_time_is_not_up_to_date() {
 }
 
 #[test]
+fn half_a_file_of_a_job_that_was_cancelled_is_not_up_to_date() {
+    broken_then_mended(&site(""), |site| {
+        fs::write(site.path("bad"), "echo begun > begun; exec sleep 600").unwrap();
+        let begun = site.bell("begun");
+        let run = site.start("run jobs.toml");
+        begun.wait();
+        assert_code(&site.bursar("cancel make --now"), 0);
+        assert_eq!(run.wait().0, Some(1));
+    });
+}
+
+#[test]
 fn half_a_file_that_a_run_without_a_journal_left_is_not_up_to_date() {
     broken_then_mended(&site("incomplete = 'keep'"), |site| {
         fs::write(site.path("bad"), "exit 3").unwrap();
