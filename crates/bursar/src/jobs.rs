@@ -67,8 +67,8 @@ pub use crate::bridge::FlowJob;
 #[doc(inline)]
 pub use sched_jobs::{
     Aging, BadSetting, BadTraceId, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor,
-    GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits,
-    Move, Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Panics, Part, Reporter, Resource, Retry,
-    Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, TraceId, Usage, Waits,
-    Wanted, What, Why, process,
+    Facts, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs,
+    Limits, Move, Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Panics, Part, Reporter, Resource,
+    Retry, Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, TraceId, Usage,
+    Waits, Wanted, What, Why, process,
 };

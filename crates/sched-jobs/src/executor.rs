@@ -86,11 +86,14 @@ impl Outcome {
     }
 }
 
+/// What an executor knows of an end, beside how it was.
+pub(crate) type Measured = Box<dyn Any + Send + Sync>;
+
 /// A scheduler, as its executors see it.
 pub(crate) trait Hears: Send + Sync {
     fn paused(&self, ticket: Ticket);
     fn progress(&self, ticket: Ticket, done: f32);
-    fn ended(&self, ticket: Ticket, outcome: Outcome);
+    fn ended(&self, ticket: Ticket, outcome: Outcome, measured: Option<Measured>);
     /// Calls code of a user; a panic there is counted, and goes no further.
     fn guard(&self, call: &mut dyn FnMut());
 }
@@ -119,8 +122,17 @@ impl Reporter {
 
     /// It ended. Said twice, the second time has no effect.
     pub fn ended(&self, outcome: Outcome) {
+        self.end(outcome, None);
+    }
+
+    /// It ended, and this was measured of it, or is known of it besides: whoever [observes](crate::Builder::observe) the end is told, by [`Facts::measured`](crate::Facts::measured).
+    pub fn ended_with(&self, outcome: Outcome, measured: impl Any + Send + Sync) {
+        self.end(outcome, Some(Box::new(measured)));
+    }
+
+    fn end(&self, outcome: Outcome, measured: Option<Measured>) {
         if let Some(hears) = self.hears.upgrade() {
-            hears.ended(self.ticket, outcome);
+            hears.ended(self.ticket, outcome, measured);
         }
     }
 }

@@ -11,7 +11,8 @@ mod job;
 pub use config::{BadSetting, Config, Scheduler};
 pub use drive::process;
 pub use drive::{
-    Builder, Ctx, Events, InputError, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary, Target,
+    Builder, Ctx, Events, Facts, InputError, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary,
+    Target,
 };
 pub use executor::{Executor, Order, Outcome, Reporter, Ticket};
 pub use job::{Job, JobError, Returns, Stopped};

@@ -121,7 +121,7 @@ impl Builder {
     /// Is told every event, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
     ///
     /// If it panics it is dropped, and told nothing more: what it holds may be half changed. The jobs go on; [`Jobs::panics`] counts it.
-    pub fn observe(mut self, observer: impl FnMut(&crate::Event, crate::JobFacts<'_>) + Send + 'static) -> Self {
+    pub fn observe(mut self, observer: impl FnMut(&crate::Event, super::Facts<'_>) + Send + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }

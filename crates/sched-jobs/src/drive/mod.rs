@@ -55,7 +55,7 @@ use self::feed::Feed;
 use self::light::Light;
 use self::panics::{Caught, Thrown, Whose};
 use self::pool::Post;
-use crate::executor::{Executor, Hears, Order, Outcome, Reporter, Ticket};
+use crate::executor::{Executor, Hears, Measured, Order, Outcome, Reporter, Ticket};
 use crate::job::Work;
 
 /// Others on this machine who share what there is.
@@ -68,7 +68,30 @@ pub trait Neighbours: Send {
 }
 
 /// Is told every event, in order, under the scheduler's lock: quick, and without calling back. One that panics is dropped, and told nothing more.
-pub type Observer = Box<dyn FnMut(&Event, JobFacts<'_>) + Send>;
+pub type Observer = Box<dyn FnMut(&Event, Facts<'_>) + Send>;
+
+/// What an [observer](Builder::observe) may ask about jobs while it is told of an event: all of [`JobFacts`], and what was measured.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    known: JobFacts<'a>,
+    measured: Option<&'a (JobId, Measured)>,
+}
+
+impl<'a> Facts<'a> {
+    /// What the executor of a job [said](crate::Reporter::ended_with) of the end that is being told.
+    pub fn measured<T: Any>(&self, job: JobId) -> Option<&'a T> {
+        let (of, measured) = self.measured?;
+        if *of == job { measured.downcast_ref() } else { None }
+    }
+}
+
+impl<'a> core::ops::Deref for Facts<'a> {
+    type Target = JobFacts<'a>;
+
+    fn deref(&self) -> &JobFacts<'a> {
+        &self.known
+    }
+}
 
 /// The scheduler, as its threads share it.
 pub(crate) struct Shared {
@@ -139,6 +162,8 @@ pub(crate) struct Inner {
     is_carrying: bool,
     /// What panicked under the lock, and what it threw: to be dropped when it is free.
     retired: Vec<Thrown>,
+    /// What was measured of the job whose end is about to be told.
+    measured: Option<(JobId, Measured)>,
     /// Nurseries of closures whose jobs were cancelled.
     interrupts: Vec<Canceller>,
     /// Jobs that are to begin as fibers.
@@ -215,6 +240,7 @@ impl Shared {
             outbox: VecDeque::new(),
             is_carrying: false,
             retired: Vec::new(),
+            measured: None,
             interrupts: Vec::new(),
             light: Vec::new(),
         };
@@ -424,7 +450,7 @@ impl Shared {
             match asked {
                 // One that does not pause is cancelled when its time is up; of all others nothing more would be heard.
                 Err(text) if !is_pause => {
-                    self.ended(ticket, Outcome::Failed(Cause::Panic { message: text, at: None }));
+                    self.ended(ticket, Outcome::Failed(Cause::Panic { message: text, at: None }), None);
                     if !is_cancel {
                         // It may have begun nevertheless.
                         let _ = self.caught.catch(Whose::Executor, || executor.cancel(ticket));
@@ -459,16 +485,21 @@ impl Shared {
 impl Inner {
     /// Tells everybody what happened.
     fn tell_news(&mut self, caught: &Caught) {
-        let Inner { core, feed, observer, retired, .. } = self;
+        let Inner { core, feed, observer, retired, measured, .. } = self;
+        let measured = measured.take();
         if !core.has_news() {
-            return;
+            return retired.extend(measured.map(|(_, measured)| measured as Thrown));
         }
         if let Some(tell) = observer
-            && let Err(thrown) = catch_unwind(AssertUnwindSafe(|| core.tell_all(tell)))
+            && let Err(thrown) = catch_unwind(AssertUnwindSafe(|| {
+                let measured = measured.as_ref();
+                core.tell_all(&mut |event: &Event, known: JobFacts<'_>| tell(event, Facts { known, measured }));
+            }))
         {
             caught.count(Whose::Observer);
             retired.extend([Box::new(observer.take()) as Thrown, thrown]);
         }
+        retired.extend(measured.map(|(_, measured)| measured as Thrown));
         let is_heard = feed.has_listeners();
         if is_heard {
             feed.take(&core.news().collect::<Vec<_>>());

@@ -3,8 +3,8 @@
 use policy_jobs::{Ended, State};
 
 use super::Shared;
-use super::panics::Whose;
-use crate::executor::{Hears, Outcome, Ticket};
+use super::panics::{Thrown, Whose};
+use crate::executor::{Hears, Measured, Outcome, Ticket};
 use crate::job::number;
 
 impl Shared {
@@ -39,11 +39,13 @@ impl Hears for Shared {
         });
     }
 
-    fn ended(&self, ticket: Ticket, outcome: Outcome) {
+    fn ended(&self, ticket: Ticket, outcome: Outcome, measured: Option<Measured>) {
         self.section(|inner, now| {
             if !Self::is_current(inner, ticket) {
+                inner.retired.extend(measured.map(|measured| measured as Thrown));
                 return;
             }
+            inner.measured = measured.map(|measured| (ticket.job, measured)); // its end is told before the lock is free
             let how = match outcome {
                 Outcome::Succeeded => Ended::Well,
                 Outcome::Failed(cause) => Ended::Badly(cause),

@@ -5,8 +5,7 @@
 //! - A job that ended well is never written as anything else, and one that Ctrl-C ended is written as not done.
 //!
 //! # Why they hold
-//! Ends come in on one thread: first [`Recorder::hear`], with what the command used, then, from within the report that follows it,
-//! [`Recorder::see`] under the scheduler's lock. What `see` records gets a number; the keeper's copy is given up when the
+//! An end comes in once: with what the command used, by [`Recorder::see`], under the scheduler's lock. What `see` records gets a number; the keeper's copy is given up when the
 //! journal says that this number is on the disk. Whoever ends in a success while it is being cancelled had
 //! ended before the request reached it: its effect is there, so that is what is written.
 
@@ -17,8 +16,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mech_process::How;
-use sched_jobs::process::{Made, News, Processes, Stamp, exit_code, words};
-use sched_jobs::{Cause, Event, JobFacts, Outcome as JobOutcome, State, Ticket, What};
+use sched_jobs::process::{CommandEnd, Made, News, Processes, Stamp, exit_code, words};
+use sched_jobs::{Cause, Event, Facts, Outcome as JobOutcome, State, Ticket, What};
 use surface_journal::{Detail, Event as Entry, JournalError, Look, Moved, Outcome, Outputs, Writer};
 
 use super::steward::Notice;
@@ -38,16 +37,14 @@ pub(crate) struct Recorder {
 struct Book {
     writer: Option<Writer>,
     tracks: Vec<Track>,
-    /// How attempts ended of which the scheduler is being told just now.
-    ends: HashMap<usize, Ended>,
     /// Tokens whose ends are in the journal under that number, perhaps not on the disk.
     unsettled: VecDeque<(u64, String)>,
     warnings: Vec<String>,
     last: Option<(i32, Option<String>)>,
 }
 
+/// How a command ended, for the journal.
 struct Ended {
-    attempt: u32,
     token: String,
     detail: Detail,
     code: i32,
@@ -72,7 +69,6 @@ pub(crate) struct Track {
     before_pause: State,
     ready_at_us: u64,
     pid: Option<u32>,
-    peak_vram_mb: Option<u64>,
 }
 
 impl Track {
@@ -86,7 +82,6 @@ impl Track {
             before_pause: State::Queued,
             ready_at_us: 0,
             pid: None,
-            peak_vram_mb: None,
         }
     }
 }
@@ -102,14 +97,7 @@ impl Recorder {
         let broken = notices.clone();
         // At once: the next end, which would show it too, may be hours away, or not come.
         writer.on_error(move |error| drop(broken.send(Notice::JournalBroken(error)))); // gone only when the run is over
-        let book = Book {
-            writer: Some(writer),
-            tracks,
-            ends: HashMap::new(),
-            unsettled: VecDeque::new(),
-            warnings: Vec::new(),
-            last: None,
-        };
+        let book = Book { writer: Some(writer), tracks, unsettled: VecDeque::new(), warnings: Vec::new(), last: None };
         Recorder {
             book: Mutex::new(book),
             processes: OnceLock::new(),
@@ -158,7 +146,7 @@ impl Recorder {
         std::mem::take(&mut self.book().warnings)
     }
 
-    /// Hears what became of a command, before the scheduler does.
+    /// Hears what becomes of a command, beside its end.
     pub(crate) fn hear(&self, ticket: Ticket, news: News<'_>) {
         let job = ticket.job.index();
         let settled = {
@@ -168,38 +156,12 @@ impl Recorder {
                     book.tracks[job].pid = u32::try_from(pid).ok();
                     return;
                 }
-                News::Vram { peak_mb } => {
-                    book.tracks[job].peak_vram_mb = Some(peak_mb);
-                    return;
-                }
                 News::Warning(text) => {
                     let text = format!("{}: {text}", self.names[job]);
                     book.warnings.push(text);
                     return;
                 }
-                News::Ended { end, outcome, made } => {
-                    let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                    let (code, how) = match (&end.how, outcome) {
-                        // It said that all is well, and it is not.
-                        (How::Exit(0), JobOutcome::Failed(Cause::Error(why))) => (1, why.clone()),
-                        (how, _) => (exit_code(how), words(how)),
-                    };
-                    let detail = Detail {
-                        pid: book.tracks[job].pid.take(),
-                        how: Some(how),
-                        code: Some(code),
-                        peak_rss_kb: Some(end.peak_rss_kb),
-                        peak_vram_mb: book.tracks[job].peak_vram_mb.take(),
-                        cpu_ms: Some(ms(end.cpu)),
-                        wall_ms: Some(ms(end.wall)),
-                        ..Detail::default()
-                    };
-                    let is_plain = matches!(end.how, How::Exit(_) | How::Canceled);
-                    book.last = Some((code, detail.how.clone().filter(|_| !is_plain)));
-                    let made = made.iter().map(made_file).collect();
-                    let ended = Ended { attempt: ticket.attempt, token: end.token.clone(), detail, code, made };
-                    book.ends.insert(job, ended);
-                }
+                News::Ended => {} // it was seen
             }
             book.settled()
         };
@@ -209,9 +171,10 @@ impl Recorder {
     }
 
     /// Sees an event of the scheduler, under its lock.
-    pub(crate) fn see(&self, event: &Event, facts: JobFacts<'_>) {
+    pub(crate) fn see(&self, event: &Event, facts: Facts<'_>) {
         let job = event.job.index();
         let mut book = self.book();
+        let ended = facts.measured::<CommandEnd>(event.job).map(|end| book.end_of(job, end));
         let track = &mut book.tracks[job];
         let at_us = u64::try_from(event.at().as_micros()).unwrap_or(u64::MAX);
         match event.what {
@@ -252,7 +215,6 @@ impl Recorder {
             }
             What::Retrying { attempt, .. } => {
                 track.state = State::Queued;
-                let ended = book.ends.remove(&job);
                 // Without a command that ended, the scheduler alone knows why.
                 let cause = facts.cause(event.job).filter(|_| ended.is_none()).map(ToString::to_string);
                 book.end(job, attempt, State::Failed, ended, cause);
@@ -264,17 +226,17 @@ impl Recorder {
                 let next = track.attempt + 1;
                 book.write(job, Moved::new(job as u32, next, State::Queued));
             }
-            What::Succeeded => self.ended(&mut book, job, State::Succeeded, None),
+            What::Succeeded => self.ended(&mut book, job, State::Succeeded, ended, None),
             What::Failed => {
                 let cause = facts.cause(event.job).map(ToString::to_string);
-                self.ended(&mut book, job, State::Failed, cause);
+                self.ended(&mut book, job, State::Failed, ended, cause);
                 if !book.tracks[job].is_told {
                     let _ = self.notices.send(Notice::Failed); // gone only when the run is over
                 }
             }
             What::Canceled => {
                 let cause = facts.cause(event.job).map(ToString::to_string);
-                self.ended(&mut book, job, State::Canceled, cause);
+                self.ended(&mut book, job, State::Canceled, ended, cause);
             }
             _ => {}
         }
@@ -292,12 +254,11 @@ impl Recorder {
     }
 
     /// A life is over; `cause` says why it was cancelled, or could not even be started.
-    fn ended(&self, book: &mut Book, job: usize, state: State, cause: Option<String>) {
+    fn ended(&self, book: &mut Book, job: usize, state: State, mut ended: Option<Ended>, cause: Option<String>) {
         let track = &mut book.tracks[job];
         let was = std::mem::replace(&mut track.state, state);
         let attempt = track.attempt;
         let has_run = was == State::Running || (was == State::Paused && track.before_pause == State::Running);
-        let mut ended = book.ends.remove(&job).filter(|ended| ended.attempt == attempt);
         if let Some(ended) = ended.as_mut().filter(|ended| ended.code == 0) {
             self.mark(book, job, Some(std::mem::take(&mut ended.made)));
         }
@@ -351,6 +312,29 @@ impl Track {
 }
 
 impl Book {
+    /// What the journal keeps of the end of a command.
+    fn end_of(&mut self, job: usize, CommandEnd { end, outcome, made, peak_vram_mb }: &CommandEnd) -> Ended {
+        let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (code, how) = match (&end.how, outcome) {
+            // It said that all is well, and it is not.
+            (How::Exit(0), JobOutcome::Failed(Cause::Error(why))) => (1, why.clone()),
+            (how, _) => (exit_code(how), words(how)),
+        };
+        let detail = Detail {
+            pid: self.tracks[job].pid.take(),
+            how: Some(how),
+            code: Some(code),
+            peak_rss_kb: Some(end.peak_rss_kb),
+            peak_vram_mb: *peak_vram_mb,
+            cpu_ms: Some(ms(end.cpu)),
+            wall_ms: Some(ms(end.wall)),
+            ..Detail::default()
+        };
+        let is_plain = matches!(end.how, How::Exit(_) | How::Canceled);
+        self.last = Some((code, detail.how.clone().filter(|_| !is_plain)));
+        Ended { token: end.token.clone(), detail, code, made: made.iter().map(made_file).collect() }
+    }
+
     fn write(&mut self, job: usize, moved: Moved) {
         self.write_end(job, moved, None);
     }

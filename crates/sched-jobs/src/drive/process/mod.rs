@@ -54,20 +54,21 @@ pub enum News<'a> {
     },
     /// Something a person should read.
     Warning(&'a str),
-    /// The most that it was seen to use of graphics cards, if anything. Told before its end.
-    Vram {
-        /// In MB.
-        peak_mb: u64,
-    },
-    /// It ended.
-    Ended {
-        /// How, and what it used.
-        end: &'a End,
-        /// What that means for the attempt: a command may exit with 0 and not have made what it should.
-        outcome: &'a Outcome,
-        /// The files it declared, after a success.
-        made: &'a [Made],
-    },
+    /// It has ended, and whoever observes the scheduler has been told: see [`CommandEnd`].
+    Ended,
+}
+
+/// How a command ended, and what it used. Whoever [observes](crate::Builder::observe) the scheduler gets it with the end of the job, by [`Facts::measured`](crate::Facts::measured).
+#[derive(Debug, Clone)]
+pub struct CommandEnd {
+    /// How, and what it used.
+    pub end: End,
+    /// What that means for the attempt: a command may exit with 0 and not have made what it should.
+    pub outcome: Outcome,
+    /// The files it declared, after a success.
+    pub made: Vec<Made>,
+    /// The most that it was seen to use of graphics cards, in MB, if anything.
+    pub peak_vram_mb: Option<u64>,
 }
 
 /// Is told [`News`].
@@ -286,23 +287,20 @@ impl Processes {
                 Report::Paused => report.paused(),
                 Report::Resumed | Report::Usage { .. } => {}
                 Report::Ended(end) => {
-                    let peak_mb = me.peak_vram_mb(ticket);
-                    if peak_mb > 0 {
-                        me.tell(&report, News::Vram { peak_mb });
-                    }
+                    let peak_vram_mb = Some(me.peak_vram_mb(ticket)).filter(|peak_mb| *peak_mb > 0);
                     me.stand_up(ticket);
-                    me.ended(&end, &watched, &report);
+                    me.ended(end, peak_vram_mb, &watched, &report);
                 }
             }
         })
     }
 
-    /// Tells of an end: first those who listen, then the scheduler.
-    fn ended(&self, end: &End, watched: &Watched, report: &Reporter) {
+    /// Tells of an end.
+    fn ended(&self, end: End, peak_vram_mb: Option<u64>, watched: &Watched, report: &Reporter) {
         let Verdict { outcome, made, warnings } = watched.end(&end.how);
         warnings.iter().for_each(|text| self.tell(report, News::Warning(text)));
-        self.tell(report, News::Ended { end, outcome: &outcome, made: &made });
-        report.ended(outcome);
+        report.ended_with(outcome.clone(), CommandEnd { end, outcome, made, peak_vram_mb });
+        self.tell(report, News::Ended);
     }
 
     /// Tells those who listen. If they panic, the scheduler is told all the same.
@@ -444,7 +442,7 @@ impl Executor for Processes {
             // Whoever cancelled it was killed before the job could be told: it did not end by itself.
             Some(Recovered::Ended(End { how: How::Canceled | How::KeeperLost, .. })) | None => self.lost(order),
             Some(Recovered::Ended(end)) => {
-                self.ended(&end, &watched, &order.report);
+                self.ended(end, None, &watched, &order.report);
             }
         }
     }

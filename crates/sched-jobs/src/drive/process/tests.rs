@@ -63,7 +63,7 @@ fn any_number_of_ends_within_start_does_not_grow_the_stack() {
     processes.refuse("none of them starts");
     let failed = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&failed);
-    let observer = move |event: &crate::Event, _: crate::JobFacts<'_>| {
+    let observer = move |event: &crate::Event, _: crate::Facts<'_>| {
         seen.fetch_add(usize::from(event.what == crate::What::Failed), SeqCst);
     };
     let jobs = Jobs::builder().cpu_slots(1).observe(observer).build();
