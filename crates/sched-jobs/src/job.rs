@@ -8,7 +8,7 @@ use std::sync::Arc;
 use policy_jobs::{Demand, JobId, Needed, NewJob, On, Rare, Retry};
 use sched_tasks::{Budget, Capability, Confinement, NurseryOptions};
 
-use crate::drive::Ctx;
+use crate::ctx::{Ctx, Stopped};
 use crate::executor::Executor;
 
 /// The number of a job, as the decisions count.
@@ -456,15 +456,3 @@ impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> From<E> for JobError {
         Self(Failure::Error(message))
     }
 }
-
-/// The job was asked to end. Pass it on with `?`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped;
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the job was asked to end")
-    }
-}
-
-impl core::error::Error for Stopped {}

@@ -4,18 +4,19 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod ctx;
 mod drive;
 mod executor;
 mod job;
 
 pub use config::{BadSetting, Config, Scheduler};
+pub use ctx::{Ctx, InputError, Stopped};
 pub use drive::process;
 pub use drive::{
-    Builder, Ctx, Events, Facts, InputError, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary,
-    Target,
+    Builder, Events, Facts, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary, Target,
 };
 pub use executor::{Executor, Order, Outcome, Reporter, Ticket};
-pub use job::{Job, JobError, Returns, Stopped};
+pub use job::{Job, JobError, Returns};
 pub use policy_jobs::{
     Aging, BadTraceId, CardUse, Cause, ControlError, Demand, Event, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove,
     JobFacts, JobId, Limits, Move, Needed, OnCards, Others, Resource, Retry, Short, State, SubmitError, TraceId, Usage,

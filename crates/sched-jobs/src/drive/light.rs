@@ -13,9 +13,9 @@ use std::sync::Arc;
 use policy_jobs::Effect;
 use sched_tasks::{NurseryOptions, nursery_with};
 
-use super::ctx::Ctx;
-use super::pool::{CANCEL, PAUSE, Post, run};
+use super::pool::{Post, run};
 use super::{Inner, Shared};
+use crate::ctx::{CANCEL, Ctx, PAUSE};
 use crate::job::{Done, Failure, Work};
 
 /// A job that is to begin.
@@ -51,11 +51,11 @@ impl Shared {
 
     fn run_light(&self, light: Light) {
         let Light { id, attempt, post, mut work } = light;
-        let ctx = Ctx { shared: self, post: &post, id, attempt };
+        let ctx = Ctx { scheduler: self, signals: &post.signals, id, attempt };
         let mut done = None;
         let _cancelled = nursery_with(NurseryOptions::new().name("job"), |n| {
             post.enter(n.canceller(), n.pauser());
-            let asked = post.asked.load(Ordering::Relaxed);
+            let asked = post.signals.asked.load(Ordering::Relaxed);
             if asked & CANCEL != 0 {
                 n.cancel();
             }

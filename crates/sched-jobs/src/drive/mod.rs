@@ -43,7 +43,6 @@ use sched_tasks::{Canceller, Condvar, Mutex, MutexGuard, Spawner, TaskError, Tas
 
 use policy_jobs::{Cause, Core, Effect, Event, JobFacts, JobId, Others, Rules, Time, Usage};
 
-pub use self::ctx::{Ctx, InputError};
 pub use self::feed::Events;
 pub use self::handle::{Builder, Jobs, Target};
 pub use self::panics::Panics;

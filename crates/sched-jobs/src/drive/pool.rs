@@ -13,7 +13,7 @@
 //! A closure stands still at `Ctx::checkpoint`, which says so, or in an operation of tasks, where the clock finds it: it looks every millisecond while a pause is asked
 //! for.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,8 +23,8 @@ use sched_tasks::{Canceller, Condvar, MutexGuard, NurseryOptions, Pauser, Stop, 
 use policy_jobs::{Cause, Effect, Ended, Scope, State, Time};
 
 use super::chain::{CHAIN_NS, Chain, LONGEST, WATCH_NS};
-use super::ctx::Ctx;
 use super::{Inner, Later, Shared};
+use crate::ctx::{CANCEL, Ctx, PAUSE, Signals};
 use crate::job::{Done, Failure, Work};
 
 /// How long a worker looks for work before it sleeps.
@@ -36,19 +36,10 @@ const GATHER: Duration = Duration::from_micros(3);
 /// How often the clock looks whether a closure that is to pause stands still.
 const LOOK_NS: Time = 1_000_000;
 
-pub(super) const PAUSE: u8 = 1;
-pub(super) const CANCEL: u8 = 2;
-
-/// Says what a closure waits for.
-pub(super) type Inside = Arc<dyn Fn() -> Option<String> + Send + Sync>;
-
 /// Where a running closure can be reached.
 pub(crate) struct Post {
     pub(super) index: u32,
-    /// What is asked of the closure. Changed under the lock, read without.
-    pub(super) asked: AtomicU8,
-    /// How far it says it is; negative if it has said nothing. The bits of an `f32`.
-    pub(super) progress: AtomicU32,
+    pub(super) signals: Signals,
     /// A paused closure waits here.
     pub(super) wake: Condvar,
     /// It stands still, and its worker is not counted on: until it is resumed, or has ended. Changed under the lock.
@@ -57,10 +48,6 @@ pub(crate) struct Post {
     pub(super) agenda: Agenda,
     /// What is to be done for each of those.
     pub(super) works: Mutex<Vec<Work>>,
-    /// What the closure waits for, as it says: see [`Ctx::explain`].
-    inside: Mutex<Option<Inside>>,
-    /// It has said something.
-    says: AtomicBool,
     /// Reaches the nursery that its worker runs closures in.
     nursery: Mutex<Option<(Canceller, Pauser)>>,
     /// That nursery is not to be used again. Changed under the lock.
@@ -77,35 +64,6 @@ impl Post {
     pub(super) fn nursery(&self) -> Option<(Canceller, Pauser)> {
         self.nursery.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-
-    fn take_inside(&self) -> Option<Inside> {
-        // One look for most, who say nothing.
-        if !self.says.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.says.store(false, Ordering::Relaxed);
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Says it from now on. Returns what it said before.
-    pub(super) fn say(&self, inside: Inside) -> Option<Inside> {
-        self.says.store(true, Ordering::Relaxed);
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner).replace(inside)
-    }
-
-    /// What it says of itself.
-    pub(super) fn inside(&self) -> Option<Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn clear(&self) {
-        self.asked.store(0, Ordering::Relaxed);
-        self.progress.store((-1.0_f32).to_bits(), Ordering::Relaxed);
-    }
-
-    pub(super) fn progress(&self) -> Option<f32> {
-        Some(f32::from_bits(self.progress.load(Ordering::Relaxed))).filter(|done| *done >= 0.0)
-    }
 }
 
 impl Inner {
@@ -113,7 +71,7 @@ impl Inner {
     pub(super) fn ask(&mut self, post: &Post, effect: Effect) {
         match effect {
             Effect::Pause(id) => {
-                post.asked.fetch_or(PAUSE, Ordering::Relaxed);
+                post.signals.asked.fetch_or(PAUSE, Ordering::Relaxed);
                 post.is_doomed.store(true, Ordering::Relaxed);
                 if let Some((_, pauser)) = post.nursery() {
                     pauser.pause();
@@ -122,13 +80,13 @@ impl Inner {
                 self.pause_alarm = Some(0); // at once
             }
             Effect::Cancel(_) => {
-                post.asked.fetch_or(CANCEL, Ordering::Relaxed);
+                post.signals.asked.fetch_or(CANCEL, Ordering::Relaxed);
                 post.wake.notify_all();
                 post.is_doomed.store(true, Ordering::Relaxed);
                 self.interrupts.extend(post.nursery().map(|(canceller, _)| canceller));
             }
             Effect::Resume(_) => {
-                post.asked.fetch_and(!PAUSE, Ordering::Relaxed);
+                post.signals.asked.fetch_and(!PAUSE, Ordering::Relaxed);
                 if let Some((_, pauser)) = post.nursery() {
                     pauser.resume();
                 }
@@ -186,14 +144,11 @@ impl Inner {
         let index = self.free_posts.pop().unwrap_or(self.posts.len() as u32);
         let post = Arc::new(Post {
             index,
-            asked: AtomicU8::new(0),
-            progress: AtomicU32::new((-1.0_f32).to_bits()),
+            signals: Signals::new(),
             wake: Condvar::new(),
             is_aside: AtomicBool::new(false),
             agenda: Agenda::new(),
             works: Mutex::new(Vec::new()),
-            inside: Mutex::new(None),
-            says: AtomicBool::new(false),
             nursery: Mutex::new(None),
             is_doomed: AtomicBool::new(false),
         });
@@ -368,7 +323,7 @@ impl Shared {
     }
 
     fn begin_chain(&self, inner: &mut Inner, post: &Post, turn: &mut Turn, id: u32) {
-        post.clear();
+        post.signals.clear();
         inner.core.set_place(id, post.index);
         // Asked between the choice and now.
         if inner.core.is_canceling(id) {
@@ -407,7 +362,7 @@ impl Shared {
             let (id, attempt) = turn.jobs[turn.begun];
             let mut work = post.take_work(turn.begun);
             turn.begun += 1;
-            let ctx = Ctx { shared: self, post, id, attempt };
+            let ctx = Ctx { scheduler: self, signals: &post.signals, id, attempt };
             let done = run(&mut work, &ctx);
             let is_plain = matches!(done, Ok(None)) && turn.begun < turn.jobs.len();
             if !is_plain || self.is_overtaken(turn) || !post.agenda.go_on() {
@@ -415,7 +370,7 @@ impl Shared {
                 break;
             }
             self.caught.discard(work);
-            post.progress.store((-1.0_f32).to_bits(), Ordering::Relaxed);
+            post.signals.clear_progress();
         }
         // So many of these as fit into the time of a chain, but not at once many more than before.
         let took = (self.now() - turn.began) / turn.begun as u64;
@@ -520,8 +475,8 @@ impl Inner {
 /// Runs a closure. A panic is a failure of its job, and of nothing else.
 pub(super) fn run(work: &mut Work, ctx: &Ctx<'_>) -> Done {
     let done = run_bare(work, ctx);
-    if let Some(said) = ctx.post.take_inside() {
-        ctx.shared.caught.discard(said);
+    if let Some(said) = ctx.signals.take_inside() {
+        ctx.scheduler.discard(said);
     }
     done
 }
@@ -547,7 +502,7 @@ fn run_bare(work: &mut Work, ctx: &Ctx<'_>) -> Done {
             Stop::Cancelled => Failure::Stopped,
             Stop::Failed(error) => Failure::Error(error.to_string()),
             Stop::Panicked { thrown, at } => {
-                Failure::Panic { message: ctx.shared.caught.message(thrown), at: at.map(|at| at.to_string()) }
+                Failure::Panic { message: ctx.scheduler.message(thrown), at: at.map(|at| at.to_string()) }
             }
         })
     })

@@ -6,7 +6,7 @@ use core::time::Duration;
 use policy_jobs::{Cause, JobId, State, TraceId};
 
 use super::Inner;
-use super::pool::Inside;
+use crate::ctx::Inside;
 use crate::job::number;
 
 /// What is known about a job.
@@ -77,13 +77,13 @@ impl Inner {
             return self.progress.get(&id).copied();
         }
         let runs = self.core.state(id) == State::Running || self.core.is_paused_from_running(id);
-        if runs { self.posts.get(self.core.place(id) as usize)?.progress() } else { None }
+        if runs { self.posts.get(self.core.place(id) as usize)?.signals.progress() } else { None }
     }
 
     /// What a closure that runs says of itself.
     pub(super) fn inside(&self, id: u32) -> Option<Inside> {
         let runs = self.core.is_local(id) && self.core.state(id) == State::Running;
-        if runs { self.posts.get(self.core.place(id) as usize)?.inside() } else { None }
+        if runs { self.posts.get(self.core.place(id) as usize)?.signals.inside() } else { None }
     }
 
     pub(super) fn status(&self, id: u32) -> JobStatus {
