@@ -5,10 +5,10 @@
 //! # Invariant
 //! A link has two ends with names that are not empty; whether they exist is asked in `src/wire.rs`.
 
+use surface_text::Span;
 use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Node, Table, Value};
 use surface_text::units::clip;
-use surface_text::{Span, nearest};
 
 use super::given::word;
 use crate::limits::Limits;
@@ -139,15 +139,7 @@ fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, l
     let (mut policy, mut coalesce) = (None, None);
     for entry in &table.entries {
         let node = &entry.node;
-        let Some(field) = parts::find(parts::EDGE, &entry.key) else {
-            let message = format!("`{}` is not a field of an edge", clip(&entry.key));
-            let help = match nearest(&entry.key, parts::names(parts::EDGE)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "it has from, to, capacity, policy, coalesce and priority".to_owned(),
-            };
-            values.report.add(&entry.at, message, help);
-            continue;
-        };
+        let Some(field) = super::field(parts::EDGE, "an edge", entry, values) else { continue };
         match field.name {
             "from" => from = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),
             "to" => to = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),

@@ -17,7 +17,7 @@ use bursar::flow::Band;
 use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Table, Value};
 use surface_text::units::clip;
-use surface_text::{Span, nearest};
+use surface_text::{Span, did_you_mean, nearest};
 
 use crate::kinds::{EVERY_NODE, KINDS, Kind, kind};
 use crate::limits::Limits;
@@ -67,7 +67,7 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     if let Some(entry) = tree.get("name") {
         file.name = values.some_text(&NAME, &entry.node).map(str::to_owned);
     }
-    if let Some(table) = tree.get("flow").and_then(|entry| section(entry, "[flow]", values)) {
+    if let Some(table) = tree.get("flow").and_then(|entry| section(entry, SETTINGS, values)) {
         file.settings = settings(table, values);
     }
     let mut left = Left { nodes: limits.nodes, edges: limits.edges, depth: 0 };
@@ -113,8 +113,8 @@ fn unknown_part(entry: &Entry<'_>, known: &'static [parts::Row], values: &mut Va
     };
     let help = if entry.key == "expose" {
         "only a nested graph, `[graph.NAME]`, exposes ports".to_owned()
-    } else if let Some(near) = nearest(&entry.key, parts::names(known)) {
-        format!("did you mean `{near}`?")
+    } else if let Some(near) = did_you_mean(&entry.key, parts::names(known)) {
+        near
     } else if !nested && matches!(entry.node.value, Value::Table(_)) {
         format!("a node is written `[node.{name}]`; the parts are {list}")
     } else {
@@ -133,22 +133,36 @@ fn section<'n, 't>(entry: &'n Entry<'t>, header: &str, values: &mut Values<'t>) 
     None
 }
 
+/// What the section of settings is called.
+const SETTINGS: &str = "[flow]";
+
+/// The field of `of` that an entry is; if there is none, that is told.
+fn field(
+    rows: &'static [parts::Row],
+    of: &str,
+    entry: &Entry<'_>,
+    values: &mut Values<'_>,
+) -> Option<&'static Shown<'static>> {
+    let found = parts::find(rows, &entry.key);
+    if found.is_none() {
+        let help = did_you_mean(&entry.key, parts::names(rows)).unwrap_or_else(|| {
+            if of == SETTINGS && parts::find(parts::TOP, &entry.key).is_some() {
+                return format!("write `{}` above the first `[section]` of the file", entry.key);
+            }
+            let names: Vec<&str> = parts::names(rows).collect();
+            let (last, others) = names.split_last().expect("every part has fields");
+            format!("it has {} and {last}", others.join(", "))
+        });
+        values.report.add(&entry.at, format!("`{}` is not a field of {of}", clip(&entry.key)), help);
+    }
+    found
+}
+
 fn settings<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Settings {
     let mut settings = Settings::default();
     for entry in &table.entries {
         let node = &entry.node;
-        let Some(field) = parts::find(parts::FLOW, &entry.key) else {
-            let message = format!("`{}` is not a field of [flow]", clip(&entry.key));
-            let help = match nearest(&entry.key, parts::names(parts::FLOW)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None if parts::find(parts::TOP, &entry.key).is_some() => {
-                    format!("write `{}` above the first `[section]` of the file", entry.key)
-                }
-                None => "it has tick, batch, drain, workers and shares".to_owned(),
-            };
-            values.report.add(&entry.at, message, help);
-            continue;
-        };
+        let Some(field) = field(parts::FLOW, SETTINGS, entry, values) else { continue };
         match field.name {
             "tick" => settings.tick_ms = tick(values.millis(field, node), &node.at, values),
             "batch" => settings.batch = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()),
@@ -305,15 +319,7 @@ fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
     let Value::Table(table) = &node.value else { return OnError::Skip };
     for entry in &table.entries {
         let node = &entry.node;
-        let Some(field) = parts::find(parts::RETRY, &entry.key) else {
-            let message = format!("`{}` is not a field of `retry`", clip(&entry.key));
-            let help = match nearest(&entry.key, parts::names(parts::RETRY)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "it has times, first and then".to_owned(),
-            };
-            values.report.add(&entry.at, message, help);
-            continue;
-        };
+        let Some(field) = field(parts::RETRY, "`retry`", entry, values) else { continue };
         match field.name {
             "times" => {
                 times = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()).unwrap_or(times);
