@@ -12,6 +12,7 @@ mod out;
 mod picture;
 mod problems;
 mod run;
+mod runs;
 mod signals;
 mod view;
 

@@ -46,7 +46,6 @@ const UNCUT: &[(&str, &[&str])] = &[
             "wait",
         ],
     ),
-    ("surface-cli", &["commands", "run"]),
     ("surface-jobfile", &["keys", "read"]),
     ("surface-journal", &["event", "history", "journal", "outputs", "prune", "read", "rows", "writer"]),
 ];

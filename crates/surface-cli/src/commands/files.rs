@@ -8,11 +8,11 @@ use surface_jobfile::{Plan, graph};
 use surface_journal::Status;
 use surface_journal::report::{Facts, Limits, html};
 
-use super::house::{House, is_run};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::{Picture, deliver};
 use crate::problems::{Wrong, invalid};
+use crate::runs::{House, is_run};
 
 /// Which file to check.
 #[derive(Debug, Clone, Args)]

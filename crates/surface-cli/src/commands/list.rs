@@ -7,12 +7,11 @@ use serde::Serialize;
 use surface_journal::{Filter, JobRow, RunRow, Status};
 use surface_text::amounts::ago;
 
-use super::house::House;
-use super::{orphans, standing};
 use crate::control::{JobLine, Request, RunLine, is_stopped, remove_stale};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print, table};
-use crate::view::text::{clean, jobs as count_jobs, megabytes, time};
+use crate::runs::{House, orphans, standing};
+use crate::view::text::{clean, counted, megabytes, time};
 
 /// Jobs of a run that `ps` shows unless it is asked for all.
 const SHOWN: usize = 20;
@@ -237,7 +236,7 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    text.push_str(&format!("{}: {}\n", count_jobs(run.jobs as usize), parts.join(", ")));
+    text.push_str(&format!("{}: {}\n", counted(run.jobs as usize, "job"), parts.join(", ")));
     text.push_str(&format!(
         "began {}, took {}",
         ago(Duration::from_millis(now.saturating_sub(run.began_ms))),

@@ -17,7 +17,7 @@ use surface_journal::{Filter, Journal, RunRow, Status};
 
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
-use crate::run::keepers_home;
+use crate::runs::keepers_home;
 
 /// What to forget.
 #[derive(Debug, Clone, Args)]

@@ -9,7 +9,6 @@ use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
 use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
 
-use crate::view::Mode;
 use crate::view::text::clean;
 
 use super::left::Left;
@@ -18,10 +17,10 @@ use super::options::Options;
 use super::plan::{self, Planned};
 use super::record::Track;
 use super::stage::{Place, Stage};
-use super::{dry, learn, stage, submit, unrecorded};
-use crate::commands::orphans;
+use super::{dry, learn, stage, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::print;
+use crate::runs::{orphans, unrecorded};
 
 /// Begins a run and stays until it is over.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
@@ -105,7 +104,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         recovered: Vec::new(),
         ran_before: HashMap::new(),
         taken: Vec::new(),
-        mode: Mode::choose(options.json, options.quiet),
+        mode: options.mode(),
     })
 }
 

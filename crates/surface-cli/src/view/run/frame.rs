@@ -16,8 +16,8 @@ use sched_jobs::{Limits, State, Usage};
 
 use super::board::{Board, Group};
 use super::forecast::Forecast;
-use super::paint::Paint;
-use super::text::{about, time, used};
+use crate::view::paint::{Paint, cut};
+use crate::view::text::{about, time, used};
 
 const BAR: usize = 10;
 const LABEL: usize = 28;
@@ -61,9 +61,7 @@ pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>)
         lines.push(around.paint.dim(&folded(board, &shown)));
     }
     lines.push(status(board, left, around));
-    for line in &mut lines {
-        *line = console::truncate_str(line, around.width.max(1), "…").into_owned();
-    }
+    cut(&mut lines, around.width);
     lines
 }
 
