@@ -11,18 +11,8 @@ use surface_journal::report::{Facts, Limits, html};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::{Picture, deliver};
-use crate::problems::{Wrong, invalid};
+use crate::problems::{Check, Wrong, invalid};
 use crate::runs::{House, is_run};
-
-/// Which file to check.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Check {
-    /// A job file, TOML or JSON
-    file: PathBuf,
-    /// The problems, or the plan, as one JSON object
-    #[arg(long)]
-    json: bool,
-}
 
 /// What to draw.
 #[derive(Debug, Clone, Args)]

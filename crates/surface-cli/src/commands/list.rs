@@ -1,6 +1,6 @@
 //! `ps`, `runs`, `show`: what goes on, what went on, and how it stands.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use surface_text::amounts::ago;
 
 use crate::control::{JobLine, Request, RunLine, is_stopped, remove_stale};
 use crate::exit::{Exit, Failure};
-use crate::out::{json, print, table};
+use crate::out::{json, now_ms, print, table};
 use crate::runs::{House, orphans, standing};
 use crate::view::text::{clean, counted, megabytes, time};
 
@@ -281,10 +281,6 @@ fn row_cells(job: &JobRow) -> Vec<String> {
         ms(detail.cpu_ms),
         error,
     ]
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 /// How long a run took, or has taken.

@@ -38,7 +38,7 @@ enum Command {
     Run(run::Options),
     /// Check a flow file, and list what would run
     #[command(after_help = help::CHECK)]
-    Check(files::Check),
+    Check(crate::problems::Check),
     /// Draw a flow file: DOT, SVG or text
     #[command(after_help = help::GRAPH)]
     Graph(files::Graph),

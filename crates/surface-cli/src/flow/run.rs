@@ -29,6 +29,7 @@ use crate::control::flows::{FlowSocket, new_id};
 use crate::control::{self, Pace};
 use crate::exit::{Exit, Failure};
 use crate::problems::invalid;
+use crate::signals;
 use crate::view::flow::Ended;
 use crate::view::voice::Voice;
 use crate::view::{self, Mode};
@@ -135,7 +136,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
 
 /// How it ended, for people and for the shell. `stopper`: the node that ended it.
 fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Option<String>) -> (Ended, u8) {
-    let by_signal = verdict.signal().map(|signal| 128 + signal as u8);
+    let by_signal = verdict.signal.get().map(signals::code);
     match result {
         Err(error) => (Ended::Failed(error.to_string()), Exit::Failed as u8),
         Ok(_) if verdict.is_killed() => (Ended::Killed, by_signal.unwrap_or(Exit::Interrupted as u8)),

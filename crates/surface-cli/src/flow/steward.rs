@@ -86,7 +86,7 @@ impl Charge {
     }
 
     fn signalled(&mut self, signal: i32) {
-        if self.verdict.signalled(signal) {
+        if self.verdict.signal.note(signal) {
             self.drain("stopping; Ctrl-C again stops at once");
         } else {
             self.kill();

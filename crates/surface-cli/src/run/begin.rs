@@ -9,7 +9,7 @@ use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
 use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
 
-use crate::view::text::clean;
+use crate::view::text::{clean, listed};
 
 use super::left::Left;
 use super::limits::{self, Machine};
@@ -207,11 +207,10 @@ fn refuse_twice(journal: &Journal, file: Option<&Path>, starts: &HashSet<&str>) 
         for run in runs.iter().filter(|run| run.file.as_deref() == Some(file)) {
             let open = journal.jobs(&run.id)?.into_iter().filter(|job| !job.state.is_terminal());
             let twice: Vec<String> = open.map(|job| job.name).filter(|name| starts.contains(name.as_str())).collect();
-            if let [first, rest @ ..] = &twice[..] {
-                let (id, first) = (&run.id, clean(first));
-                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            if !twice.is_empty() {
+                let (id, names) = (&run.id, listed(&twice, 1, |name| clean(name)));
                 return Err(Failure::broken(format!(
-                    "run {id} of this file is {status} (process {}), and has not ended {first}{more}. Started again they would run twice; \
+                    "run {id} of this file is {status} (process {}), and has not ended {names}. Started again they would run twice; \
                      `bursar ps` shows it, `bursar cancel {id}` ends it, --beside runs the file anyway",
                     run.pid
                 )));

@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::Processes;
@@ -28,7 +28,9 @@ use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
 use super::{cards, follow, share, submit};
 use crate::exit::{Exit, Failure, say};
+use crate::out::now_ms;
 use crate::runs::{keepers_home, log_bytes_max, unrecorded};
+use crate::signals;
 use crate::view::run::{Ended, Scene};
 use crate::view::text::clean;
 use crate::view::{Mode, log_path};
@@ -132,7 +134,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let _ = steward.join();
     signals.close();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
-    let signal = verdict.signal().filter(|_| !is_all_well);
+    let signal = verdict.signal.get().filter(|_| !is_all_well);
     let unwritten = front.close(match (signal, is_all_well) {
         (Some(_), _) => Ended::Interrupted,
         (None, true) => Ended::Well,
@@ -203,7 +205,7 @@ fn scene(stage: &Stage, folder: &Path) -> Scene {
 
 fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {
     match (signal, is_all_well, command) {
-        (Some(signal), ..) => 128 + u8::try_from(signal).unwrap_or(0),
+        (Some(signal), ..) => signals::code(signal),
         (_, true, _) => 0,
         (_, false, Some(code)) => u8::try_from(code).ok().filter(|code| *code != 0).unwrap_or(1),
         (_, false, None) => Exit::Failed as u8,
@@ -225,8 +227,7 @@ fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Failure {
 fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, Failure> {
     let keepers =
         Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_home(folder)).map_err(cannot("have keepers"))?;
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    let life = format!("{millis:x}-{:x}", std::process::id());
+    let life = format!("{:x}-{:x}", now_ms(), std::process::id());
     let (logs, hearer) = (folder.join("logs"), Arc::clone(recorder));
     let processes = Processes::new(
         keepers,

@@ -11,6 +11,7 @@ use surface_journal::{Filter, JobRow, Journal, JournalError, RunId, RunRow};
 use super::{kept_plan, orphans, unrecorded};
 use crate::control::{AskError, Client, Request, Unanswered};
 use crate::exit::{Exit, Failure};
+use crate::view::text;
 
 /// Runs that are searched for a job nobody runs now.
 const RUNS_SEARCHED: usize = 50;
@@ -257,11 +258,7 @@ impl House {
 }
 
 fn listed(runs: &[RunRow]) -> String {
-    let mut names: Vec<String> = runs.iter().take(LISTED).map(|run| format!("{} ({})", run.id, run.name)).collect();
-    if runs.len() > LISTED {
-        names.push(format!("and {} more", runs.len() - LISTED));
-    }
-    names.join(", ")
+    text::listed(runs, LISTED, |run| format!("{} ({})", run.id, run.name))
 }
 
 /// The name that is most like `wanted`, if one is.

@@ -15,6 +15,7 @@ use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunRow, Status};
 
 use super::{command, keepers_home, kept_plan};
 use crate::exit::Failure;
+use crate::view::text::{clean, listed};
 
 /// Interrupted runs that are looked at.
 const LOOKED_AT: usize = 50;
@@ -56,11 +57,7 @@ pub(crate) fn all(journal: &Journal) -> Result<Vec<(RunRow, Vec<JobRow>)>, Failu
 /// Their names, for a message.
 pub(crate) fn names(jobs: &[JobRow]) -> String {
     const NAMED: usize = 5;
-    let mut names: Vec<String> = jobs.iter().take(NAMED).map(|job| crate::view::text::clean(&job.name)).collect();
-    if jobs.len() > NAMED {
-        names.push(format!("and {} more", jobs.len() - NAMED));
-    }
-    names.join(", ")
+    listed(jobs, NAMED, |job| clean(&job.name))
 }
 
 /// What became of jobs that were to end.

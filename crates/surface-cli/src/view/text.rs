@@ -25,6 +25,12 @@ pub(crate) fn stamp(at: Duration) -> String {
     format!("{:>5}.{:03}  ", at.as_secs(), at.subsec_millis())
 }
 
+/// `a, b, c and 4 more`: at most so many by their names.
+pub(crate) fn listed<T, S: Into<String>>(all: &[T], most: usize, name: impl Fn(&T) -> S) -> String {
+    let list = all.iter().take(most).map(|one| name(one).into()).collect::<Vec<String>>().join(", ");
+    if all.len() > most { format!("{list} and {} more", all.len() - most) } else { list }
+}
+
 /// What so many errors are called.
 pub(crate) fn errors(number: u64) -> &'static str {
     if number == 1 { "error" } else { "errors" }
@@ -64,7 +70,14 @@ pub(crate) fn percent(part: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{clean, count, percent, rate};
+    use super::{clean, count, listed, percent, rate};
+
+    #[test]
+    fn of_many_names_some_are_listed() {
+        let names = ["a", "b", "c", "d"];
+        let said = [0, 1, 2, 4].map(|count| listed(&names[..count], 2, |name| *name));
+        assert_eq!(said, ["", "a", "a, b", "a, b and 2 more"]);
+    }
 
     #[test]
     fn numbers_are_as_long_as_they_are_interesting() {

@@ -10,7 +10,7 @@ use super::Takes::{Address, Any, Duration, Flag, List, Name, Number, Path, Table
 use super::Without::{Means, Required};
 use super::{Field, Kind, Port, Role, Takes, Without};
 
-const fn field(
+pub(crate) const fn field(
     name: &'static str,
     takes: Takes,
     without: Without,

@@ -10,7 +10,7 @@ use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Node, Table, Value};
 use surface_text::units::clip;
 
-use super::given::word;
+use super::given::{Given, word};
 use crate::limits::Limits;
 use crate::parts;
 use crate::plan::{CAPACITY, Coalesce, PRIORITY_CONTROL, PRIORITY_HIGH, Policy};
@@ -135,51 +135,37 @@ pub(crate) fn tables<'n, 't>(
 }
 
 fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, limits: &Limits) -> Option<Link<'n>> {
-    let (mut from, mut to, mut capacity, mut priority) = (None, None, CAPACITY, None);
-    let (mut policy, mut coalesce) = (None, None);
-    for entry in &table.entries {
-        let node = &entry.node;
-        let Some(field) = super::field(parts::EDGE, "an edge", entry, values) else { continue };
-        match field.name {
-            "from" => from = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),
-            "to" => to = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),
-            "capacity" => {
-                let most = i64::try_from(limits.capacity).unwrap_or(i64::MAX);
-                let number = values.whole(field, node, 1, most).and_then(|number| usize::try_from(number).ok());
-                capacity = number.unwrap_or(capacity);
-            }
-            "policy" => {
-                const WORDS: &[&str] = &["block", "drop", "latest", "coalesce"];
-                policy = word(field, WORDS, node, values).map(|word| (word, node.at.clone()));
-            }
-            "coalesce" => {
-                const WORDS: &[&str] = &["last", "sum", "list", "merge"];
-                coalesce = word(field, WORDS, node, values).map(|word| match word {
-                    "sum" => Coalesce::Sum,
-                    "list" => Coalesce::List,
-                    "merge" => Coalesce::Merge,
-                    _ => Coalesce::Last,
-                });
-            }
-            _ => priority = priority_of(field, node, values),
-        }
-    }
+    let given = Given::read(table, &item.at, "an edge".to_owned(), &[parts::EDGE], values);
+    let [from, to] = ["from", "to"].map(|name| {
+        let (field, node) = given.other(name)?;
+        Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values)))
+    });
+    let most = i64::try_from(limits.capacity).unwrap_or(i64::MAX);
+    let capacity = given.other("capacity").and_then(|(field, node)| values.whole(field, node, 1, most));
+    let capacity = capacity.and_then(|number| usize::try_from(number).ok()).unwrap_or(CAPACITY);
+    let priority = given.other("priority").and_then(|(field, node)| priority_of(field, node, values));
+    let coalesce = given.word("coalesce").map(|word| match word {
+        "sum" => Coalesce::Sum,
+        "list" => Coalesce::List,
+        "merge" => Coalesce::Merge,
+        _ => Coalesce::Last,
+    });
     for (name, missing) in [("from", from.is_none()), ("to", to.is_none())] {
         if missing {
             let message = format!("this edge has no `{name}`");
             values.report.add(&item.at, message, "write `from = \"imu:out\"` and `to = \"hot:in\"`");
         }
     }
-    let policy = match (policy, coalesce) {
-        (None | Some(("coalesce", _)), Some(how)) => Policy::Coalesce(how),
-        (Some((word, at)), Some(_)) => {
+    let policy = match (given.word("policy"), coalesce) {
+        (None | Some("coalesce"), Some(how)) => Policy::Coalesce(how),
+        (Some(word), Some(_)) => {
             let message = format!("`policy` is \"{word}\", and there is a `coalesce`");
-            values.report.add(&at, message, "write `policy = \"coalesce\"`, or remove `coalesce`");
+            values.report.add(&given.place("policy"), message, "write `policy = \"coalesce\"`, or remove `coalesce`");
             Policy::Block
         }
-        (Some(("drop", _)), None) => Policy::Drop,
-        (Some(("latest", _)), None) => Policy::Latest,
-        (Some(("coalesce", _)), None) => Policy::Coalesce(Coalesce::Last),
+        (Some("drop"), None) => Policy::Drop,
+        (Some("latest"), None) => Policy::Latest,
+        (Some("coalesce"), None) => Policy::Coalesce(Coalesce::Last),
         (_, None) => Policy::Block,
     };
     Some(Link { at: item.at.clone(), from: from??, to: to??, capacity, policy, priority })

@@ -19,11 +19,11 @@ use surface_text::tree::{Entry, Table, Value};
 use surface_text::units::clip;
 use surface_text::{Span, did_you_mean, nearest};
 
-use crate::kinds::{EVERY_NODE, KINDS, Kind, kind};
+use crate::kinds::{EVERY_NODE, Field, KINDS, Kind, kind};
 use crate::limits::Limits;
 use crate::parts;
 use crate::plan::{Node, OnError, Settings};
-use given::{Given, word};
+use given::Given;
 
 /// A graph, the whole file or a nested one.
 #[derive(Default)]
@@ -67,8 +67,10 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     if let Some(entry) = tree.get("name") {
         file.name = values.some_text(&NAME, &entry.node).map(str::to_owned);
     }
-    if let Some(table) = tree.get("flow").and_then(|entry| section(entry, SETTINGS, values)) {
-        file.settings = settings(table, values);
+    if let Some(entry) = tree.get("flow")
+        && let Some(table) = section(entry, "[flow]", values)
+    {
+        file.settings = settings(table, &entry.at, values);
     }
     let mut left = Left { nodes: limits.nodes, edges: limits.edges, depth: 0 };
     file.graph = graph(tree, parts::TOP, values, limits, &mut left);
@@ -82,7 +84,7 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
 /// The parts of a graph; recursion is as deep as graphs are nested, which is limited.
 fn graph<'n, 't>(
     table: &'n Table<'t>,
-    known: &'static [parts::Row],
+    known: &'static [Field],
     values: &mut Values<'t>,
     limits: &Limits,
     left: &mut Left,
@@ -90,7 +92,7 @@ fn graph<'n, 't>(
     let mut draft = Draft::default();
     for entry in &table.entries {
         match entry.key.as_ref() {
-            key if parts::find(known, key).is_none() => unknown_part(entry, known, values),
+            key if !has(known, key) => unknown_part(entry, known, values),
             "node" => nodes(entry, &mut draft, values, limits, left),
             "edges" => draft.incomplete |= !edge::chains(entry, &mut draft.links, values, &mut left.edges, limits),
             "edge" => draft.incomplete |= !edge::tables(entry, &mut draft.links, values, &mut left.edges, limits),
@@ -102,9 +104,13 @@ fn graph<'n, 't>(
     draft
 }
 
-fn unknown_part(entry: &Entry<'_>, known: &'static [parts::Row], values: &mut Values<'_>) {
+fn has(parts: &[Field], name: &str) -> bool {
+    parts.iter().any(|part| part.name == name)
+}
+
+fn unknown_part(entry: &Entry<'_>, known: &'static [Field], values: &mut Values<'_>) {
     let name = clip(&entry.key);
-    let nested = parts::find(known, "flow").is_none();
+    let nested = !has(known, "flow");
     let whole = if nested { "a nested graph" } else { "a flow file" };
     let list = if nested {
         "node.NAME, edges, edge, graph.NAME and expose"
@@ -113,7 +119,7 @@ fn unknown_part(entry: &Entry<'_>, known: &'static [parts::Row], values: &mut Va
     };
     let help = if entry.key == "expose" {
         "only a nested graph, `[graph.NAME]`, exposes ports".to_owned()
-    } else if let Some(near) = did_you_mean(&entry.key, parts::names(known)) {
+    } else if let Some(near) = did_you_mean(&entry.key, known.iter().map(|part| part.name)) {
         near
     } else if !nested && matches!(entry.node.value, Value::Table(_)) {
         format!("a node is written `[node.{name}]`; the parts are {list}")
@@ -133,45 +139,15 @@ fn section<'n, 't>(entry: &'n Entry<'t>, header: &str, values: &mut Values<'t>) 
     None
 }
 
-/// What the section of settings is called.
-const SETTINGS: &str = "[flow]";
-
-/// The field of `of` that an entry is; if there is none, that is told.
-fn field(
-    rows: &'static [parts::Row],
-    of: &str,
-    entry: &Entry<'_>,
-    values: &mut Values<'_>,
-) -> Option<&'static Shown<'static>> {
-    let found = parts::find(rows, &entry.key);
-    if found.is_none() {
-        let help = did_you_mean(&entry.key, parts::names(rows)).unwrap_or_else(|| {
-            if of == SETTINGS && parts::find(parts::TOP, &entry.key).is_some() {
-                return format!("write `{}` above the first `[section]` of the file", entry.key);
-            }
-            let names: Vec<&str> = parts::names(rows).collect();
-            let (last, others) = names.split_last().expect("every part has fields");
-            format!("it has {} and {last}", others.join(", "))
-        });
-        values.report.add(&entry.at, format!("`{}` is not a field of {of}", clip(&entry.key)), help);
+fn settings<'t>(table: &Table<'t>, at: &Span, values: &mut Values<'t>) -> Settings {
+    let given = Given::read(table, at, "[flow]".to_owned(), &[parts::FLOW], values);
+    Settings {
+        tick_ms: tick(given.millis("tick"), &given.place("tick"), values),
+        batch: given.count("batch"),
+        drain_ms: given.millis("drain"),
+        workers: given.count("workers"),
+        shares: given.other("shares").and_then(|(field, node)| shares(field, node, values)),
     }
-    found
-}
-
-fn settings<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Settings {
-    let mut settings = Settings::default();
-    for entry in &table.entries {
-        let node = &entry.node;
-        let Some(field) = field(parts::FLOW, SETTINGS, entry, values) else { continue };
-        match field.name {
-            "tick" => settings.tick_ms = tick(values.millis(field, node), &node.at, values),
-            "batch" => settings.batch = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()),
-            "drain" => settings.drain_ms = values.millis(field, node),
-            "shares" => settings.shares = shares(field, node, values),
-            _ => settings.workers = values.whole(field, node, 1, 1_024).and_then(|n| usize::try_from(n).ok()),
-        }
-    }
-    settings
 }
 
 /// All of them together at most: what one waits for is as long as the cycle.
@@ -315,23 +291,10 @@ fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
         let help = format!("write `then = \"{said}\"` in `retry`, and leave `on_error` out");
         values.report.add(&given.place("on_error"), message, help);
     }
-    let (mut times, mut first_ms, mut then) = (3, 10, OnError::Skip);
     let Value::Table(table) = &node.value else { return OnError::Skip };
-    for entry in &table.entries {
-        let node = &entry.node;
-        let Some(field) = field(parts::RETRY, "`retry`", entry, values) else { continue };
-        match field.name {
-            "times" => {
-                times = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()).unwrap_or(times);
-            }
-            "first" => first_ms = values.millis(field, node).unwrap_or(first_ms),
-            _ => {
-                const THEN: &[&str] = &["skip", "stop-node", "stop", "dead-letter"];
-                then = word(field, THEN, node, values).map_or(OnError::Skip, plain);
-            }
-        }
-    }
-    OnError::Retry { times, first_ms, then: Box::new(then) }
+    let retry = Given::read(table, &node.at, "`retry`".to_owned(), &[parts::RETRY], values);
+    let (times, first_ms) = (retry.count("times").unwrap_or(3), retry.millis("first").unwrap_or(10));
+    OnError::Retry { times, first_ms, then: Box::new(retry.word("then").map_or(OnError::Skip, plain)) }
 }
 
 fn graphs<'n, 't>(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::rates::Rates;
 use crate::control::{EdgeLine, FlowLine};
-use crate::view::text::{clean, counted, errors, grouped, rate, stamp, time};
+use crate::view::text::{clean, counted, errors, grouped, listed, rate, stamp, time};
 
 /// Full edges that a line names.
 const NAMED: usize = 3;
@@ -68,9 +68,8 @@ pub(crate) fn plain(flow: &FlowLine, rates: &Rates) -> String {
     let is_full = |edge: &&EdgeLine| edge.blocked || edge.depth >= edge.capacity;
     let full: Vec<&EdgeLine> = flow.edges.iter().filter(is_full).collect();
     if !full.is_empty() {
-        let named = full.iter().take(NAMED).map(|edge| format!("{} {}/{}", clean(&edge.id), edge.depth, edge.capacity));
-        let more = if full.len() > NAMED { format!(" and {} more", full.len() - NAMED) } else { String::new() };
-        parts.push(format!("full: {}{more}", named.collect::<Vec<_>>().join(", ")));
+        let name = |edge: &&EdgeLine| format!("{} {}/{}", clean(&edge.id), edge.depth, edge.capacity);
+        parts.push(format!("full: {}", listed(&full, NAMED, name)));
     }
     format!("{}{}", stamp(flow.elapsed()), parts.join(" · "))
 }

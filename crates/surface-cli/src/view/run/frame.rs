@@ -17,7 +17,7 @@ use sched_jobs::{Limits, State, Usage};
 use super::board::{Board, Group};
 use super::forecast::Forecast;
 use crate::view::paint::{Paint, cut};
-use crate::view::text::{about, time, used};
+use crate::view::text::{about, listed, time, used};
 
 const BAR: usize = 10;
 const LABEL: usize = 28;
@@ -211,11 +211,9 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
 
 /// Names of the groups that a group waits for.
 fn waits_for(board: &Board, group: &Group) -> Option<String> {
-    let mut open = group.needs.iter().map(|need| &board.groups()[*need as usize]).filter(|need| need.open() > 0);
-    let names: Vec<&str> = open.by_ref().take(NAMES).map(|need| need.label.as_str()).collect();
-    let more = open.count();
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!names.is_empty()).then(|| format!("{}{rest}", names.join(", ")))
+    let needs = group.needs.iter().map(|need| &board.groups()[*need as usize]);
+    let open: Vec<&Group> = needs.filter(|need| need.open() > 0).collect();
+    (!open.is_empty()).then(|| listed(&open, NAMES, |need| need.label.as_str()))
 }
 
 /// When a group that is under way will be through, if it goes on as wide as it runs now.

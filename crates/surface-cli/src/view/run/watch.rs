@@ -18,7 +18,7 @@ use super::{Ended, Scene};
 use crate::control::event::{Counts, Event};
 use crate::exit::say;
 use crate::view::paint::{Paint, Screen};
-use crate::view::text::{self, counted, time};
+use crate::view::text::{self, counted, listed, time};
 use crate::view::voice::Voice;
 use crate::view::{Mode, log_path, tail};
 
@@ -181,12 +181,7 @@ impl Watcher {
         for (at, why, mut jobs) in std::mem::take(&mut self.unstarted) {
             jobs.sort_unstable(); // as in the file
             let mut told = Event::new(at, State::Canceled.name());
-            let names: Vec<&str> = jobs.iter().take(UNSTARTED_NAMED).map(|job| self.board.name(*job)).collect();
-            let more = jobs.len().saturating_sub(UNSTARTED_NAMED);
-            let names = match more {
-                0 => names.join(", "),
-                more => format!("{} and {more} more", names.join(", ")),
-            };
+            let names = listed(&jobs, UNSTARTED_NAMED, |job| self.board.name(*job));
             told.job = Some(match jobs.len() {
                 1 => names.into(),
                 count => format!("{} that had not started ({names})", counted(count, "job")).into(),
