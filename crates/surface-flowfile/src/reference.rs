@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use surface_text::reference::{Entry, Part, Reference, Shape, described, object, schema_text};
 
-use crate::kinds::{EVERY_NODE, Field, KINDS, Kind, ROUTE, Role, Takes, Without};
+use crate::kinds::{CONDITIONS, EVERY_NODE, Field, KINDS, Kind, ROUTE, Role, Takes, Without};
 use crate::parts::{EDGE, FLOW, NESTED, RETRY, TOP};
 
 const EXAMPLE: &str = "\
@@ -50,6 +50,10 @@ fn entry(field: &Field) -> Entry {
 
 fn entries(fields: &[Field]) -> Vec<Entry> {
     fields.iter().map(entry).collect()
+}
+
+fn route() -> Vec<Entry> {
+    ROUTE.iter().chain(CONDITIONS).map(entry).collect()
 }
 
 fn part(heading: impl Into<String>, about: impl Into<String>, entries: Vec<Entry>, example: impl Into<String>) -> Part {
@@ -101,7 +105,7 @@ pub fn reference() -> Reference {
             "[node.parse]\nkind = \"map\"\nparse = \"json\"\non_error = \"dead-letter\"",
         ),
         part("retry", "how a message that fails is tried again", entries(RETRY), ""),
-        part("routes", "an entry of `routes` of a router", entries(ROUTE), ""),
+        part("routes", "an entry of `routes` of a router", route(), ""),
     ];
     parts.extend(KINDS.iter().map(kind_part));
     Reference {
@@ -122,7 +126,7 @@ fn node_schema(kind: &Kind) -> Value {
         node["properties"]["retry"] = described(about, object(&entries(RETRY), None));
     }
     if let Some(about) = fields.iter().find(|field| field.name == "routes") {
-        let route = object(&entries(ROUTE), None);
+        let route = object(&route(), None);
         node["properties"]["routes"] = described(about, json!({ "type": "array", "items": route }));
     }
     let required = fields.iter().filter(|field| field.without == "required").map(|field| field.name);

@@ -42,6 +42,8 @@ pub(crate) struct Shown {
 struct Desktop {
     /// Lines to print above the frame.
     above: Vec<String>,
+    /// What is to be told programs, and when it was said: by the thread that watches, since a reader may take its time.
+    said: Vec<(Duration, String)>,
     shown: Shown,
     is_urgent: bool,
     is_closing: bool,
@@ -87,20 +89,28 @@ impl Voice {
         self.of.id()
     }
 
-    /// Says one line about the whole: above what is drawn, as an event, or on stderr.
+    /// Says one line about the whole: above what is drawn, as an event, or on stderr. Waits for nobody who reads.
     pub(crate) fn say(&self, line: &str) {
+        let mut desktop = self.shared.lock();
         match self.mode {
-            Mode::Live => {
-                let mut desktop = self.shared.lock();
-                if desktop.is_closing {
-                    drop(desktop);
-                    say!("bursar: {line}");
-                } else {
-                    desktop.above.push(format!("bursar: {}", clean(line)));
-                }
+            Mode::Live if !desktop.is_closing => desktop.above.push(format!("bursar: {}", clean(line))),
+            Mode::Json if !desktop.is_closing => {
+                desktop.said.push((self.began.elapsed(), line.to_owned()));
+                desktop.is_urgent = true;
+                self.shared.rings.notify_all();
             }
-            Mode::Json => drop(self.tell(Event { text: Some(line), ..Event::new(self.began.elapsed(), "said") })),
-            Mode::Plain | Mode::Quiet => say!("bursar: {line}"),
+            _ => {
+                drop(desktop);
+                say!("bursar: {line}");
+            }
+        }
+    }
+
+    /// Tells programs what was said.
+    pub(super) fn tell_said(&self) {
+        let said = std::mem::take(&mut self.shared.lock().said);
+        for (at, text) in said {
+            let _ = self.tell(Event { text: Some(&text), ..Event::new(at, "said") }); // told at the end
         }
     }
 

@@ -1,8 +1,10 @@
 //! What `--json` prints of a run and of a flow is what `docs/events.md` says, and nothing else.
 
 use std::collections::{HashMap, HashSet};
+use std::io::Read;
+use std::process::Stdio;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::flow;
@@ -85,4 +87,25 @@ fn what_people_are_told_of_a_run_is_an_event_for_programs() {
     are_as_the_page_says(&events, "run", site.newest().id.as_str());
     let told = events.iter().find(|event| event["event"] == "said").expect("they are told");
     assert!(told["text"].as_str().unwrap().contains("Ctrl-C again kills them now"), "{told}");
+}
+
+#[test]
+fn a_reader_of_events_that_does_not_read_holds_up_no_interruption() {
+    // More events than a pipe holds have happened when `long` starts.
+    let site = Site::new(
+        "[job.many]\nforeach = { n = '1..300' }\nrun = 'true'\n\
+         [job.long]\nneeds = ['many']\nrun = \"trap 'echo asked > asked; exit 1' TERM; echo up > bell; while :; do sleep 0.05; done\"\n",
+    );
+    let (bell, asked) = (site.bell("bell"), site.bell("asked"));
+    let mut command = site.command(["run", "jobs.toml", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    bell.wait();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(asked.wait(), "asked");
+    let mut events = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut events).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let events = json_lines(&events);
+    are_as_the_page_says(&events, "run", site.newest().id.as_str());
+    assert!(events.iter().any(|event| event["event"] == "said"), "{:#?}", events.last());
 }

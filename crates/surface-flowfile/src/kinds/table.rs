@@ -57,19 +57,8 @@ pub(crate) const CONDITIONS: &[Field] = &[
     field("exists", Flag, NOTHING, "it is there and not null, or it is not", "true"),
 ];
 
-/// An entry of `routes`.
-pub(crate) const ROUTE: &[Field] = &[
-    field("to", Text, Required, "the output", "\"hot\""),
-    FIELD,
-    CONDITIONS[1],
-    CONDITIONS[2],
-    CONDITIONS[3],
-    CONDITIONS[4],
-    CONDITIONS[5],
-    CONDITIONS[6],
-    CONDITIONS[7],
-    CONDITIONS[8],
-];
+/// An entry of `routes`, which has conditions besides.
+pub(crate) const ROUTE: &[Field] = &[field("to", Text, Required, "the output", "\"hot\"")];
 
 /// Fields of every node.
 pub(crate) const EVERY_NODE: &[Field] = &[

@@ -10,6 +10,7 @@ use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Node, Table, Value};
 use surface_text::units::clip;
 
+use super::Left;
 use super::given::{Given, word};
 use crate::limits::Limits;
 use crate::parts;
@@ -40,8 +41,7 @@ pub(crate) fn chains<'n, 't>(
     entry: &'n Entry<'t>,
     links: &mut Vec<Link<'n>>,
     values: &mut Values<'t>,
-    left: &mut usize,
-    limits: &Limits,
+    left: &mut Left<'_>,
 ) -> bool {
     let field = Shown::new("edges", "a list of chains", "[\"imu -> hot -> out\"]");
     let Some(texts) = values.texts(&field, &entry.node) else { return false };
@@ -66,7 +66,7 @@ pub(crate) fn chains<'n, 't>(
             continue;
         }
         for pair in ends.windows(2) {
-            if !room(left, limits, &at, values) {
+            if !room(left, &at, values) {
                 return false;
             }
             let (from, to) = (pair[0].clone(), pair[1].clone());
@@ -88,12 +88,12 @@ fn exact(part: &str, whole: &str, at: &Span, values: &Values<'_>) -> Span {
     start..start + trimmed.len()
 }
 
-fn room(left: &mut usize, limits: &Limits, at: &Span, values: &mut Values<'_>) -> bool {
-    if *left == 0 {
-        values.report.add(at, format!("there are more than {} edges", limits.edges), "split the file");
+fn room(left: &mut Left<'_>, at: &Span, values: &mut Values<'_>) -> bool {
+    if left.edges == 0 {
+        values.report.add(at, format!("there are more than {} edges", left.limits.edges), "split the file");
         return false;
     }
-    *left -= 1;
+    left.edges -= 1;
     true
 }
 
@@ -102,8 +102,7 @@ pub(crate) fn tables<'n, 't>(
     entry: &'n Entry<'t>,
     links: &mut Vec<Link<'n>>,
     values: &mut Values<'t>,
-    left: &mut usize,
-    limits: &Limits,
+    left: &mut Left<'_>,
 ) -> bool {
     let Value::List(items) = &entry.node.value else {
         let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
@@ -123,10 +122,10 @@ pub(crate) fn tables<'n, 't>(
             );
             continue;
         };
-        if !room(left, limits, &item.at, values) {
+        if !room(left, &item.at, values) {
             return false;
         }
-        match one(table, item, values, limits) {
+        match one(table, item, values, left.limits) {
             Some(link) => links.push(link),
             None => all = false,
         }

@@ -55,7 +55,8 @@ const SMALLEST: &str =
     "the smallest file is\nedges = [\"in -> out\"]\n[node.in]\nkind = \"stdin\"\n[node.out]\nkind = \"print\"";
 
 /// What is left to be made, and how deep graphs are.
-struct Left {
+pub(crate) struct Left<'l> {
+    limits: &'l Limits,
     nodes: usize,
     edges: usize,
     depth: usize,
@@ -72,8 +73,8 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     {
         file.settings = settings(table, &entry.at, values);
     }
-    let mut left = Left { nodes: limits.nodes, edges: limits.edges, depth: 0 };
-    file.graph = graph(tree, parts::TOP, values, limits, &mut left);
+    let mut left = Left { limits, nodes: limits.nodes, edges: limits.edges, depth: 0 };
+    file.graph = graph(tree, parts::TOP, values, &mut left);
     if file.graph.nodes.is_empty() && file.graph.graphs.is_empty() && values.report.is_empty() {
         let end = values.source.len();
         values.report.add(&(end..end), "there is no node in this file", SMALLEST);
@@ -86,17 +87,16 @@ fn graph<'n, 't>(
     table: &'n Table<'t>,
     known: &'static [Field],
     values: &mut Values<'t>,
-    limits: &Limits,
-    left: &mut Left,
+    left: &mut Left<'_>,
 ) -> Draft<'n> {
     let mut draft = Draft::default();
     for entry in &table.entries {
         match entry.key.as_ref() {
             key if !has(known, key) => unknown_part(entry, known, values),
-            "node" => nodes(entry, &mut draft, values, limits, left),
-            "edges" => draft.incomplete |= !edge::chains(entry, &mut draft.links, values, &mut left.edges, limits),
-            "edge" => draft.incomplete |= !edge::tables(entry, &mut draft.links, values, &mut left.edges, limits),
-            "graph" => graphs(entry, &mut draft, values, limits, left),
+            "node" => nodes(entry, &mut draft, values, left),
+            "edges" => draft.incomplete |= !edge::chains(entry, &mut draft.links, values, left),
+            "edge" => draft.incomplete |= !edge::tables(entry, &mut draft.links, values, left),
+            "graph" => graphs(entry, &mut draft, values, left),
             "expose" => exposures(entry, &mut draft, values),
             _ => {}
         }
@@ -195,21 +195,15 @@ fn tick(ms: Option<u64>, at: &Span, values: &mut Values<'_>) -> Option<u64> {
     ms
 }
 
-fn nodes<'n, 't>(
-    entry: &'n Entry<'t>,
-    draft: &mut Draft<'n>,
-    values: &mut Values<'t>,
-    limits: &Limits,
-    left: &mut Left,
-) {
+fn nodes<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Left<'_>) {
     let Some(table) = section(entry, "[node.NAME]", values) else { return };
     for entry in &table.entries {
         if left.nodes == 0 {
-            let message = format!("there are more than {} nodes", limits.nodes);
+            let message = format!("there are more than {} nodes", left.limits.nodes);
             return values.report.add(&entry.at, message, "split the file");
         }
         left.nodes -= 1;
-        if !named_well(entry, "node", values, limits) {
+        if !named_well(entry, "node", values, left.limits) {
             continue;
         }
         let header = format!("[node.{}]", entry.key);
@@ -297,27 +291,25 @@ fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
     OnError::Retry { times, first_ms, then: Box::new(retry.word("then").map_or(OnError::Skip, plain)) }
 }
 
-fn graphs<'n, 't>(
-    entry: &'n Entry<'t>,
-    draft: &mut Draft<'n>,
-    values: &mut Values<'t>,
-    limits: &Limits,
-    left: &mut Left,
-) {
+fn graphs<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Left<'_>) {
     let Some(table) = section(entry, "[graph.NAME]", values) else { return };
     for entry in &table.entries {
-        if !named_well(entry, "graph", values, limits) {
+        if !named_well(entry, "graph", values, left.limits) {
             continue;
         }
-        if left.depth == limits.depth {
-            let message =
-                format!("graph `{}` is nested {} deep, and the most is {}", entry.key, left.depth + 1, limits.depth);
+        if left.depth == left.limits.depth {
+            let message = format!(
+                "graph `{}` is nested {} deep, and the most is {}",
+                entry.key,
+                left.depth + 1,
+                left.limits.depth
+            );
             values.report.add(&entry.at, message, "write its nodes into the graph around it");
             continue;
         }
         let Some(table) = section(entry, "[graph.NAME]", values) else { continue };
         left.depth += 1;
-        let what = graph(table, parts::NESTED, values, limits, left);
+        let what = graph(table, parts::NESTED, values, left);
         left.depth -= 1;
         draft.graphs.push(Member { name: &entry.key, at: entry.at.clone(), what });
     }

@@ -65,6 +65,7 @@ impl Watcher {
     pub(super) fn watch(mut self, ended: &dyn Fn() -> Option<Ended>) {
         let mut pause = Duration::ZERO;
         while !self.voice.rest(pause) {
+            self.voice.tell_said();
             let began = Instant::now();
             let flow = self.look();
             self.rates.take(&flow);
@@ -162,6 +163,7 @@ impl Watcher {
                 frame_of(LAST_WIDTH, Paint(false)).iter().for_each(|line| say!("{line}"));
             }
             Mode::Json => {
+                self.voice.tell_said();
                 self.tell(&flow);
                 let mut event = Event::new(flow.elapsed(), "flow_ended");
                 event.outcome = ended.as_ref().map(Ended::name);

@@ -102,6 +102,7 @@ impl Watcher {
             }
             self.tell_unstarted();
             self.tell_waiting();
+            self.voice.tell_said();
             if closing {
                 break;
             }
