@@ -18,10 +18,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use surface_journal::Journal;
 
+use super::place::{self, LETTERS};
 use super::{Client, Served, remove_stale};
 use crate::exit::Failure;
-
-const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// A name for a flow: `f-7f3a`.
 pub(crate) fn new_id() -> String {
@@ -37,8 +36,7 @@ pub(crate) fn new_id() -> String {
 
 /// Whether a word is the name of a flow, or the beginning of one.
 pub(crate) fn is_id(word: &str) -> bool {
-    let is_letter = |byte: u8| LETTERS.contains(&byte);
-    word.strip_prefix("f-").is_some_and(|id| (1..=4).contains(&id.len()) && id.bytes().all(is_letter))
+    place::is_id("f-", 4, word)
 }
 
 /// The folder and the socket of a flow that goes on. Dropped, they are gone.

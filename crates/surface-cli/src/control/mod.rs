@@ -24,7 +24,7 @@ mod wire;
 pub(crate) use self::client::{AskError, Client, Unanswered, is_stopped};
 pub(crate) use self::desk::{Pace, Runner, serve};
 pub(crate) use self::lines::{EdgeLine, FlowLine, JobLine, NodeLine, RunLine, Totals, losses};
-pub(crate) use self::place::remove_stale;
+pub(crate) use self::place::{is_id, remove_stale};
 pub(crate) use self::server::{Desk, Served, open};
 pub(crate) use self::wire::{Answer, Refusal, Request, Target};
 

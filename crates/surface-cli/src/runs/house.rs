@@ -9,7 +9,7 @@ use surface_jobfile::Plan;
 use surface_journal::{Filter, JobRow, Journal, JournalError, RunId, RunRow};
 
 use super::{kept_plan, orphans, unrecorded};
-use crate::control::{AskError, Client, Request, Unanswered};
+use crate::control::{AskError, Client, Request, Unanswered, is_id};
 use crate::exit::{Exit, Failure};
 use crate::view::text;
 
@@ -46,9 +46,7 @@ type Matched = Option<(Option<Client>, Vec<String>)>;
 
 /// Whether a word is the name of a run, or the beginning of one.
 pub(crate) fn is_run(word: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
-    let id = word.strip_prefix("r-").is_some_and(|id| (1..=6).contains(&id.len()) && id.bytes().all(is_letter));
-    id || matches!(word, "latest" | "-")
+    is_id("r-", 6, word) || matches!(word, "latest" | "-")
 }
 
 impl House {
@@ -280,7 +278,7 @@ mod tests {
         for word in ["r-7f3a", "r-7", "latest", "-"] {
             assert!(is_run(word), "{word}");
         }
-        for word in ["r-", "render", "r-render-all", "image[8]", "R-7F3A", ""] {
+        for word in ["r-", "render", "r-render-all", "r-loop", "image[8]", "R-7F3A", ""] {
             assert!(!is_run(word), "{word}");
         }
     }
