@@ -7,8 +7,6 @@ use std::process::ExitCode;
 
 use surface_journal::JournalError;
 
-use crate::control::AskError;
-
 /// Writes a line to standard error. If that cannot be written (a full disk, a closed terminal), what is being done goes on; `eprintln!` would panic.
 macro_rules! say {
     ($($text:tt)*) => {{
@@ -85,16 +83,6 @@ impl From<JournalError> for Failure {
     fn from(error: JournalError) -> Failure {
         let exit = match error {
             JournalError::NoRun { .. } | JournalError::Ambiguous { .. } => Exit::NotFound,
-            _ => Exit::Failed,
-        };
-        Failure::new(exit, error.to_string())
-    }
-}
-
-impl From<AskError> for Failure {
-    fn from(error: AskError) -> Failure {
-        let exit = match &error {
-            AskError::Refused(refusal) if refusal.kind == "unknown_job" => Exit::NotFound,
             _ => Exit::Failed,
         };
         Failure::new(exit, error.to_string())

@@ -137,4 +137,5 @@ Examples:
   bursar help jobfile              every key of a job file: what it takes, means and is without
   bursar help flowfile             the same of a flow file, with all kinds of nodes
   bursar help jobfile --json       as JSON Schema: editors complete and check job files with it
-  bursar help jobfile --markdown   as a page";
+  bursar help jobfile --markdown   as a page
+  bursar help events               what `run --json` and `flow run --json` print, and who subscribes gets";

@@ -12,6 +12,7 @@ mod out;
 mod picture;
 mod problems;
 mod run;
+mod runs;
 mod signals;
 mod view;
 
@@ -61,7 +62,7 @@ enum Command {
     Logs(logs::Options),
     /// Check a job file, and draw it
     #[command(after_help = help::CHECK)]
-    Check(files::Check),
+    Check(problems::Check),
     /// Draw a job file or a run: DOT, SVG or text
     #[command(after_help = help::GRAPH)]
     Graph(files::Graph),

@@ -1,11 +1,17 @@
 //! Printing: tables, JSON, and readers that have had enough.
 
 use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use console::{Alignment, measure_text_width, pad_str};
 use serde::Serialize;
 
 use crate::exit::Failure;
+
+/// The time of day, as journals have it.
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
 
 /// Prints to stdout. A reader that went away, as `head` does, is no failure.
 ///

@@ -1,8 +1,23 @@
 //! Mistakes of a file, as they are told.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use serde::Serialize;
 
+use surface_text::amounts::counted;
+
 use crate::exit::{Exit, Failure};
+
+/// Which file to check.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Check {
+    /// The file, TOML or JSON
+    pub(crate) file: PathBuf,
+    /// The problems, or what would run, as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// A problem of a file, for programs.
 #[derive(Serialize)]
@@ -28,10 +43,7 @@ impl<'a> Wrong<'a> {
 
 /// Shows what is wrong with a file; what is given is the last line about it.
 pub(crate) fn invalid(problems: &surface_jobfile::Problems) -> Failure {
-    let count = match problems.len() {
-        1 => "1 problem".to_owned(),
-        count => format!("{count} problems"),
-    };
+    let count = counted(problems.len(), "problem");
     let file = problems.iter().next().map_or("the file", |problem| &problem.file);
     let picture = problems.pretty(console::colors_enabled_stderr());
     // The picture stands on its own above the one line that every failure has.

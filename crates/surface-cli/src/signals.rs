@@ -2,8 +2,30 @@
 //!
 //! Room: surface.
 
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+
 use mech_process::procfs::ignored_signals;
 use signal_hook::iterator::{Handle, Signals};
+
+/// The signal that ended something: of several, the first.
+#[derive(Debug, Default)]
+pub(crate) struct First(AtomicI32);
+
+impl First {
+    /// Notes a signal, and says whether it is the first.
+    pub(crate) fn note(&self, signal: i32) -> bool {
+        self.0.compare_exchange(0, signal, SeqCst, SeqCst).is_ok()
+    }
+
+    pub(crate) fn get(&self) -> Option<i32> {
+        Some(self.0.load(SeqCst)).filter(|signal| *signal != 0)
+    }
+}
+
+/// What a shell calls an end by this signal.
+pub(crate) fn code(signal: i32) -> u8 {
+    128 + u8::try_from(signal).unwrap_or(0)
+}
 
 /// Tells each of these signals until it is not wanted any more: until `tell` says false. Those that somebody had us ignore (`nohup`) stay
 /// ignored. Closing the handle ends it, too.

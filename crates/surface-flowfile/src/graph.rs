@@ -7,6 +7,7 @@
 
 use std::fmt::Write;
 
+use surface_text::amounts::counted;
 use surface_text::picture::{Arrow, Card, Picture, shown};
 use surface_text::units::clip;
 
@@ -47,8 +48,7 @@ const EDGES: usize = 200;
 /// # Ok::<(), surface_flowfile::Problems>(())
 /// ```
 pub fn text(plan: &Plan) -> String {
-    let plural = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-    let (nodes, edges) = (plural(plan.nodes.len(), "node"), plural(plan.edges.len(), "edge"));
+    let (nodes, edges) = (counted(plan.nodes.len(), "node"), counted(plan.edges.len(), "edge"));
     let mut out = format!("{}: {nodes}, {edges}\n\n{}", shown(&plan.name), picture(plan).rows("from"));
     if plan.edges.is_empty() {
         return out;

@@ -8,7 +8,7 @@
 //! # Why it holds
 //! The text goes through stages, each over the result of the one before: bytes, a tree of values with their places (`surface-text`),
 //! drafts checked field by field (`src/read/mod.rs`) against one table (`src/kinds/table.rs`), a flat graph (`src/wire.rs`), questions
-//! about the whole (`src/check.rs`). Only trees and graphs nest, and the depth of both is limited; nothing multiplies.
+//! about the whole (`src/check.rs`). What runs is made of the flat graph as it is (`src/build/mod.rs`). Only trees and graphs nest, and the depth of both is limited; nothing multiplies.
 //!
 //! ```
 //! let plan = surface_flowfile::parse("sensors.toml", r#"

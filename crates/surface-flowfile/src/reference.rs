@@ -5,8 +5,8 @@
 use serde_json::{Value, json};
 use surface_text::reference::{Entry, Part, Reference, Shape, described, object, schema_text};
 
-use crate::kinds::{EVERY_NODE, Field, KINDS, Kind, ROUTE, Role, Takes, Without};
-use crate::parts::{EDGE, FLOW, NESTED, RETRY, Row, TOP};
+use crate::kinds::{CONDITIONS, EVERY_NODE, Field, KINDS, Kind, ROUTE, Role, Takes, Without};
+use crate::parts::{EDGE, FLOW, NESTED, RETRY, TOP};
 
 const EXAMPLE: &str = "\
 edges = [\"log -> errors -> out\"]
@@ -35,6 +35,7 @@ fn shape(takes: Takes) -> Shape {
         Takes::List => Shape::List,
         Takes::Texts => Shape::Texts,
         Takes::Table => Shape::Table,
+        Takes::Other(_, shape) => shape,
     }
 }
 
@@ -51,8 +52,8 @@ fn entries(fields: &[Field]) -> Vec<Entry> {
     fields.iter().map(entry).collect()
 }
 
-fn rows(rows: &[Row]) -> Vec<Entry> {
-    rows.iter().map(Row::entry).collect()
+fn route() -> Vec<Entry> {
+    ROUTE.iter().chain(CONDITIONS).map(entry).collect()
 }
 
 fn part(heading: impl Into<String>, about: impl Into<String>, entries: Vec<Entry>, example: impl Into<String>) -> Part {
@@ -83,18 +84,18 @@ fn kind_part(kind: &Kind) -> Part {
 /// ```
 pub fn reference() -> Reference {
     let mut parts = vec![
-        part("file", "what stands at the top", rows(TOP), ""),
-        part("[flow]", "settings of the whole flow", rows(FLOW), "[flow]\nworkers = 2\ndrain = \"2s\""),
+        part("file", "what stands at the top", entries(TOP), ""),
+        part("[flow]", "settings of the whole flow", entries(FLOW), "[flow]\nworkers = 2\ndrain = \"2s\""),
         part(
             "[[edge]]",
             "an edge with settings of its own",
-            rows(EDGE),
+            entries(EDGE),
             "[[edge]]\nfrom = \"imu\"\nto = \"log\"\ncapacity = 256\npolicy = \"drop\"",
         ),
         part(
             "[graph.NAME]",
             "a graph within the graph; outside it is a node with the ports that it exposes",
-            rows(NESTED),
+            entries(NESTED),
             "[graph.clean]\nedges = [\"fir -> gate\"]\nexpose = { in = \"fir:in\", out = \"gate:out\" }",
         ),
         part(
@@ -103,8 +104,8 @@ pub fn reference() -> Reference {
             entries(EVERY_NODE),
             "[node.parse]\nkind = \"map\"\nparse = \"json\"\non_error = \"dead-letter\"",
         ),
-        part("retry", "how a message that fails is tried again", rows(RETRY), ""),
-        part("routes", "an entry of `routes` of a router", entries(ROUTE), ""),
+        part("retry", "how a message that fails is tried again", entries(RETRY), ""),
+        part("routes", "an entry of `routes` of a router", route(), ""),
     ];
     parts.extend(KINDS.iter().map(kind_part));
     Reference {
@@ -122,10 +123,10 @@ fn node_schema(kind: &Kind) -> Value {
     let mut node = object(&fields, None);
     node["properties"]["kind"] = json!({ "const": kind.name, "description": kind.about });
     if let Some(about) = fields.iter().find(|field| field.name == "retry") {
-        node["properties"]["retry"] = described(about, object(&rows(RETRY), None));
+        node["properties"]["retry"] = described(about, object(&entries(RETRY), None));
     }
     if let Some(about) = fields.iter().find(|field| field.name == "routes") {
-        let route = object(&entries(ROUTE), None);
+        let route = object(&route(), None);
         node["properties"]["routes"] = described(about, json!({ "type": "array", "items": route }));
     }
     let required = fields.iter().filter(|field| field.without == "required").map(|field| field.name);
@@ -134,14 +135,14 @@ fn node_schema(kind: &Kind) -> Value {
 }
 
 /// A file, or a nested graph.
-fn graph_schema(known: &[Row]) -> Value {
-    let known = rows(known);
+fn graph_schema(known: &[Field]) -> Value {
+    let known = entries(known);
     let mut graph = object(&known, None);
-    let mut edge = object(&rows(EDGE), None);
+    let mut edge = object(&entries(EDGE), None);
     edge["required"] = json!(["from", "to"]);
     for about in &known {
         let section = match about.name {
-            "flow" => object(&rows(FLOW), None),
+            "flow" => object(&entries(FLOW), None),
             "node" => json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/node" } }),
             "edge" => json!({ "type": "array", "items": edge }),
             "graph" => json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/graph" } }),

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use surface_text::fields::Values;
 use surface_text::units::clip;
-use surface_text::{Span, nearest};
+use surface_text::{Span, did_you_mean, nearest};
 
 use crate::plan::{CONTROL, Edge, Node};
 use crate::read::{Draft, End, Link, Member, exposed};
@@ -194,11 +194,8 @@ impl Ports<'_, '_> {
 fn find<'s, 'n>(end: &End<'_>, scope: &'s HashMap<&str, Place<'n>>, values: &mut Values<'_>) -> Option<&'s Place<'n>> {
     let found = scope.get(end.node);
     if found.is_none() {
-        let near = if values.report.is_full() { None } else { nearest(end.node, scope.keys().copied()) };
-        let help = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("write `[node.{}]`, or name another", clip(end.node)),
-        };
+        let near = if values.report.is_full() { None } else { did_you_mean(end.node, scope.keys().copied()) };
+        let help = near.unwrap_or_else(|| format!("write `[node.{}]`, or name another", clip(end.node)));
         values.report.add(&end.at, format!("there is no node `{}`", clip(end.node)), help);
     }
     found

@@ -12,6 +12,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::alive::Process;
 use crate::{JournalError, RunId};
@@ -40,12 +41,18 @@ impl RunLock {
             .mode(0o600)
             .open(&path)
             .map_err(JournalError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(JournalError::Held { run: id.clone(), pid: holder(&mut file) });
+        let given_up = Instant::now() + PASSING;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => match holder(&mut file) {
+                    // Held by nobody who lives: by a process that was killed in the middle of starting another, which has the file until it runs its program; or by one
+                    // that has not written its number yet. Both pass.
+                    None if Instant::now() < given_up => std::thread::sleep(LOOK_EVERY),
+                    pid => return Err(JournalError::Held { run: id.clone(), pid }),
+                },
+                Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
         }
         // For messages only. On a full disk it cannot be written, and a run must be held to be removed from there.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{pid}"));
@@ -67,6 +74,10 @@ impl RunLock {
         self.folder.join("logs").join(format!("{job}.log"))
     }
 }
+
+/// How long a lock of nobody who lives is waited for. The system tells nobody when it goes.
+const PASSING: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The process that holds the lock, for a message. None if the number in the file is that of a process that is gone: the present holder has not written its own yet.
 fn holder(file: &mut File) -> Option<u32> {
@@ -94,5 +105,24 @@ mod tests {
         let _lock = RunLock::take(&id, folder.path(), me).unwrap();
         let error = RunLock::take(&id, folder.path(), 1).unwrap_err();
         assert!(matches!(error, JournalError::Held { pid: Some(pid), .. } if pid == me), "{error}");
+    }
+
+    #[test]
+    fn a_lock_that_a_killed_process_left_to_a_child_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = RunId::random(0);
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let lock = RunLock::take(&id, folder.path(), gone.id()).unwrap();
+        // The child runs its program at some time after the look of the one who resumes.
+        let (looks, looked) = std::sync::mpsc::channel();
+        let passes = std::thread::spawn(move || {
+            looked.recv().unwrap();
+            std::thread::sleep(10 * LOOK_EVERY);
+            drop(lock);
+        });
+        looks.send(()).unwrap();
+        RunLock::take(&id, folder.path(), std::process::id()).unwrap();
+        passes.join().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Times and sizes as people read them.
+//! Times, sizes and counts as people read them.
 //!
 //! Room: surface, pure. [`units`](crate::units) has how people write them.
 //!
@@ -103,6 +103,24 @@ pub fn exact_megabytes(mb: u64) -> String {
     }
 }
 
+/// `12,034`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 edge`, `2 edges`, `12,034 edges`.
+pub fn counted(number: usize, what: &str) -> String {
+    format!("{} {what}{}", grouped(number as u64), if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +145,12 @@ mod tests {
         }
         let said = [0.34, 1.23, 51.0, 5_100.0, 1_200_000.0].map(latency);
         assert_eq!(said, ["340 ns", "1.2 µs", "51 µs", "5.1 ms", "1.2 s"]);
+    }
+
+    #[test]
+    fn counts_are_grouped_and_have_a_plural() {
+        assert_eq!([0, 999, 12_034, 1_000_000].map(grouped), ["0", "999", "12,034", "1,000,000"]);
+        assert_eq!([0, 1, 2_000].map(|number| counted(number, "edge")), ["0 edges", "1 edge", "2,000 edges"]);
     }
 
     #[test]

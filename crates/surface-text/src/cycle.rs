@@ -33,6 +33,12 @@ pub struct Tie {
 /// An order with needs first, as [`order`]; where all that are left wait for each other, loose ties of the lowest that waits for
 /// nothing else are broken. Nodes in or behind a circle without a loose tie are missing.
 pub fn order_of_ties(count: usize, ties: &[Tie]) -> Vec<usize> {
+    order_by(count, ties, |node, _| Reverse(node))
+}
+
+/// As [`order_of_ties`], but of those that could be next the one with the greatest key goes first. A key is made of a node and of
+/// how many went before it was ready.
+pub fn order_by<K: Ord>(count: usize, ties: &[Tie], key: impl Fn(usize, usize) -> K) -> Vec<usize> {
     let mut of_user: Vec<Vec<usize>> = vec![Vec::new(); count];
     // Firm ties are counted apart: who has none left may go ahead in a circle.
     let (mut unmet, mut firm) = (vec![0_usize; count], vec![0_usize; count]);
@@ -41,11 +47,14 @@ pub fn order_of_ties(count: usize, ties: &[Tie]) -> Vec<usize> {
         unmet[tie.user] += 1;
         firm[tie.user] += usize::from(!tie.loose);
     }
-    let all_met = |unmet: &[usize]| (0..count).filter(|&node| unmet[node] == 0).map(Reverse).collect::<BinaryHeap<_>>();
+    let entry = |node: usize, gone: usize| (key(node, gone), node);
+    let all_met = |unmet: &[usize]| -> BinaryHeap<(K, usize)> {
+        (0..count).filter(|&node| unmet[node] == 0).map(|node| entry(node, 0)).collect()
+    };
     let (mut ready, mut could) = (all_met(&unmet), all_met(&firm));
     let mut done = vec![false; count];
     let mut order = Vec::with_capacity(count);
-    while let Some(Reverse(node)) = ready.pop().or_else(|| could.pop()) {
+    while let Some((_, node)) = ready.pop().or_else(|| could.pop()) {
         if std::mem::replace(&mut done[node], true) {
             continue;
         }
@@ -55,10 +64,10 @@ pub fn order_of_ties(count: usize, ties: &[Tie]) -> Vec<usize> {
             unmet[user] -= 1;
             firm[user] -= usize::from(!loose);
             if unmet[user] == 0 {
-                ready.push(Reverse(user));
+                ready.push(entry(user, order.len()));
             }
             if firm[user] == 0 && !loose {
-                could.push(Reverse(user));
+                could.push(entry(user, order.len()));
             }
         }
     }

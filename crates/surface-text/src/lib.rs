@@ -25,4 +25,4 @@ pub mod units;
 
 pub use clean::{clean, clean_lines};
 pub use problem::{Place, Problem, Problems, Report, Span};
-pub use suggest::nearest;
+pub use suggest::{did_you_mean, nearest};

@@ -39,6 +39,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
+/// "did you mean `…`?", about the candidate [`nearest`] to `word`.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(word, candidates).map(|near| format!("did you mean `{near}`?"))
+}
+
 /// The word in lower case, and how many letters it has.
 fn lower(word: &str) -> Option<(String, usize)> {
     (word.len() <= WORD_CHARS).then(|| {
@@ -61,6 +66,8 @@ mod tests {
         assert_eq!(nearest("print", fields), None);
         assert_eq!(nearest("o", fields), None);
         assert_eq!(nearest("", fields), None);
+        assert_eq!(did_you_mean("retires", fields).as_deref(), Some("did you mean `retries`?"));
+        assert_eq!(did_you_mean("print", fields), None);
     }
 
     #[test]

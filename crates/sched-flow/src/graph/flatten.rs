@@ -78,7 +78,11 @@ impl Flat {
             return;
         }
         for (name, entry) in graph.nodes {
-            if !is_name(&name) {
+            let fits = match &entry {
+                Entry::Placed(_) => name.split('/').all(is_name),
+                Entry::Node(_) | Entry::Graph(_) => is_name(&name),
+            };
+            if !fits {
                 self.problems.push(Problem::BadName { name: name.to_string() });
                 if name.is_empty() {
                     continue; // it would be the graph round it
@@ -89,9 +93,14 @@ impl Flat {
                 self.problems.push(Problem::DuplicateNode { node: id });
                 continue;
             }
-            self.graphs.entry(prefix.clone()).or_default().push(name.to_string());
+            let (around, own) = id.rsplit_once('/').unwrap_or(("", &id));
+            self.graphs.entry(around.to_owned()).or_default().push(own.to_owned());
             match entry {
                 Entry::Node(spec) => self.enter_node(id.into(), spec),
+                Entry::Placed(spec) => {
+                    self.enter_around(&prefix, &id);
+                    self.enter_node(id.into(), spec);
+                }
                 Entry::Graph(inner) => {
                     self.graphs.entry(id.clone()).or_default();
                     self.enter(id, inner, level + 1, edges);
@@ -113,6 +122,18 @@ impl Flat {
             }
         }
         edges.extend(graph.edges.into_iter().map(|edge| (prefix.clone(), edge)));
+    }
+
+    /// The graphs that the path of a node names: none of them is a node.
+    fn enter_around(&mut self, prefix: &str, id: &str) {
+        for (at, _) in id.match_indices('/').filter(|(at, _)| *at > prefix.len()) {
+            let graph = &id[..at];
+            if self.by_id.contains_key(graph) {
+                self.problems.push(Problem::DuplicateNode { node: graph.to_owned() });
+            } else if !self.graphs.contains_key(graph) {
+                self.graphs.insert(graph.to_owned(), Vec::new());
+            }
+        }
     }
 
     fn enter_node(&mut self, id: Arc<str>, spec: Box<NodeSpec>) {

@@ -52,6 +52,8 @@ pub struct Graph {
 
 pub(crate) enum Entry {
     Node(Box<NodeSpec>),
+    /// A node whose name is a path.
+    Placed(Box<NodeSpec>),
     Graph(Graph),
 }
 
@@ -113,6 +115,24 @@ impl Graph {
     /// ```
     pub fn add_graph(&mut self, name: impl Into<String>, graph: Graph) -> NodeRef {
         self.enter(name.into(), Entry::Graph(graph))
+    }
+
+    /// Adds a node by its path: `denoise/fir` is called as if it stood in a graph `denoise` of this one. For graphs that are flat already, as those read from a file: their
+    /// edges join nodes of any depth, without exposed ports.
+    ///
+    /// ```
+    /// use bursar::flow::{Flow, Graph, from_iter, sink};
+    ///
+    /// let mut graph = Graph::new("whole");
+    /// let numbers = graph.add("numbers", from_iter([1, 2]));
+    /// let out = graph.add_at("deep/down/out", sink(|_: i32| ()));
+    /// graph.connect(&numbers, &out);
+    /// let flow = Flow::new(graph)?;
+    /// assert_eq!(flow.handle().stats().edges[0].id, "numbers:out->deep/down/out:in");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_at(&mut self, path: impl Into<String>, node: impl Into<NodeSpec>) -> NodeRef {
+        self.enter(path.into(), Entry::Placed(Box::new(node.into())))
     }
 
     fn enter(&mut self, name: String, entry: Entry) -> NodeRef {

@@ -57,6 +57,31 @@ fn names_that_ids_are_made_with() {
 }
 
 #[test]
+fn a_path_has_names_between_its_strokes_and_none_of_its_graphs_is_a_node() {
+    for path in ["", "/a", "a/", "a//b", "a/b:c"] {
+        let mut graph = right();
+        graph.add_at(path, numbers());
+        assert!(told(graph)[0].starts_with(&format!("`{path}` is no name: ")));
+    }
+    let taken = ["there are two nodes called `from`; rename one"];
+    let mut before = right();
+    before.add_at("from/inner", numbers());
+    assert_eq!(told(before), taken);
+    let mut after = Graph::new("g");
+    after.add_at("from/deep/inner", numbers());
+    after.add("from", numbers());
+    assert_eq!(told(after), taken);
+    let mut misspelt = right();
+    misspelt.add_at("box/sink", out());
+    misspelt.connect("from", "box/sing");
+    assert_eq!(
+        told(misspelt),
+        ["from:out->box/sing:in: there is no node `box/sing`; did you mean `sink`?"],
+        "what is in a graph is looked for there"
+    );
+}
+
+#[test]
 fn nodes_and_ports_that_are_not_there() {
     let mut graph = right();
     graph.connect("form", "to");

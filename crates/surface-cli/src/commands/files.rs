@@ -8,21 +8,11 @@ use surface_jobfile::{Plan, graph};
 use surface_journal::Status;
 use surface_journal::report::{Facts, Limits, html};
 
-use super::house::{House, is_run};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::{Picture, deliver};
-use crate::problems::{Wrong, invalid};
-
-/// Which file to check.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Check {
-    /// A job file, TOML or JSON
-    file: PathBuf,
-    /// The problems, or the plan, as one JSON object
-    #[arg(long)]
-    json: bool,
-}
+use crate::problems::{Check, Wrong, invalid};
+use crate::runs::{House, is_run};
 
 /// What to draw.
 #[derive(Debug, Clone, Args)]

@@ -1,18 +1,17 @@
 //! `ps`, `runs`, `show`: what goes on, what went on, and how it stands.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use surface_journal::{Filter, JobRow, RunRow, Status};
 use surface_text::amounts::ago;
 
-use super::house::House;
-use super::{orphans, standing};
 use crate::control::{JobLine, Request, RunLine, is_stopped, remove_stale};
 use crate::exit::{Exit, Failure};
-use crate::out::{json, print, table};
-use crate::view::text::{clean, jobs as count_jobs, megabytes, time};
+use crate::out::{json, now_ms, print, table};
+use crate::runs::{House, orphans, standing};
+use crate::view::text::{clean, counted, megabytes, time};
 
 /// Jobs of a run that `ps` shows unless it is asked for all.
 const SHOWN: usize = 20;
@@ -237,7 +236,7 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    text.push_str(&format!("{}: {}\n", count_jobs(run.jobs as usize), parts.join(", ")));
+    text.push_str(&format!("{}: {}\n", counted(run.jobs as usize, "job"), parts.join(", ")));
     text.push_str(&format!(
         "began {}, took {}",
         ago(Duration::from_millis(now.saturating_sub(run.began_ms))),
@@ -282,10 +281,6 @@ fn row_cells(job: &JobRow) -> Vec<String> {
         ms(detail.cpu_ms),
         error,
     ]
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 /// How long a run took, or has taken.

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 use sched_jobs::State;
 use surface_journal::{JobRow, RunRow};
 
-use super::house::{Found, House, Intent, is_over};
 use crate::control::Request;
 use crate::exit::{Exit, Failure};
 use crate::out::print;
+use crate::runs::{Found, House, Intent};
 use crate::view::log_path;
 use crate::view::text::{clean, megabytes, typed};
 
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
             let (name, why) = (clean(job), typed(&clean(job)));
-            if is_over(row.state) {
+            if row.state.is_terminal() {
                 crate::exit::say!("bursar: {name} never started; `bursar why {why}` says why");
             } else {
                 crate::exit::say!("bursar: {name} has not started yet; `bursar why {why}` says why, `-f` waits for it");
@@ -143,7 +143,7 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
     let mut first = true;
     let mut asked = Instant::now();
     loop {
-        let is_last = is_over(state); // seen before the read below, so that read is the last that is needed
+        let is_last = state.is_terminal(); // seen before the read below, so that read is the last that is needed
         if file.is_none() {
             let lines = if first { lines } else { None };
             file = Streams::open(&watched.log(&row, attempt), lines)?;
@@ -166,7 +166,7 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
                 // Looked at before the row: a run that does not answer any more may still write its last events.
                 let has_run_ended = !watched.house.journal_of(&watched.run.id).run(&watched.run.id)?.status.is_live();
                 let row = watched.row()?;
-                if has_run_ended && !is_over(row.state) {
+                if has_run_ended && !row.state.is_terminal() {
                     if let Some(file) = &mut file {
                         file.copy()?;
                     }

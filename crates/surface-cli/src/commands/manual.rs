@@ -1,14 +1,15 @@
-//! `bursar help`: of a command, or of a kind of file.
+//! `bursar help`: of a command, of a kind of file, or of events.
 
 use clap::{Args, Command};
 use surface_text::reference::Reference;
 
+use crate::control::event;
 use crate::exit::{Exit, Failure};
 use crate::out::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A command, as `run` or `flow set`; or `jobfile` or `flowfile`
+    /// A command, as `run` or `flow set`; or `jobfile`, `flowfile` or `events`
     #[arg(value_name = "WORD")]
     words: Vec<String>,
 
@@ -16,7 +17,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
 
-    /// With a kind of file: as a page
+    /// With a kind of file, or events: as a page
     #[arg(long)]
     markdown: bool,
 }
@@ -27,9 +28,14 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
     match words[..] {
         ["jobfile"] => return file(options, &surface_jobfile::reference(), surface_jobfile::schema),
         ["flowfile"] => return file(options, &surface_flowfile::reference(), surface_flowfile::schema),
+        ["events"] if options.markdown => {
+            print("<!-- Written by `bursar help events --markdown`. Do not edit. -->\n\n")?;
+            return print(event::HELP).map(|()| Exit::Well);
+        }
+        ["events"] if !options.json => return print(event::HELP).map(|()| Exit::Well),
         _ if options.json || options.markdown => {
             return Err(Failure::usage(
-                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`",
+                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`; of events there is a page",
             ));
         }
         _ => {}
@@ -40,7 +46,9 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         let so_far = words[..depth].join(" ");
         at = at.find_subcommand_mut(word).ok_or_else(|| {
             let place = if so_far.is_empty() { "`bursar help`" } else { so_far.as_str() };
-            Failure::usage(format!("there is no `{word}`; {place} lists what there is, besides jobfile and flowfile"))
+            Failure::usage(format!(
+                "there is no `{word}`; {place} lists what there is, besides jobfile, flowfile and events"
+            ))
         })?;
     }
     print(&at.render_long_help().to_string())?;

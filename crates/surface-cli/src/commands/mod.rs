@@ -3,17 +3,12 @@
 //! Room: surface. Each command is a function of its arguments that prints and gives an exit code.
 
 pub(crate) mod files;
-mod house;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod manual;
-pub(crate) mod orphans;
 pub(crate) mod prune;
-mod standing;
 pub(crate) mod steer;
 pub(crate) mod why;
-
-pub(crate) use self::house::House;
 
 use clap::Args;
 use clap_complete::Shell;

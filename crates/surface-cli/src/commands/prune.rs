@@ -8,16 +8,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use mech_process::Keepers;
 use serde::Serialize;
 use surface_journal::{Filter, Journal, RunRow, Status};
+use surface_text::amounts;
 
 use crate::exit::{Exit, Failure};
-use crate::out::{json, print};
-use crate::run::keepers_home;
+use crate::out::{json, now_ms, print};
+use crate::runs::keepers_home;
 
 /// What to forget.
 #[derive(Debug, Clone, Args)]
@@ -129,7 +129,7 @@ fn is_busy(journal: &Journal, run: &RunRow) -> bool {
 
 /// The runs that a rule chooses, oldest first, with the bytes that would go.
 fn chosen(journal: &Journal, options: &Options) -> Result<Vec<(RunRow, u64)>, Failure> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let now = now_ms();
     let bytes_of = |run: &RunRow| {
         let folder = journal.folder(&run.id);
         bytes(&if options.logs { folder.join("logs") } else { folder })
@@ -169,10 +169,10 @@ fn bytes(folder: &Path) -> u64 {
 
 fn told(gone: &Gone, logs: bool) -> String {
     let count = gone.runs.len();
-    let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+    let runs = amounts::counted(count, "run");
     let what = if logs { format!("the logs of {runs}") } else { runs };
     let done = if gone.dry_run { "would remove" } else { "removed" };
-    let mut text = format!("{done} {what}, {}\n", surface_text::amounts::bytes(gone.bytes));
+    let mut text = format!("{done} {what}, {}\n", amounts::bytes(gone.bytes));
     if !gone.busy.is_empty() {
         text.push_str(&format!("kept {}: their jobs still run\n", gone.busy.join(", ")));
     }

@@ -3,12 +3,11 @@
 use clap::Args;
 use surface_journal::{RunRow, Status};
 
-use super::house::{Found, House, Intent};
-use super::orphans;
-use crate::control::{AskError, Client, Request, Target};
+use crate::control::{AskError, Client, Request, Target, Unanswered};
 use crate::exit::{Exit, Failure};
 use crate::out::print;
-use crate::view::text::clean;
+use crate::runs::{Found, House, Intent, orphans};
+use crate::view::text::{clean, counted};
 
 /// Whom it is about.
 #[derive(Debug, Clone, Args)]
@@ -63,7 +62,7 @@ pub(crate) fn cancel(options: &Cancel) -> Result<Exit, Failure> {
     if client.is_none() && !orphans::of(house.journal_of(&run.id), &run)?.is_empty() {
         let ended = orphans::end(house.journal_of(&run.id), &run, &jobs, options.now)?;
         ended.warnings.iter().for_each(|text| crate::exit::say!("bursar: {}", clean(text)));
-        let jobs = if ended.count == 1 { "1 job".to_owned() } else { format!("{} jobs", ended.count) };
+        let jobs = counted(ended.count, "job");
         print(&format!("ended {jobs} of run {}, which was interrupted\n", run.id))?;
         return Ok(Exit::Well);
     }
@@ -85,7 +84,7 @@ fn steer(whom: &Whom, done: &str, request: impl Fn(Target) -> Request) -> Result
         match client.ask(request(Target { job: Some(job.clone()), subtree: whom.subtree })) {
             Ok(_) => told += 1,
             // Of a group, some may have ended: that is no reason to leave the others.
-            Err(AskError::Refused(refusal)) if is_group => refused = Some(AskError::Refused(refusal)),
+            Err(error @ AskError { why: Unanswered::Refused(_), .. }) if is_group => refused = Some(error),
             Err(error) => return Err(error.into()),
         }
     }
@@ -118,7 +117,8 @@ pub(crate) fn retry(whom: &Whom) -> Result<Exit, Failure> {
         match client.ask(Request::Retry { job: job.clone() }) {
             Ok(_) => told += 1,
             // Taken along by the retry of another.
-            Err(AskError::Refused(refusal)) if wanted.len() > 1 && refusal.kind == "not_now" => {}
+            Err(AskError { why: Unanswered::Refused(refusal), .. })
+                if wanted.len() > 1 && refusal.kind == "not_now" => {}
             Err(error) => return Err(error.into()),
         }
     }

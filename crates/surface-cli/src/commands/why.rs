@@ -7,11 +7,10 @@ use sched_jobs::State;
 use serde::Serialize;
 use surface_journal::{JobRow, RunRow, Status};
 
-use super::house::{Found, House, Intent};
-use super::{orphans, standing};
-use crate::control::{AskError, Request};
+use crate::control::{AskError, Request, Unanswered};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
+use crate::runs::{Found, House, Intent, orphans, standing};
 use crate::view::text::{clean, megabytes, time, typed};
 
 /// Of a group, so many are explained.
@@ -56,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let live = match &mut client {
             Some(client) => match client.ask(Request::Why { job: job.clone() }) {
                 Ok(answer) => Some((answer.state.unwrap_or_default(), answer.text.unwrap_or_default())),
-                Err(AskError::Gone) => None,
+                Err(AskError { why: Unanswered::Gone, .. }) => None,
                 Err(error) => return Err(error.into()),
             },
             None => None,

@@ -8,23 +8,32 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::place;
-use super::wire::{Answer, Asked, Happened, Line, REPLY_BYTES_MAX, Refusal, Reply, Request, VERSION, read_line};
+use super::wire::{Answer, Asked, Line, REPLY_BYTES_MAX, Refusal, Reply, Request, VERSION, read_line};
+use crate::exit::{Exit, Failure};
 
-/// A connection to a run that goes on.
+/// A connection to a run or a flow that goes on.
 pub(crate) struct Client {
+    /// As people call it: `run r-7f3a`.
+    of: String,
     stream: BufReader<UnixStream>,
+}
+
+/// A request without the answer that was hoped for.
+#[derive(Debug)]
+pub(crate) struct AskError {
+    /// Who was asked: `run r-7f3a`.
+    pub(crate) of: String,
+    pub(crate) why: Unanswered,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum AskError {
-    /// The run said no.
+pub(crate) enum Unanswered {
+    /// It said no.
     Refused(Refusal),
-    /// The run ended, or hung up, before it answered.
+    /// It ended, or hung up, before it answered.
     Gone,
     /// Its process is stopped, and will not answer before it is continued.
     Stopped(Pid),
@@ -37,78 +46,81 @@ const SILENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 impl std::fmt::Display for AskError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused(refusal) => f.write_str(&refusal.message),
-            Self::Stopped(pid) => {
-                write!(
-                    f,
-                    "process {pid}, which has the run, is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on"
-                )
+        let of = &self.of;
+        match &self.why {
+            Unanswered::Refused(refusal) => write!(f, "{of}: {}", refusal.message),
+            Unanswered::Stopped(pid) => {
+                write!(f, "process {pid}, which has {of}, is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on")
             }
-            Self::Gone => f.write_str("the run ended before it answered; look with `bursar runs`"),
-            Self::Io(error) => write!(f, "the connection to the run broke: {error}; look with `bursar runs`"),
+            Unanswered::Gone => write!(f, "{of} ended before it answered; ask again"),
+            Unanswered::Io(error) => write!(f, "the connection to {of} broke: {error}; ask again"),
         }
     }
 }
 
-impl From<io::Error> for AskError {
-    fn from(error: io::Error) -> AskError {
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        let exit = match &error.why {
+            Unanswered::Refused(refusal) => match refusal.kind.as_str() {
+                "unknown_job" | "unknown_node" | "unknown_edge" => Exit::NotFound,
+                "ambiguous" | "bad_value" => Exit::Usage,
+                _ => Exit::Failed,
+            },
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+impl From<io::Error> for Unanswered {
+    fn from(error: io::Error) -> Unanswered {
         match error.kind() {
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => AskError::Gone,
-            _ => AskError::Io(error),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Unanswered::Gone,
+            _ => Unanswered::Io(error),
         }
     }
 }
 
 impl Client {
-    /// Connects to the run in `folder`. `None` if no process serves it.
+    /// Connects to the run or flow in `folder`, which people call `of`. `None` if no process serves it.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn connect(folder: &Path) -> io::Result<Option<Client>> {
-        Ok(place::connect(folder)?.map(|stream| Client { stream: BufReader::new(stream) }))
+    pub(crate) fn connect(folder: &Path, of: impl Into<String>) -> io::Result<Option<Client>> {
+        let of = of.into();
+        Ok(place::connect(folder)?.map(|stream| Client { of, stream: BufReader::new(stream) }))
     }
 
-    /// Asks, and waits for the answer: as long as the run takes to do it.
-    ///
-    /// # Errors
-    /// If the run says no, or is gone.
-    pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, AskError> {
-        self.ask_for(request)
-    }
-
-    /// Asks in other words than those of runs.
+    /// Asks, and waits for the answer: as long as it takes to do it.
     ///
     /// # Errors
     /// If the other side says no, or is gone.
-    pub(crate) fn ask_for<A: DeserializeOwned>(&mut self, request: impl Serialize) -> Result<A, AskError> {
+    pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, AskError> {
+        self.answer(request).map_err(|why| AskError { of: self.of.clone(), why })
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Answer, Unanswered> {
         let mut line = serde_json::to_vec(&Asked { v: VERSION, request }).map_err(io::Error::from)?;
         line.push(b'\n');
         self.check_peer()?; // else it would do later what was given up
         self.stream.get_mut().write_all(&line)?;
-        let reply = self.reply::<A>()?;
+        let line = self.line()?;
+        let reply: Reply = serde_json::from_slice(&line).map_err(io::Error::from)?;
         match (reply.ok, reply.error) {
             (Some(answer), _) => Ok(answer),
-            (None, Some(refusal)) => Err(AskError::Refused(refusal)),
-            (None, None) => Err(AskError::Gone),
+            (None, Some(refusal)) => Err(Unanswered::Refused(refusal)),
+            (None, None) => Err(Unanswered::Gone),
         }
     }
 
-    /// The next event, after `Subscribe`. `None` when the run is over.
-    ///
-    /// # Errors
-    /// If the connection breaks.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for programs; no command of ours listens"))]
-    pub(crate) fn event(&mut self) -> Result<Option<Happened>, AskError> {
-        match self.reply::<Answer>() {
-            Ok(reply) => Ok(reply.event),
-            Err(AskError::Gone) => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// The next event, after `Subscribe`. `None` when the run is over. For programs; no command of ours listens.
+    #[cfg(test)]
+    pub(crate) fn event(&mut self) -> Option<serde_json::Value> {
+        serde_json::from_slice(&self.line().ok()?).ok()
     }
 
     /// Waits until there is something to read; not for a process that cannot write.
-    fn await_reply(&self) -> Result<(), AskError> {
+    fn await_reply(&self) -> Result<(), Unanswered> {
         if !self.stream.buffer().is_empty() {
             return Ok(());
         }
@@ -124,19 +136,20 @@ impl Client {
         }
     }
 
-    fn check_peer(&self) -> Result<(), AskError> {
+    fn check_peer(&self) -> Result<(), Unanswered> {
         let peer = socket_peercred(self.stream.get_ref()).map_err(io::Error::from)?.pid;
-        if is_stopped(peer) { Err(AskError::Stopped(peer)) } else { Ok(()) }
+        if is_stopped(peer) { Err(Unanswered::Stopped(peer)) } else { Ok(()) }
     }
 
-    fn reply<A: DeserializeOwned>(&mut self) -> Result<Reply<A>, AskError> {
+    fn line(&mut self) -> Result<Vec<u8>, Unanswered> {
         let mut line = Vec::new();
         self.await_reply()?;
         match read_line(&mut self.stream, &mut line, REPLY_BYTES_MAX)? {
-            Line::Whole => Ok(serde_json::from_slice(&line).map_err(io::Error::from)?),
-            Line::End => Err(AskError::Gone),
+            Line::Whole => Ok(line),
+            Line::End => Err(Unanswered::Gone),
             Line::TooLong => {
-                Err(AskError::Io(io::Error::new(ErrorKind::InvalidData, "a reply of more than a gigabyte")))
+                let error = io::Error::new(ErrorKind::InvalidData, "a reply of more than a gigabyte");
+                Err(Unanswered::Io(error))
             }
         }
     }

@@ -10,16 +10,17 @@
 //! times *t*. A subscriber has a queue of bounded length, and there are at most [`SUBSCRIBERS`].
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sched_jobs::{ControlError, Event, JobStatus, Jobs, What};
+use sched_jobs::{ControlError, JobStatus, Jobs, What};
 
+use super::event::{Event, Of};
+use super::lines::{JobLine, RunLine};
 use super::server::{self, Desk, Served, say};
-use super::wire::{self, Answer, Happened, JobLine, Refusal, Reply, Request, RunLine};
+use super::wire::{Answer, Refusal, Reply, Request};
 
 /// Subscribers at a time: each may keep a million events waiting.
 pub(crate) const SUBSCRIBERS: usize = 8;
@@ -45,7 +46,7 @@ impl Runner for () {}
 /// If the socket cannot be opened.
 pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner>) -> io::Result<Served> {
     let pace = Pace::default();
-    let desk = RunDesk { jobs, run: run.to_owned(), runner, pace, subscribers: AtomicUsize::new(0) };
+    let desk = RunDesk { jobs, of: Of::Run(run.to_owned()), runner, pace, subscribers: AtomicUsize::new(0) };
     server::open(folder, Arc::new(desk))
 }
 
@@ -67,44 +68,14 @@ impl Pace {
 
 struct RunDesk {
     jobs: Jobs,
-    run: String,
+    of: Of,
     runner: Arc<dyn Runner>,
     pace: Pace,
     subscribers: AtomicUsize,
 }
 
 impl Desk for RunDesk {
-    fn answer(&self, line: &[u8], client: &mut dyn Write, closing: &AtomicBool) -> io::Result<ControlFlow<()>> {
-        match wire::parse(line) {
-            Ok(Request::Subscribe) => return self.subscribe(client, closing).map(ControlFlow::Break),
-            Ok(request) => match self.grant(request) {
-                Ok(answer) => say(client, &Reply::ok(answer))?,
-                Err(error) => say(client, &Reply::refusal(refused(&error)))?,
-            },
-            Err(refusal) => return refuse(client, refusal),
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// Answers what is no request. Whoever speaks another version is hung up on.
-pub(crate) fn refuse(client: &mut dyn Write, refusal: Refusal) -> io::Result<ControlFlow<()>> {
-    let is_stranger = refusal.kind == "wrong_version";
-    say(client, &Reply::refusal(refusal))?;
-    Ok(if is_stranger { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-}
-
-fn refused(error: &ControlError) -> Refusal {
-    let kind = match error {
-        ControlError::UnknownJob { .. } => "unknown_job",
-        ControlError::PauseTimeout { .. } => "pause_timeout",
-        _ => "not_now",
-    };
-    Refusal::new(kind, error.to_string(), error.code())
-}
-
-impl RunDesk {
-    fn grant(&self, request: Request) -> Result<Answer, ControlError> {
+    fn grant(&self, request: Request, _: &AtomicBool) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
         match request {
             Request::Ps { all, limit } => answer.run = Some(self.pace.look(|| self.ps(all, limit))),
@@ -137,11 +108,37 @@ impl RunDesk {
                 self.jobs.cancel_and_wait(target)?;
             }
             Request::Retry { job } => self.jobs.retry(job)?,
-            Request::Subscribe => unreachable!("a conversation that subscribes ends as one"),
+            Request::Set { .. } | Request::Prometheus | Request::Subscribe => {
+                return Err(Refusal::not_for("a run", "ask a flow"));
+            }
         }
         Ok(answer)
     }
 
+    fn subscribe(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
+        if self.subscribers.fetch_add(1, SeqCst) >= SUBSCRIBERS {
+            self.subscribers.fetch_sub(1, SeqCst);
+            let message = format!("{SUBSCRIBERS} listen to this run already, which is the most");
+            return say(client, &Reply::error("busy", message));
+        }
+        let result = self.pass_on(client, closing);
+        self.subscribers.fetch_sub(1, SeqCst);
+        result
+    }
+}
+
+impl From<ControlError> for Refusal {
+    fn from(error: ControlError) -> Refusal {
+        let kind = match error {
+            ControlError::UnknownJob { .. } => "unknown_job",
+            ControlError::PauseTimeout { .. } => "pause_timeout",
+            _ => "not_now",
+        };
+        Refusal::new(kind, error.to_string(), error.code())
+    }
+}
+
+impl RunDesk {
     fn ps(&self, all: bool, limit: Option<usize>) -> RunLine {
         let limit = limit.unwrap_or(usize::MAX);
         let statuses = self.jobs.statuses();
@@ -161,7 +158,7 @@ impl RunDesk {
         let more = shown.len().saturating_sub(limit);
         shown.truncate(limit);
         RunLine {
-            run: self.run.clone(),
+            run: self.of.id().to_owned(),
             pid: std::process::id(),
             age_ms: self.jobs.now().as_millis() as u64,
             counts,
@@ -173,20 +170,9 @@ impl RunDesk {
         }
     }
 
-    fn subscribe(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
-        if self.subscribers.fetch_add(1, SeqCst) >= SUBSCRIBERS {
-            self.subscribers.fetch_sub(1, SeqCst);
-            let message = format!("{SUBSCRIBERS} listen to this run already, which is the most");
-            return say(client, &Reply::error("busy", message, None));
-        }
-        let result = self.pass_on(client, closing);
-        self.subscribers.fetch_sub(1, SeqCst);
-        result
-    }
-
     fn pass_on(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
         let mut events = self.jobs.events();
-        say(client, &Reply::ok(Answer::default()))?;
+        say(client, &Reply::from(Ok(Answer::default())))?;
         let mut names: Vec<Box<str>> = Vec::new();
         loop {
             // Seen before the queue is found empty, so what happened before the end is passed on.
@@ -201,10 +187,15 @@ impl RunDesk {
             if job >= names.len() {
                 names = self.jobs.statuses().into_iter().map(|status| status.name.into()).collect();
             }
-            let missed = Some(events.missed()).filter(|missed| *missed > 0);
-            if let Some(event) = happened(&event, names.get(job).map_or("?", |name| name), missed) {
-                say(client, &Reply::event(event))?;
+            let name = names.get(job).map_or("?", |name| name);
+            let Some(mut told) = Event::of_job(event.at(), name, event.what) else { continue };
+            told.of = Some(&self.of);
+            told.missed = Some(events.missed()).filter(|missed| *missed > 0);
+            if matches!(event.what, What::Failed | What::Canceled | What::Retrying { .. }) {
+                let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
+                told.error = cause.map(|cause| cause.to_string().into());
             }
+            say(client, &told)?;
         }
     }
 }
@@ -218,22 +209,4 @@ fn line(status: JobStatus) -> JobLine {
         progress: status.progress,
         error: status.cause.map(|cause| cause.to_string()),
     }
-}
-
-fn happened(event: &Event, name: &str, missed: Option<u64>) -> Option<Happened> {
-    let (what, attempt, progress) = match event.what {
-        What::Ready => ("ready", None, None),
-        What::Started { attempt } => ("started", Some(attempt), None),
-        What::Progress(done) => ("progress", None, Some(done)),
-        What::Paused => ("paused", None, None),
-        What::Resumed => ("resumed", None, None),
-        What::Retrying { attempt, .. } => ("retrying", Some(attempt), None),
-        What::Succeeded => ("succeeded", None, None),
-        What::Failed => ("failed", None, None),
-        What::Canceled => ("canceled", None, None),
-        What::Revived => ("revived", None, None),
-        _ => return None,
-    };
-    let (job, what) = (name.to_owned(), what.to_owned());
-    Some(Happened { at_ms: event.at().as_millis() as u64, job, what, attempt, progress, missed })
 }

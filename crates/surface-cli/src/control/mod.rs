@@ -1,10 +1,10 @@
-//! Live control of a run: a unix socket in its folder, for its owner only.
+//! Live control of runs and flows: a unix socket in the folder of each, for its owner only; and what programs are told of them.
 //!
 //! Room: surface.
 //!
-//! - `wire.rs`: what is said; the documentation of the protocol.
-//! - `place.rs`: where the socket is, and who may use it.
-//! - `server.rs`: who is served, by whomever; `desk.rs`: what a run answers; `client.rs`: the side of the other commands.
+//! - `wire.rs`: what is said; the documentation of the protocol. `lines.rs`: how a run or a flow stands; `event.rs`: what happened.
+//! - `place.rs`: where the socket is, and who may use it; `flows.rs`: where flows that go on are found.
+//! - `server.rs`: who is served; `desk.rs`: what a run answers; `client.rs`: the side of the other commands.
 //!
 //! ```text
 //! let served = control::serve(lock.folder(), "r-7f3a", jobs.clone(), runner)?;   // until it is dropped
@@ -12,17 +12,21 @@
 
 mod client;
 mod desk;
+pub(crate) mod event;
+pub(crate) mod flows;
+mod lines;
 mod place;
 mod server;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub(crate) use self::client::{AskError, Client, is_stopped};
-pub(crate) use self::desk::{Pace, Runner, refuse, serve};
-pub(crate) use self::place::remove_stale;
-pub(crate) use self::server::{Desk, Served, open, say};
-pub(crate) use self::wire::{JobLine, Refusal, Reply, Request, RunLine, Target, parse};
+pub(crate) use self::client::{AskError, Client, Unanswered, is_stopped};
+pub(crate) use self::desk::{Pace, Runner, serve};
+pub(crate) use self::lines::{EdgeLine, FlowLine, JobLine, NodeLine, RunLine, Totals, losses};
+pub(crate) use self::place::{is_id, remove_stale};
+pub(crate) use self::server::{Desk, Served, open};
+pub(crate) use self::wire::{Answer, Refusal, Request, Target};
 
 impl Target {
     /// As the scheduler understands it.

@@ -24,6 +24,15 @@ const NAME: &str = "control.sock";
 /// What an address holds, less the byte that ends it.
 const PATH_BYTES_MAX: usize = 107;
 
+/// What ids of runs and flows are made of: no two of them look alike.
+pub(super) const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Whether a word is an id with this prefix and at most so many letters, or the beginning of one.
+pub(crate) fn is_id(prefix: &str, most: usize, word: &str) -> bool {
+    let is_letter = |byte: u8| LETTERS.contains(&byte);
+    word.strip_prefix(prefix).is_some_and(|id| (1..=most).contains(&id.len()) && id.bytes().all(is_letter))
+}
+
 /// Where the socket of the run in `folder` is.
 pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join(NAME)

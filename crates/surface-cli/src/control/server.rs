@@ -16,7 +16,6 @@
 use std::collections::HashMap;
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::net::Shutdown;
-use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -27,7 +26,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::place;
-use super::wire::{self, Line, REQUEST_BYTES_MAX, Reply};
+use super::wire::{self, Answer, Line, REQUEST_BYTES_MAX, Refusal, Reply, Request};
 
 /// Clients at a time.
 pub(crate) const CLIENTS: usize = 32;
@@ -40,11 +39,19 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Who answers.
 pub(crate) trait Desk: Send + Sync {
-    /// Answers one line, and says whether the conversation goes on. What takes long looks at `closing`: then the socket is being closed.
+    /// Does what a client wants, or says why not. What takes long looks at `closing`: then the socket is being closed.
     ///
     /// # Errors
-    /// If the client does not take the answer.
-    fn answer(&self, line: &[u8], client: &mut dyn Write, closing: &AtomicBool) -> io::Result<ControlFlow<()>>;
+    /// If it cannot be granted.
+    fn grant(&self, request: Request, closing: &AtomicBool) -> Result<Answer, Refusal>;
+
+    /// Tells a client every event from now on, until either side hangs up.
+    ///
+    /// # Errors
+    /// If the client does not take one.
+    fn subscribe(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
+        say(client, &Reply::from(self.grant(Request::Subscribe, closing)))
+    }
 }
 
 /// A socket that is served. Dropped, it is gone.
@@ -157,7 +164,7 @@ fn welcome(hall: &Arc<Hall>, number: u64, mut stream: UnixStream) -> io::Result<
     let mut clients = hall.clients.lock();
     if clients.len() >= CLIENTS {
         let message = format!("{CLIENTS} clients are being served, which is the most; try again when one has gone");
-        return say(&mut stream, &Reply::error("busy", message, None));
+        return say(&mut stream, &Reply::error("busy", message));
     }
     clients.insert(number, Client { stream: stream.try_clone()?, thread: None });
     let ours = hall.clone();
@@ -193,10 +200,18 @@ impl Hall {
                 Line::End => return Ok(()),
                 Line::TooLong => {
                     let message = format!("the request has more than {REQUEST_BYTES_MAX} bytes, which is the most");
-                    return say(&mut writer, &Reply::error("too_long", message, None));
+                    return say(&mut writer, &Reply::error("too_long", message));
                 }
             }
-            if self.desk.answer(&line, &mut writer, &self.closing)?.is_break() {
+            let answer = match wire::parse(&line) {
+                Ok(Request::Subscribe) => return self.desk.subscribe(&mut writer, &self.closing),
+                Ok(request) => self.desk.grant(request, &self.closing),
+                Err(refusal) => Err(refusal),
+            };
+            // Whoever speaks another version is hung up on.
+            let is_stranger = answer.as_ref().is_err_and(|refusal| refusal.kind == wire::WRONG_VERSION);
+            say(&mut writer, &Reply::from(answer))?;
+            if is_stranger {
                 return Ok(());
             }
         }

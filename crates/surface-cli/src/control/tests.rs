@@ -15,7 +15,7 @@ use super::desk::SUBSCRIBERS;
 use super::place::{connect, listen, remove_stale, socket};
 use super::server::CLIENTS;
 use super::wire::REQUEST_BYTES_MAX;
-use super::{AskError, Client, Request, Runner, Served, Target, serve};
+use super::{AskError, Client, Request, Runner, Served, Target, Unanswered, serve};
 
 /// A run with one job `long`, which runs until it is let go or cancelled, `next`, which needs it, and `bad`, which failed.
 struct Run {
@@ -66,7 +66,7 @@ fn a_run_with(runner: Arc<dyn Runner>) -> Run {
 
 impl Run {
     fn client(&self) -> Client {
-        Client::connect(self.folder.path()).unwrap().expect("the run is there")
+        Client::connect(self.folder.path(), "run r-test").unwrap().expect("the run is there")
     }
 
     fn raw(&self) -> UnixStream {
@@ -87,8 +87,8 @@ fn of(job: &str) -> Target {
 }
 
 fn refusal(result: Result<impl std::fmt::Debug, AskError>) -> (String, String) {
-    match result.expect_err("it cannot be granted") {
-        AskError::Refused(refusal) => (refusal.kind, refusal.message),
+    match result.expect_err("it cannot be granted").why {
+        Unanswered::Refused(refusal) => (refusal.kind, refusal.message),
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -165,9 +165,11 @@ fn a_subscriber_hears_every_event_until_the_run_is_over() {
     client.ask(Request::Subscribe).unwrap();
     run.let_go.send(()).unwrap();
     let mut heard = Vec::new();
-    while let Some(event) = client.event().unwrap() {
-        if event.what != "progress" {
-            heard.push(format!("{} {}", event.job, event.what));
+    while let Some(event) = client.event() {
+        assert_eq!((&event["v"], &event["run"]), (&1.into(), &"r-test".into()), "{event}");
+        let of = |name: &str| event[name].as_str().unwrap_or("?").to_owned();
+        if of("event") != "progress" {
+            heard.push(format!("{} {}", of("job"), of("event")));
         }
         if heard.last().is_some_and(|last| last == "next succeeded") {
             run.served = None;
@@ -194,8 +196,9 @@ fn garbage_is_answered_and_the_conversation_goes_on() {
     let run = a_run();
     let mut stream = run.raw();
     let mut replies = BufReader::new(stream.try_clone().unwrap()).lines();
-    stream.write_all(b"\xff\xfe\x00 nonsense\n[]\n{\"v\":1,\"do\":\"status\",\"job\":\"long\"}\n").unwrap();
-    for kind in ["bad_request", "bad_request"] {
+    stream.write_all(b"\xff\xfe\x00 nonsense\n[]\n{\"v\":1,\"do\":\"prometheus\"}\n").unwrap();
+    stream.write_all(b"{\"v\":1,\"do\":\"status\",\"job\":\"long\"}\n").unwrap();
+    for kind in ["bad_request", "bad_request", "a run does not take this request"] {
         let reply = replies.next().unwrap().unwrap();
         assert!(reply.contains(kind), "{reply}");
     }
@@ -277,8 +280,8 @@ fn a_socket_is_for_its_owner_only_and_goes_with_the_run() {
     client.ask(status("long")).unwrap();
     run.served = None;
     assert!(!socket(run.folder.path()).exists());
-    assert!(Client::connect(run.folder.path()).unwrap().is_none());
-    assert!(matches!(client.ask(status("long")), Err(AskError::Gone)));
+    assert!(Client::connect(run.folder.path(), "run").unwrap().is_none());
+    assert!(matches!(client.ask(status("long")), Err(AskError { why: Unanswered::Gone, .. })));
 }
 
 #[test]
@@ -293,7 +296,7 @@ fn a_folder_that_others_may_enter_is_closed_to_them() {
 fn a_socket_that_a_dead_run_left_is_replaced_and_a_living_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     drop(UnixListener::bind(socket(folder.path())).unwrap());
-    assert!(Client::connect(folder.path()).unwrap().is_none(), "nobody is there");
+    assert!(Client::connect(folder.path(), "run").unwrap().is_none(), "nobody is there");
     assert!(remove_stale(folder.path()).unwrap());
     assert!(!socket(folder.path()).exists());
     drop(UnixListener::bind(socket(folder.path())).unwrap());
@@ -315,7 +318,8 @@ fn a_path_that_is_longer_than_an_address_works_all_the_same() {
     std::fs::create_dir_all(&folder).unwrap();
     let served = serve(&folder, "r-deep", Jobs::builder().build(), Arc::new(())).unwrap();
     assert!(socket(&folder).exists());
-    let line = Client::connect(&folder).unwrap().unwrap().ask(Request::Ps { all: true, limit: None }).unwrap().run;
+    let line =
+        Client::connect(&folder, "run").unwrap().unwrap().ask(Request::Ps { all: true, limit: None }).unwrap().run;
     assert_eq!(line.unwrap().run, "r-deep");
     assert!(!remove_stale(&folder).unwrap());
     drop(served);

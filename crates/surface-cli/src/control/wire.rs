@@ -1,4 +1,4 @@
-//! What is said over the socket of a run: a line of JSON each way.
+//! What is said over the socket of a run or a flow: a line of JSON each way.
 //!
 //! Room: surface, values only. This is an interface: programs may speak it. Fields are added, never changed; whoever sees a `v` it
 //! does not know says so and hangs up.
@@ -14,14 +14,29 @@
 //! < {"v":1,"error":{"kind":"unknown_job","message":"there is no job `nobody`"}}
 //! ```
 //!
-//! A flow is asked in the same way, for other things: `crates/surface-cli/src/flow/wire.rs`. `subscribe` is answered with `ok`, then with a line `{"v":1,"event":{…}}` for every event until either side hangs up.
+//! `subscribe` is answered with `ok`, then with an event a line until either side hangs up: `crates/surface-cli/src/control/event.rs`.
+//!
+//! A flow takes the same requests, where they make sense: for `job` one may write `node` or `what`, for `ps` `stats`, for `cancel` `stop`. Only it takes `set` and `prometheus`.
+//!
+//! ```text
+//! > {"v":1,"do":"set","edge":"imu,filter","capacity":512}
+//! < {"v":1,"ok":{"id":"imu:out->filter:in"}}
+//! > {"v":1,"do":"why","what":"imu"}
+//! < {"v":1,"ok":{"text":"imu waits for room: imu:out->filter:in is full (512 of 512), filter is running"}}
+//! > {"v":1,"do":"stop"}
+//! < {"v":1,"ok":{"flow":{"flow":"f-7f3a", … }}}              when the flow is over
+//! > {"v":1,"do":"stats"}
+//! < {"v":1,"ok":{"flow":{"flow":"f-7f3a","name":"sensors", … "nodes":[…],"edges":[…]}}}
+//! ```
 
 use std::io::{BufRead, ErrorKind, Read};
 
-use sched_jobs::State;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::lines::{FlowLine, JobLine, RunLine};
+
+/// The kind of a refusal to speak at all.
+pub(crate) const WRONG_VERSION: &str = "wrong_version";
 /// The version of this protocol.
 pub(crate) const VERSION: u32 = 1;
 /// The longest request, in bytes. The longest name of a job is 4 KiB.
@@ -31,17 +46,18 @@ pub(crate) const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// A line from a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked<Q> {
+pub(crate) struct Asked {
     pub(crate) v: u32,
     #[serde(flatten)]
-    pub(crate) request: Q,
+    pub(crate) request: Request,
 }
 
-/// What a client wants.
+/// What a client wants. Nodes and edges of a flow are named as people type them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// The run, and its jobs that have not ended; with `all`, every job.
+    /// The run, and its jobs that have not ended; with `all`, every job. Or everything that the flow counted.
+    #[serde(alias = "stats")]
     Ps {
         #[serde(default)]
         all: bool,
@@ -51,13 +67,19 @@ pub(crate) enum Request {
     },
     /// What is known about one job.
     Status { job: String },
-    /// What a job waits for.
-    Why { job: String },
+    /// What a flow counted, as Prometheus reads it.
+    Prometheus,
+    /// What a job, a node, or the target of an edge waits for.
+    Why {
+        #[serde(alias = "what", alias = "node")]
+        job: String,
+    },
     /// Make it stand still.
     Pause(Target),
     /// Let it go on.
     Resume(Target),
-    /// End it. With `now`, without asking it politely first.
+    /// End it. With `now`, without asking it politely first, and without delivering what is on its way.
+    #[serde(alias = "stop")]
     Cancel {
         #[serde(flatten)]
         target: Target,
@@ -66,36 +88,44 @@ pub(crate) enum Request {
     },
     /// Try a job again that failed or was cancelled.
     Retry { job: String },
+    /// Change an edge of a flow.
+    Set {
+        edge: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capacity: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        priority: Option<i32>,
+    },
     /// Every event from now on.
     Subscribe,
 }
 
-/// Whom a request is about: a job, with `subtree` everything that needs it too; without a job, the run.
+/// Whom a request is about: a job, with `subtree` everything that needs it too, or a node; without any, the run or the flow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Target {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "node", skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) subtree: bool,
 }
 
-/// A line to a client: one of the three. What an answer is depends on what was asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(bound(deserialize = "A: Deserialize<'de>"))]
-pub(crate) struct Reply<A> {
+/// A line to a client: one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reply {
     pub(crate) v: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ok: Option<A>,
+    pub(crate) ok: Option<Answer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Refusal>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) event: Option<Happened>,
 }
 
 /// What was asked for; a request fills in what it is about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Answer {
+    /// The full name of what a word meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,50 +134,15 @@ pub(crate) struct Answer {
     pub(crate) job: Option<JobLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<RunLine>,
-}
-
-/// A run, as `ps` tells it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct RunLine {
-    pub(crate) run: String,
-    pub(crate) pid: u32,
-    pub(crate) age_ms: u64,
-    /// By the names of the states.
-    pub(crate) counts: std::collections::BTreeMap<String, usize>,
-    pub(crate) cpu_slots: u64,
-    pub(crate) ram_mb: u64,
-    pub(crate) vram_mb: u64,
-    pub(crate) jobs: Vec<JobLine>,
-    /// Jobs that were left out.
-    pub(crate) more: usize,
-}
-
-/// A job, as `ps` tells it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct JobLine {
-    pub(crate) index: usize,
-    pub(crate) name: String,
-    pub(crate) state: String,
-    pub(crate) attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) progress: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<String>,
-}
-
-impl JobLine {
-    pub(crate) fn is_over(&self) -> bool {
-        State::from_name(&self.state).is_some_and(State::is_terminal)
-    }
+    pub(crate) flow: Option<FlowLine>,
 }
 
 /// Why a request was not granted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     /// `bad_request`, `wrong_version`, `too_long`, `busy`, `unknown_job`, `not_now`, `pause_timeout`; of a flow also `unknown_node`,
-    /// `unknown_edge`, `bad_value`.
+    /// `unknown_edge`, `ambiguous`, `bad_value`.
     pub(crate) kind: String,
     pub(crate) message: String,
     /// The number of this kind of error, where it has one.
@@ -155,46 +150,30 @@ pub(crate) struct Refusal {
     pub(crate) code: Option<u32>,
 }
 
-/// Something that happened to a job.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Happened {
-    pub(crate) at_ms: u64,
-    pub(crate) job: String,
-    /// `ready`, `started`, `progress`, `paused`, `resumed`, `retrying`, `succeeded`, `failed`, `canceled`, `revived`.
-    pub(crate) what: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) attempt: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) progress: Option<f32>,
-    /// Events that were lost up to now because they were read too slowly.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) missed: Option<u64>,
-}
-
 impl Refusal {
+    /// A request that is not for `whom`.
+    pub(crate) fn not_for(whom: &str, way_out: &str) -> Refusal {
+        Refusal::new("bad_request", format!("{whom} does not take this request; {way_out}"), None)
+    }
+
     pub(crate) fn new(kind: &str, message: impl Into<String>, code: Option<u32>) -> Refusal {
         Refusal { kind: kind.to_owned(), message: message.into(), code }
     }
 }
 
-impl<A> Reply<A> {
-    pub(crate) fn ok(answer: A) -> Reply<A> {
-        Reply { v: VERSION, ok: Some(answer), error: None, event: None }
+impl From<Result<Answer, Refusal>> for Reply {
+    fn from(answer: Result<Answer, Refusal>) -> Reply {
+        let (ok, error) = match answer {
+            Ok(answer) => (Some(answer), None),
+            Err(refusal) => (None, Some(refusal)),
+        };
+        Reply { v: VERSION, ok, error }
     }
 }
 
-impl Reply<()> {
-    pub(crate) fn refusal(refusal: Refusal) -> Reply<()> {
-        Reply { v: VERSION, ok: None, error: Some(refusal), event: None }
-    }
-
-    pub(crate) fn error(kind: &str, message: impl Into<String>, code: Option<u32>) -> Reply<()> {
-        Reply::refusal(Refusal::new(kind, message, code))
-    }
-
-    pub(crate) fn event(event: Happened) -> Reply<()> {
-        Reply { v: VERSION, ok: None, error: None, event: Some(event) }
+impl Reply {
+    pub(crate) fn error(kind: &str, message: impl Into<String>) -> Reply {
+        Err(Refusal::new(kind, message, None)).into()
     }
 }
 
@@ -233,7 +212,7 @@ pub(crate) fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, limit: usiz
 }
 
 /// A request, or what is wrong with it.
-pub(crate) fn parse<Q: DeserializeOwned>(line: &[u8]) -> Result<Q, Refusal> {
+pub(crate) fn parse(line: &[u8]) -> Result<Request, Refusal> {
     #[derive(Deserialize)]
     struct Version {
         v: Option<u32>,
@@ -247,10 +226,10 @@ pub(crate) fn parse<Q: DeserializeOwned>(line: &[u8]) -> Result<Q, Refusal> {
     if v != Some(VERSION) {
         let said = v.map_or_else(|| "none".to_owned(), |v| v.to_string());
         let message =
-            format!("this run speaks version {VERSION} and was asked in {said}; use the bursar that started it");
-        return Err(Refusal::new("wrong_version", message, None));
+            format!("this process speaks version {VERSION} and was asked in {said}; use the bursar that started it");
+        return Err(Refusal::new(WRONG_VERSION, message, None));
     }
-    serde_json::from_slice::<Asked<Q>>(line).map(|asked| asked.request).map_err(bad)
+    serde_json::from_slice::<Asked>(line).map(|asked| asked.request).map_err(bad)
 }
 
 #[cfg(test)]
@@ -268,11 +247,22 @@ mod tests {
                 Request::Cancel { target: Target { job: Some("image".into()), subtree: true }, now: true },
             ),
             (r#"{"v":1,"do":"subscribe"}"#, Request::Subscribe),
+            (
+                r#"{"v":1,"do":"set","edge":"imu,filter","capacity":512}"#,
+                Request::Set { edge: "imu,filter".into(), capacity: Some(512), priority: None },
+            ),
+            (r#"{"v":1,"do":"why","what":"imu"}"#, Request::Why { job: "imu".into() }),
+            (
+                r#"{"v":1,"do":"pause","node":"imu"}"#,
+                Request::Pause(Target { job: Some("imu".into()), subtree: false }),
+            ),
+            (r#"{"v":1,"do":"stop"}"#, Request::Cancel { target: Target::default(), now: false }),
+            (r#"{"v":1,"do":"stats"}"#, Request::Ps { all: false, limit: None }),
         ];
         for (line, request) in cases {
-            assert_eq!(parse::<Request>(line.as_bytes()).unwrap(), request, "{line}");
+            assert_eq!(parse(line.as_bytes()).unwrap(), request, "{line}");
             let said = serde_json::to_string(&Asked { v: 1, request: request.clone() }).unwrap();
-            assert_eq!(parse::<Request>(said.as_bytes()).unwrap(), request, "{said}");
+            assert_eq!(parse(said.as_bytes()).unwrap(), request, "{said}");
         }
     }
 
@@ -287,7 +277,7 @@ mod tests {
             (r#"{"v":1,"do":"fly"}"#, "bad_request"),
             (r#"{"v":1,"do":"why"}"#, "bad_request"),
         ] {
-            let refusal = parse::<Request>(line.as_bytes()).unwrap_err();
+            let refusal = parse(line.as_bytes()).unwrap_err();
             assert_eq!(refusal.kind, kind, "{line}: {}", refusal.message);
         }
     }

@@ -5,18 +5,15 @@
 //! # Invariant
 //! However often clients ask, the flow is held up for at most a fifth of the time: all of them share one [`Pace`].
 
-use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use bursar::flow::Handle;
+use bursar::flow::{ControlError, Handle};
 
 use super::names::{Sort, Unclear, find};
 use super::verdict::Verdict;
-use super::wire::{Answer, FlowLine, Request};
-use crate::control::{Desk, Pace, Refusal, Reply, parse, refuse, say};
+use crate::control::{Answer, Desk, FlowLine, Pace, Refusal, Request, Target};
 
 /// Who waits for the end of a flow looks up so often, whether the socket is being closed.
 const LOOK_UP: Duration = Duration::from_millis(200);
@@ -54,42 +51,32 @@ pub(crate) struct FlowDesk {
 }
 
 impl Desk for FlowDesk {
-    fn answer(&self, line: &[u8], client: &mut dyn Write, closing: &AtomicBool) -> io::Result<ControlFlow<()>> {
-        match parse(line).and_then(|request| self.grant(request, closing)) {
-            Ok(answer) => say(client, &Reply::ok(answer))?,
-            Err(refusal) => return refuse(client, refusal),
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
-impl FlowDesk {
     fn grant(&self, request: Request, closing: &AtomicBool) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
         match request {
-            Request::Stats => {
+            Request::Ps { .. } => {
                 answer.flow = Some(FlowLine::of(&self.id, self.pace.look(|| self.handle.stats())));
             }
             Request::Prometheus => answer.text = Some(self.pace.look(|| self.handle.stats()).prometheus()),
-            Request::Why { what } => {
+            Request::Why { job: what } => {
                 let name = self.node_or_edge(&what)?;
-                answer.text = Some(self.handle.why(name).map_err(refused)?.to_string());
+                answer.text = Some(self.handle.why(name)?.to_string());
                 answer.id = Some(name.to_owned());
             }
-            Request::Pause { node } => {
+            Request::Pause(Target { job: Some(node), .. }) => {
                 let node = self.node(&node)?;
-                self.handle.pause(node).map_err(refused)?;
+                self.handle.pause(node)?;
                 (self.say)(&format!("{node} was paused from outside"));
                 answer.id = Some(node.to_owned());
             }
-            Request::Resume { node } => {
+            Request::Resume(Target { job: Some(node), .. }) => {
                 let node = self.node(&node)?;
-                self.handle.resume(node).map_err(refused)?;
+                self.handle.resume(node)?;
                 (self.say)(&format!("{node} goes on"));
                 answer.id = Some(node.to_owned());
             }
             Request::Set { edge, capacity, priority } => answer.id = Some(self.set(&edge, capacity, priority)?),
-            Request::Stop { now } => {
+            Request::Cancel { target: Target { job: None, .. }, now } => {
                 (self.say)(if now { "told to stop at once" } else { "told to stop; delivering what is on its way" });
                 if now {
                     self.verdict.kill(&self.handle);
@@ -99,10 +86,21 @@ impl FlowDesk {
                 self.over.wait(closing);
                 answer.flow = Some(FlowLine::of(&self.id, self.handle.stats()));
             }
+            Request::Pause(_) | Request::Resume(_) => {
+                return Err(Refusal::not_for("a flow", "name one of its nodes to pause or resume"));
+            }
+            Request::Cancel { .. } => {
+                return Err(Refusal::not_for("a node", "pause it, or stop the whole flow, without a name"));
+            }
+            Request::Status { .. } | Request::Retry { .. } | Request::Subscribe => {
+                return Err(Refusal::not_for("a flow", "ask a run, or this flow for its `stats`"));
+            }
         }
         Ok(answer)
     }
+}
 
+impl FlowDesk {
     /// Both or nothing: what may be refused is tried first.
     fn set(&self, edge: &str, capacity: Option<u64>, priority: Option<i32>) -> Result<String, Refusal> {
         let edges: Vec<&str> = self.handle.edges().collect();
@@ -110,11 +108,11 @@ impl FlowDesk {
         let mut said = Vec::new();
         if let Some(capacity) = capacity {
             let size = usize::try_from(capacity).unwrap_or(usize::MAX);
-            self.handle.set_capacity(edge, size).map_err(refused)?;
+            self.handle.set_capacity(edge, size)?;
             said.push(format!("capacity {capacity}"));
         }
         if let Some(priority) = priority {
-            self.handle.set_priority(edge, priority).map_err(refused)?;
+            self.handle.set_priority(edge, priority)?;
             said.push(format!("priority {priority}"));
         }
         (self.say)(&format!("{edge}: {} from now on", said.join(", ")));
@@ -144,6 +142,8 @@ fn unclear_name(sort: Sort, unclear: Unclear) -> Refusal {
     }
 }
 
-fn refused(error: bursar::flow::ControlError) -> Refusal {
-    Refusal::new("bad_value", error.to_string(), None)
+impl From<ControlError> for Refusal {
+    fn from(error: ControlError) -> Refusal {
+        Refusal::new("bad_value", error.to_string(), None)
+    }
 }

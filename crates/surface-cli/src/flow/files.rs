@@ -11,17 +11,7 @@ use surface_flowfile::{Plan, graph, kinds};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::Picture;
-use crate::problems::{Wrong, invalid};
-
-/// Which file to check.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Check {
-    /// A flow file, TOML or JSON
-    file: PathBuf,
-    /// The problems, or what would run, as one JSON object
-    #[arg(long)]
-    json: bool,
-}
+use crate::problems::{Check, Wrong, invalid};
 
 /// What to draw.
 #[derive(Debug, Clone, Args)]
@@ -128,84 +118,19 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
 pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
     let Some(name) = &options.kind else {
         if options.json {
-            return json(&kinds::KINDS.iter().map(ToldKind::of).collect::<Vec<_>>()).map(|()| Exit::Well);
+            return json(&kinds::KINDS.iter().map(kinds::json).collect::<Vec<_>>()).map(|()| Exit::Well);
         }
         print(&format!("{}\n`bursar flow kinds KIND` tells the ports and fields of one.\n", kinds::help()))?;
         return Ok(Exit::Well);
     };
     let Some(kind) = kinds::kind(name) else {
-        let near = surface_text::nearest(name, kinds::KINDS.iter().map(|kind| kind.name));
-        let way_out = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`bursar flow kinds` lists them".to_owned(),
-        };
+        let near = surface_text::did_you_mean(name, kinds::KINDS.iter().map(|kind| kind.name));
+        let way_out = near.unwrap_or_else(|| "`bursar flow kinds` lists them".to_owned());
         return Err(Failure::not_found(format!("there is no kind `{name}`; {way_out}")));
     };
     if options.json {
-        return json(&ToldKind::of(kind)).map(|()| Exit::Well);
+        return json(&kinds::json(kind)).map(|()| Exit::Well);
     }
     print(&kinds::describe(kind))?;
     Ok(Exit::Well)
-}
-
-/// A kind for programs.
-#[derive(Serialize)]
-struct ToldKind {
-    name: &'static str,
-    /// `source`, `stage`, `sink`, or `any`: its edges decide.
-    role: &'static str,
-    about: &'static str,
-    inputs: Vec<ToldPort>,
-    outputs: Vec<ToldPort>,
-    fields: Vec<ToldField>,
-}
-
-#[derive(Serialize)]
-struct ToldPort {
-    name: &'static str,
-    about: &'static str,
-}
-
-#[derive(Serialize)]
-struct ToldField {
-    name: &'static str,
-    takes: String,
-    required: bool,
-    /// What is meant if it is not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    without: Option<&'static str>,
-    about: &'static str,
-    example: &'static str,
-}
-
-impl ToldKind {
-    fn of(kind: &kinds::Kind) -> ToldKind {
-        let ports = |ports: &'static [kinds::Port]| {
-            ports.iter().map(|port| ToldPort { name: port.name, about: port.about }).collect()
-        };
-        let field = |field: &kinds::Field| ToldField {
-            name: field.name,
-            takes: field.takes.to_string(),
-            required: field.without == kinds::Without::Required,
-            without: match field.without {
-                kinds::Without::Required => None,
-                kinds::Without::Means(what) => Some(what),
-            },
-            about: field.about,
-            example: field.example,
-        };
-        ToldKind {
-            name: kind.name,
-            role: match kind.role {
-                kinds::Role::Source => "source",
-                kinds::Role::Stage => "stage",
-                kinds::Role::Sink => "sink",
-                kinds::Role::Any => "any",
-            },
-            about: kind.about,
-            inputs: ports(kind.inputs),
-            outputs: ports(kind.outputs),
-            fields: kind.fields.iter().map(field).collect(),
-        }
-    }
 }

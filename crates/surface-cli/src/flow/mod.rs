@@ -3,8 +3,7 @@
 //! Room: surface. Reads files, draws and answers; what runs when is decided by `bursar::flow`.
 //!
 //! - `run.rs`: a flow from its file to the code for the shell; `steward.rs`: signals and keys; `verdict.rs`: why it ended.
-//! - `view/`: what is shown; `keys.rs`: the terminal's keys; `capture.rs`: what others write to stderr meanwhile.
-//! - `place.rs`: where its socket is; `desk.rs`: what it answers; `wire.rs`: in which words.
+//! - `keys.rs`: the terminal's keys; `capture.rs`: what others write to stderr meanwhile; `desk.rs`: what it answers over its socket.
 //! - `remote.rs`: commands about a flow that goes on; `names.rs`: nodes and edges as people type them; `files.rs`: files, looked at.
 
 mod capture;
@@ -13,13 +12,10 @@ mod files;
 mod help;
 mod keys;
 mod names;
-mod place;
 mod remote;
 mod run;
 mod steward;
 mod verdict;
-mod view;
-mod wire;
 
 pub(crate) use self::files::valid;
 
@@ -42,7 +38,7 @@ enum Command {
     Run(run::Options),
     /// Check a flow file, and list what would run
     #[command(after_help = help::CHECK)]
-    Check(files::Check),
+    Check(crate::problems::Check),
     /// Draw a flow file: DOT, SVG or text
     #[command(after_help = help::GRAPH)]
     Graph(files::Graph),

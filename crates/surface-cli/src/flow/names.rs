@@ -7,6 +7,8 @@
 
 use surface_text::nearest;
 
+use crate::view::text::listed;
+
 /// Names that an error lists.
 const LISTED: usize = 8;
 
@@ -61,7 +63,12 @@ pub(crate) fn find<'a>(sort: Sort, word: &str, all: &[&'a str]) -> Result<&'a st
         [one] => Ok(one),
         [] => Err(Unclear::Unknown(unknown(sort, word, all))),
         several => {
-            let message = format!("{} {}s match `{word}`: {}; name one", several.len(), sort.name(), listed(several));
+            let message = format!(
+                "{} {}s match `{word}`: {}; name one",
+                several.len(),
+                sort.name(),
+                listed(several, LISTED, |name| *name)
+            );
             Err(Unclear::Several(format!("{message}{}", quoting(sort, several[0]))))
         }
     }
@@ -85,7 +92,7 @@ fn unknown(sort: Sort, word: &str, all: &[&str]) -> String {
     match nearest(word, all.iter().copied()) {
         Some(near) => format!("there is no {name} `{word}`; did you mean `{near}`?"),
         None if all.is_empty() => format!("there is no {name} `{word}`; this flow has none"),
-        None => format!("there is no {name} `{word}`; there are {}", listed(all)),
+        None => format!("there is no {name} `{word}`; there are {}", listed(all, LISTED, |name| *name)),
     }
 }
 
@@ -95,14 +102,6 @@ fn quoting(sort: Sort, example: &str) -> String {
         Sort::Node => String::new(),
         Sort::Edge => format!(" (in quotes, '{example}', or with a comma, {})", example.replace("->", ",")),
     }
-}
-
-fn listed(names: &[&str]) -> String {
-    let mut list = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > LISTED {
-        list.push_str(&format!(" and {} more", names.len() - LISTED));
-    }
-    list
 }
 
 #[cfg(test)]

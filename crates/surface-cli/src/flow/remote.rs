@@ -6,16 +6,14 @@
 
 use clap::Args;
 
-use super::place::{Live, is_id, live};
-use super::view::frame::{Around, frame};
-use super::view::rates::Rates;
-use super::view::words::{counted, grouped, rate};
-use super::wire::{Answer, FlowLine, Request};
-use crate::control::AskError;
+use crate::control::flows::{Live, is_id, live};
+use crate::control::{AskError, FlowLine, Request, Target, Unanswered};
 use crate::exit::{Exit, Failure, say};
 use crate::out::{json, print, table};
+use crate::view::flow::{Around, Rates, frame};
 use crate::view::paint::Paint;
-use crate::view::text::{clean, time};
+use crate::view::text::{clean, counted, grouped, rate, time};
+use crate::view::voice::Shown;
 
 /// Rows that `bursar flow stats` shows.
 const ROWS: usize = 10_000;
@@ -106,29 +104,8 @@ fn split(words: &[String]) -> (Option<&str>, &[String]) {
     }
 }
 
-fn ask(flow: &mut Live, request: Request) -> Result<Answer, Failure> {
-    flow.client.ask_for(request).map_err(|error| {
-        let id = &flow.id;
-        match error {
-            AskError::Refused(refusal) => {
-                let exit = match refusal.kind.as_str() {
-                    "unknown_node" | "unknown_edge" => Exit::NotFound,
-                    "ambiguous" | "bad_value" => Exit::Usage,
-                    _ => Exit::Failed,
-                };
-                Failure::new(exit, format!("flow {id}: {}", refusal.message))
-            }
-            AskError::Stopped(pid) => Failure::broken(format!(
-                "process {pid}, which runs flow {id}, is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on"
-            )),
-            AskError::Gone => Failure::broken(format!("flow {id} ended before it answered")),
-            AskError::Io(error) => Failure::broken(format!("the connection to flow {id} broke: {error}")),
-        }
-    })
-}
-
-fn stats_of(flow: &mut Live) -> Result<FlowLine, Failure> {
-    Ok(ask(flow, Request::Stats)?.flow.unwrap_or_default())
+fn stats_of(flow: &mut Live) -> Result<FlowLine, AskError> {
+    Ok(flow.client.ask(Request::Ps { all: true, limit: None })?.flow.unwrap_or_default())
 }
 
 /// `bursar flow ps`
@@ -138,7 +115,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         match stats_of(&mut flow) {
             Ok(line) => flows.push(line),
             // One that ends just now is no longer one that goes on; one that is stopped does not end.
-            Err(failure) if failure.message.contains("is stopped") => say!("bursar: {}", failure.message),
+            Err(error @ AskError { why: Unanswered::Stopped(_), .. }) => say!("bursar: {error}"),
             Err(_) => {}
         }
     }
@@ -171,7 +148,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
 pub(crate) fn stats(options: &Stats) -> Result<Exit, Failure> {
     let mut flow = find(options.flow.as_deref())?;
     if options.prometheus {
-        print(&ask(&mut flow, Request::Prometheus)?.text.unwrap_or_default())?;
+        print(&flow.client.ask(Request::Prometheus)?.text.unwrap_or_default())?;
         return Ok(Exit::Well);
     }
     let counts = stats_of(&mut flow)?;
@@ -182,7 +159,7 @@ pub(crate) fn stats(options: &Stats) -> Result<Exit, Failure> {
     let (_, width) = console::Term::stdout().size_checked().unwrap_or((0, 120));
     let paint = Paint(console::colors_enabled());
     let width = usize::from(width).max(40);
-    let around = Around { selected: None, shows_keys: false, note: None, width, height: ROWS, paint };
+    let around = Around { shown: Shown::default(), width, height: ROWS, paint };
     print(&format!("{}\n", frame(&counts, &Rates::of_all(&counts), &around).join("\n")))?;
     Ok(Exit::Well)
 }
@@ -193,26 +170,26 @@ pub(crate) fn why(options: &Why) -> Result<Exit, Failure> {
     let [what] = rest else {
         return Err(Failure::usage("name one node or edge, and before it a flow, if several go on"));
     };
-    let answer = ask(&mut find(flow)?, Request::Why { what: what.clone() })?;
+    let answer = find(flow)?.client.ask(Request::Why { job: what.clone() })?;
     print(&format!("{}.\n", clean(answer.text.unwrap_or_default().trim_end_matches('.'))))?;
     Ok(Exit::Well)
 }
 
 /// `bursar flow pause`
 pub(crate) fn pause(options: &Node) -> Result<Exit, Failure> {
-    steer(options, "paused", |node| Request::Pause { node })
+    steer(options, "paused", Request::Pause)
 }
 
 /// `bursar flow resume`
 pub(crate) fn resume(options: &Node) -> Result<Exit, Failure> {
-    steer(options, "resumed", |node| Request::Resume { node })
+    steer(options, "resumed", Request::Resume)
 }
 
-fn steer(options: &Node, done: &str, request: impl FnOnce(String) -> Request) -> Result<Exit, Failure> {
+fn steer(options: &Node, done: &str, request: impl FnOnce(Target) -> Request) -> Result<Exit, Failure> {
     let (flow, rest) = split(&options.words);
     let [node] = rest else { return Err(Failure::usage("name one node, and before it a flow, if several go on")) };
     let mut flow = find(flow)?;
-    let answer = ask(&mut flow, request(node.clone()))?;
+    let answer = flow.client.ask(request(Target { job: Some(node.clone()), subtree: false }))?;
     print(&format!("{done} {} of flow {}\n", clean(&answer.id.unwrap_or_default()), flow.id))?;
     Ok(Exit::Well)
 }
@@ -220,7 +197,7 @@ fn steer(options: &Node, done: &str, request: impl FnOnce(String) -> Request) ->
 /// `bursar flow stop`
 pub(crate) fn stop(options: &Stop) -> Result<Exit, Failure> {
     let mut flow = find(options.flow.as_deref())?;
-    let answer = ask(&mut flow, Request::Stop { now: options.now })?;
+    let answer = flow.client.ask(Request::Cancel { target: Target::default(), now: options.now })?;
     let lost = answer.flow.map(|flow| not_delivered(&flow)).unwrap_or_default();
     print(&format!("stopped flow {}{lost}\n", flow.id))?;
     Ok(Exit::Well)
@@ -247,7 +224,7 @@ pub(crate) fn set(options: &Set) -> Result<Exit, Failure> {
     let (edge, changes) = rest.split_first().ok_or_else(|| Failure::usage("name an edge, and what to change"))?;
     let (capacity, priority) = changes_in(changes)?;
     let mut flow = find(flow)?;
-    let answer = ask(&mut flow, Request::Set { edge: edge.clone(), capacity, priority })?;
+    let answer = flow.client.ask(Request::Set { edge: edge.clone(), capacity, priority })?;
     let edge = clean(&answer.id.unwrap_or_default());
     print(&format!("{edge} of flow {}: {}\n", flow.id, changes.join(", ")))?;
     Ok(Exit::Well)

@@ -22,15 +22,17 @@ use surface_flowfile::plan::CONTROL;
 use super::capture::Capture;
 use super::desk::{FlowDesk, Over};
 use super::keys::Keys;
-use super::place::{Berth, new_id};
 use super::steward::{self, Charge, Notice};
 use super::verdict::Verdict;
-use super::view::tell::Ended;
-use super::view::{self, Mode, Voice};
-use super::wire;
+use crate::control::event::Of;
+use crate::control::flows::{FlowSocket, new_id};
 use crate::control::{self, Pace};
 use crate::exit::{Exit, Failure};
 use crate::problems::invalid;
+use crate::signals;
+use crate::view::flow::Ended;
+use crate::view::voice::Voice;
+use crate::view::{self, Mode};
 
 /// How long a flow may take to deliver what is on its way, if its file does not say.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -59,8 +61,10 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
     // What is typed would stand in the middle of a live area.
     let is_typed = reads_stdin(&plan) && std::io::stdin().is_terminal();
-    let mode = Mode::choose(options.json, options.plain || is_typed);
-    let voice = Voice::new(mode);
+    let plain = (options.plain || is_typed).then_some(Mode::Plain);
+    let mode = Mode::choose(options.json.then_some(Mode::Json).or(plain));
+    let id = new_id();
+    let voice = Voice::new(mode, Of::Flow(id.clone()));
     let prints = voice.clone();
     let hooks = Hooks::default().print(move |text| prints.print(text));
     let broken = |error: &dyn std::fmt::Display| Failure::broken(format!("{}: {error}", options.file.display()));
@@ -73,18 +77,14 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let handle = flow.handle();
     let no_thread = |error: std::io::Error| Failure::broken(format!("the flow could not be watched: {error}"));
 
-    let (id, verdict, over) = (new_id(), Arc::<Verdict>::default(), Arc::<Over>::default());
+    let (verdict, over) = (Arc::<Verdict>::default(), Arc::<Over>::default());
     let (notices, noticed) = mpsc::channel();
     // Before the terminal is changed: a signal must not end us without putting it back.
     let signals = steward::listen_for_signals(notices.clone()).map_err(no_thread)?;
-    let display = view::start(&id, handle.clone(), &voice).map_err(no_thread)?;
-    let stderr = match mode {
-        Mode::Live => capture(&voice),
-        Mode::Plain | Mode::Json => None,
-    };
-    let keys = match mode {
-        Mode::Live => listen_to_keys(&voice, notices.clone()),
-        Mode::Plain | Mode::Json => None,
+    let display = view::flow::start(handle.clone(), &voice).map_err(no_thread)?;
+    let (stderr, keys) = match mode {
+        Mode::Live => (capture(&voice), listen_to_keys(&voice, notices.clone())),
+        Mode::Plain | Mode::Quiet | Mode::Json => (None, None),
     };
     let charge = Charge {
         handle: handle.clone(),
@@ -107,15 +107,15 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         pace: Pace::default(),
         say: Box::new(move |text| says.say(text)),
     };
-    let berth = Berth::take(&id, |folder| control::open(folder, Arc::new(desk)));
-    if let Err(error) = &berth {
+    let socket = FlowSocket::open(&id, |folder| control::open(folder, Arc::new(desk)));
+    if let Err(error) = &socket {
         voice.say(&format!("other commands cannot reach this flow: {error}"));
     }
 
     let result = flow.run();
 
     over.ring();
-    drop(berth);
+    drop(socket);
     let _ = notices.send(Notice::Over);
     let _ = steward.join();
     signals.close();
@@ -136,7 +136,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
 
 /// How it ended, for people and for the shell. `stopper`: the node that ended it.
 fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Option<String>) -> (Ended, u8) {
-    let by_signal = verdict.signal().map(|signal| 128 + signal as u8);
+    let by_signal = verdict.signal.get().map(signals::code);
     match result {
         Err(error) => (Ended::Failed(error.to_string()), Exit::Failed as u8),
         Ok(_) if verdict.is_killed() => (Ended::Killed, by_signal.unwrap_or(Exit::Interrupted as u8)),
@@ -146,7 +146,7 @@ fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Optio
         Ok(ended) if !ended.drained => (Ended::Late, by_signal.unwrap_or(Exit::Failed as u8)),
         Ok(ended) => match by_signal {
             Some(code) => (Ended::Interrupted, code),
-            None if let Some(losses) = wire::losses(&ended.stats.nodes) => (Ended::Lost(losses), Exit::Failed as u8),
+            None if let Some(losses) = control::losses(&ended.stats.nodes) => (Ended::Lost(losses), Exit::Failed as u8),
             None if stopper.is_some() || verdict.is_drained() => (Ended::Stopped(stopper), Exit::Well as u8),
             None => (Ended::Done, Exit::Well as u8),
         },
@@ -175,7 +175,7 @@ fn listen_to_keys(voice: &Voice, notices: mpsc::Sender<Notice>) -> Option<Keys> 
         None
     });
     if keys.is_some() {
-        voice.change(|desktop| desktop.selected = Some(0));
+        voice.change(|shown| shown.selected = Some(0));
     }
     keys
 }

@@ -18,8 +18,8 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
 use super::keys::{Key, Raw};
 use super::verdict::Verdict;
-use super::view::Voice;
 use crate::view::text::time;
+use crate::view::voice::Voice;
 
 /// Something from outside.
 #[derive(Debug)]
@@ -82,11 +82,11 @@ impl Charge {
         if let Some(raw) = self.raw.as_ref().and_then(Weak::upgrade) {
             let _ = raw.again(); // without it keys want a line end
         }
-        self.voice.change(|desktop| desktop.is_moved = true);
+        self.voice.change(|shown| shown.is_moved = true);
     }
 
     fn signalled(&mut self, signal: i32) {
-        if self.verdict.signalled(signal) {
+        if self.verdict.signal.note(signal) {
             self.drain("stopping; Ctrl-C again stops at once");
         } else {
             self.kill();
@@ -98,7 +98,7 @@ impl Charge {
             self.is_draining = true;
             let at_most = time(self.drain);
             self.voice.say(&format!("{why}: delivering what is on its way, for at most {at_most}"));
-            self.voice.change(|desktop| desktop.note = Some(format!("draining (at most {at_most})")));
+            self.voice.change(|shown| shown.note = Some(format!("draining (at most {at_most})")));
             // Sources that stand still cannot end.
             self.let_go_on();
         }
@@ -115,7 +115,7 @@ impl Charge {
             Key::Kill => self.kill(),
             Key::Drain => self.drain("stopping"),
             Key::Pause => self.pause(),
-            Key::Help => self.voice.change(|desktop| desktop.shows_keys = !desktop.shows_keys),
+            Key::Help => self.voice.change(|shown| shown.shows_keys = !shown.shows_keys),
             Key::Up => self.choose(|at, _| at.saturating_sub(1)),
             Key::Down => self.choose(|at, count| (at + 1).min(count.saturating_sub(1))),
             Key::Larger => self.resize(|capacity| capacity.saturating_mul(2)),
@@ -130,13 +130,13 @@ impl Charge {
         }
         if self.is_paused {
             self.let_go_on();
-            self.voice.change(|desktop| desktop.note = None);
+            self.voice.change(|shown| shown.note = None);
         } else {
             self.is_paused = true;
             for source in &self.sources {
                 let _ = self.handle.pause(source); // it is one of the flow's
             }
-            self.voice.change(|desktop| desktop.note = Some("sources paused (space: go on)".to_owned()));
+            self.voice.change(|shown| shown.note = Some("sources paused (space: go on)".to_owned()));
         }
     }
 
@@ -152,12 +152,12 @@ impl Charge {
 
     fn choose(&self, next: impl FnOnce(usize, usize) -> usize) {
         let count = self.handle.edges().count();
-        self.voice.change(|desktop| desktop.selected = desktop.selected.map(|at| next(at, count)));
+        self.voice.change(|shown| shown.selected = shown.selected.map(|at| next(at, count)));
     }
 
     /// The chosen edge, with its capacity and priority.
     fn chosen(&self) -> Option<(String, usize, Band)> {
-        let at = self.voice.change(|desktop| desktop.selected)?;
+        let at = self.voice.change(|shown| shown.selected)?;
         let edge = self.handle.stats().edges.into_iter().nth(at)?;
         Some((edge.id, edge.capacity, edge.band))
     }

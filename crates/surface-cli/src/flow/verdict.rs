@@ -2,29 +2,22 @@
 //!
 //! Room: surface.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use bursar::flow::Handle;
+
+use crate::signals::First;
 
 /// What became of the flow because of signals, keys and other commands.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    signal: AtomicI32,
+    /// What wanted it to end from outside.
+    pub(crate) signal: First,
     is_drained: AtomicBool,
     is_killed: AtomicBool,
 }
 
 impl Verdict {
-    /// Notes a signal, and says whether it is the first.
-    pub(crate) fn signalled(&self, signal: i32) -> bool {
-        self.signal.compare_exchange(0, signal, SeqCst, SeqCst).is_ok()
-    }
-
-    /// The signal that ended the flow.
-    pub(crate) fn signal(&self) -> Option<i32> {
-        Some(self.signal.load(SeqCst)).filter(|signal| *signal != 0)
-    }
-
     /// Lets the flow deliver what is on its way, and end.
     pub(crate) fn drain(&self, handle: &Handle) {
         self.is_drained.store(true, SeqCst);

@@ -9,8 +9,7 @@ use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
 use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
 
-use crate::view::Mode;
-use crate::view::text::clean;
+use crate::view::text::{clean, listed};
 
 use super::left::Left;
 use super::limits::{self, Machine};
@@ -18,10 +17,10 @@ use super::options::Options;
 use super::plan::{self, Planned};
 use super::record::Track;
 use super::stage::{Place, Stage};
-use super::{dry, learn, stage, submit, unrecorded};
-use crate::commands::orphans;
+use super::{dry, learn, stage, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::print;
+use crate::runs::{orphans, unrecorded};
 
 /// Begins a run and stays until it is over.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
@@ -105,7 +104,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         recovered: Vec::new(),
         ran_before: HashMap::new(),
         taken: Vec::new(),
-        mode: Mode::choose(options.json, options.quiet),
+        mode: options.mode(),
     })
 }
 
@@ -208,11 +207,10 @@ fn refuse_twice(journal: &Journal, file: Option<&Path>, starts: &HashSet<&str>) 
         for run in runs.iter().filter(|run| run.file.as_deref() == Some(file)) {
             let open = journal.jobs(&run.id)?.into_iter().filter(|job| !job.state.is_terminal());
             let twice: Vec<String> = open.map(|job| job.name).filter(|name| starts.contains(name.as_str())).collect();
-            if let [first, rest @ ..] = &twice[..] {
-                let (id, first) = (&run.id, clean(first));
-                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            if !twice.is_empty() {
+                let (id, names) = (&run.id, listed(&twice, 1, |name| clean(name)));
                 return Err(Failure::broken(format!(
-                    "run {id} of this file is {status} (process {}), and has not ended {first}{more}. Started again they would run twice; \
+                    "run {id} of this file is {status} (process {}), and has not ended {names}. Started again they would run twice; \
                      `bursar ps` shows it, `bursar cancel {id}` ends it, --beside runs the file anyway",
                     run.pid
                 )));

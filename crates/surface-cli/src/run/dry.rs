@@ -1,12 +1,12 @@
 //! What would run, in which order, and why.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 
 use sched_jobs::{Config, Demand, Resource};
 use surface_jobfile::Plan;
 use surface_journal::Estimate;
+use surface_text::cycle::{Tie, order_by};
 
 /// All of it, as text.
 pub(crate) fn text(
@@ -58,27 +58,13 @@ pub(crate) fn text(
 /// The order in which jobs would start if each ran alone and quickly: by priority, then by how long they have been ready.
 fn order(plan: &Plan, reasons: &[Option<String>]) -> Vec<usize> {
     let runs = |at: usize| reasons[at].is_some();
-    let mut unmet: Vec<usize> = vec![0; plan.jobs.len()];
-    let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); plan.jobs.len()];
-    for (at, job) in plan.jobs.iter().enumerate().filter(|(at, _)| runs(*at)) {
-        for &need in job.needs.iter().filter(|need| runs(**need)) {
-            unmet[at] += 1;
-            dependents[need].push(at);
-        }
-    }
-    let entry = |at: usize, since: usize| (plan.jobs[at].priority, Reverse(since), Reverse(at));
-    let mut ready: BinaryHeap<(i32, Reverse<usize>, Reverse<usize>)> =
-        (0..plan.jobs.len()).filter(|&at| runs(at) && unmet[at] == 0).map(|at| entry(at, 0)).collect();
-    let mut order = Vec::new();
-    while let Some((_, _, Reverse(at))) = ready.pop() {
-        order.push(at);
-        for &dependent in &dependents[at] {
-            unmet[dependent] -= 1;
-            if unmet[dependent] == 0 {
-                ready.push(entry(dependent, order.len()));
-            }
-        }
-    }
+    let ties = plan.jobs.iter().enumerate().flat_map(|(user, job)| {
+        let needs = job.needs.iter().filter(move |need| runs(**need) && runs(user));
+        needs.map(move |&need| Tie { need, user, loose: false })
+    });
+    let key = |at: usize, since: usize| (plan.jobs[at].priority, Reverse(since), Reverse(at));
+    let mut order = order_by(plan.jobs.len(), &ties.collect::<Vec<_>>(), key);
+    order.retain(|at| runs(*at));
     order
 }
 

@@ -15,18 +15,21 @@ use sched_jobs::process::Processes;
 use super::record::Recorder;
 use crate::control::{self, Runner, Served};
 use crate::exit::say;
-use crate::view::{self, Ended, Live, Scene};
+use crate::view;
+use crate::view::run::{Ended, Scene};
+use crate::view::voice::Display;
 
 /// A run's face to the outside.
 pub(crate) struct Front {
-    live: Option<Live>,
+    live: Option<Display<Ended>>,
     served: Option<Served>,
 }
 
 impl Front {
     /// Shows the run from now on, if it is to be shown.
     pub(crate) fn open(jobs: &Jobs, scene: Option<Scene>) -> Front {
-        Front { live: scene.map(|scene| view::start(jobs, scene)), served: None }
+        // Without a thread to show it, it runs all the same.
+        Front { live: scene.and_then(|scene| view::run::start(jobs, scene).ok()), served: None }
     }
 
     /// Lets others steer it. If they cannot, it runs all the same.

@@ -6,7 +6,7 @@
 //! - `learn.rs`: what earlier runs teach; `left.rs`: what an earlier life of this run left.
 //! - `begin.rs`: a new run; `resume.rs`: one that goes on; `stage.rs`: what both do.
 //! - `front.rs`: what is shown, and the socket that others steer it by; `share.rs`: one budget with other runs.
-//! - `record.rs`: into the journal; `unrecorded.rs`: a journal for one run; `steward.rs`: signals and other interruptions.
+//! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
 
 mod begin;
 mod cards;
@@ -24,17 +24,9 @@ mod share;
 mod stage;
 mod steward;
 mod submit;
-pub(crate) mod unrecorded;
 
 pub(crate) use self::options::Options;
-pub(crate) use self::plan::kept as planned;
-pub(crate) use self::stage::home as keepers_home;
 use crate::exit::Failure;
-
-/// The command of a job.
-pub(crate) fn command_of(job: &surface_jobfile::Job, plan: &surface_jobfile::Plan) -> sched_jobs::process::Command {
-    submit::command(job, plan, true)
-}
 
 /// Refuses what `run` would refuse though the file is right: jobs that no graphics card of this machine can ever hold, flow files that are wrong.
 pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {

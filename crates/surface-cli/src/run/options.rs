@@ -7,6 +7,8 @@ use clap::Args;
 use sched_jobs::Scheduler;
 use serde::{Deserialize, Serialize};
 
+use crate::view::Mode;
+
 const ABOUT_RUN: &str = "\
 Examples:
   bursar run render.toml                       every job of the file, as many at once as fit
@@ -118,6 +120,14 @@ pub(crate) struct Options {
     /// One JSON object for each event
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Options {
+    /// How the run is shown.
+    pub(crate) fn mode(&self) -> Mode {
+        let quiet = self.quiet.then_some(Mode::Quiet);
+        Mode::choose(self.json.then_some(Mode::Json).or(quiet))
+    }
 }
 
 /// Limits that were asked for. A run keeps them for when it is resumed.

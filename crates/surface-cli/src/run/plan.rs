@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use surface_jobfile::{Action, Job, Plan, Resources};
-use surface_journal::{Journal, RunId};
 
 use super::options::{Asked, Options};
 use crate::exit::Failure;
@@ -131,13 +130,6 @@ pub(crate) fn write(planned: &Planned, fail_fast: bool, keep_incomplete: bool) -
     serde_json::to_string(&Written { name, base, resources, jobs, run }).map_err(|error| {
         Failure::broken(format!("the plan cannot be written into the journal: {error}; use --no-journal"))
     })
-}
-
-/// The plan that a run has in the journal.
-pub(crate) fn kept(journal: &Journal, run: &RunId) -> Result<Plan, Failure> {
-    let (plan, _) = read(&journal.plan_json(run)?)
-        .map_err(|error| Failure::broken(format!("the plan of run {run} cannot be read: {error}")))?;
-    Ok(plan)
 }
 
 /// What [`write`] wrote.

@@ -18,16 +18,15 @@ use sched_jobs::{Demand, State};
 use surface_jobfile::{Job, OnCrash, Plan};
 use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Outputs, RunRow, Status};
 
-use crate::view::Mode;
 use crate::view::text::{clean, typed};
 
 use super::left::{self, Known, Left, Standing};
 use super::options::Options;
 use super::record::{self, Track};
 use super::stage::{self, Place, Stage};
-use super::{begin, learn, plan, submit, unrecorded};
-use crate::commands::House;
+use super::{begin, learn, plan, submit};
 use crate::exit::{Failure, say};
+use crate::runs::{House, command, keepers_home, unrecorded};
 
 /// Goes on with a run and stays until it is over.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
@@ -65,7 +64,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
             "run {id} has {planned} jobs in its plan and {kept} in the journal; start its file again"
         )));
     }
-    let home = stage::home(reopened.lock.folder());
+    let home = keepers_home(reopened.lock.folder());
     let recovered = Keepers::recover(&home).map_err(|error| {
         Failure::broken(format!("cannot look for jobs that still run in {}: {error}", home.display()))
     })?;
@@ -118,7 +117,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         ran_before: ran_before(&found.recovered),
         recovered: found.recovered,
         taken: found.taken,
-        mode: Mode::choose(options.json, options.quiet),
+        mode: options.mode(),
     })
 }
 
@@ -186,7 +185,7 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
         let mut is_told = left.is_over();
         if let Left::Found { token, attempt, ended: true } = &left
             && let Some(end) = ends.get(token.as_str()).filter(|end| end.how == How::Exit(0))
-            && let Ok(made) = submit::command(job, plan, true).made()
+            && let Ok(made) = command(job, plan, true).made()
         {
             if !made.is_empty() {
                 let files = made.iter().map(record::made_file).collect();
@@ -223,7 +222,7 @@ fn reopen(plan: &Plan, rows: &[JobRow], lefts: &mut [Left], tracks: &mut [Track]
     for at in plan.order().unwrap_or_default().into_iter().rev() {
         let job = &plan.jobs[at];
         let is_needed = || dependents[at].iter().any(|&other| !lefts[other].is_over());
-        if lefts[at] == Left::Done && is_needed() && submit::command(job, plan, true).made().is_err() {
+        if lefts[at] == Left::Done && is_needed() && command(job, plan, true).made().is_err() {
             gone.push(clean(&job.name).to_string());
             let attempts = rows[at].attempt;
             (lefts[at], tracks[at]) = (Left::Open { attempts, forgiven: attempts }, Track::new(attempts, false));

@@ -11,10 +11,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::Processes;
@@ -26,10 +26,14 @@ use super::front::Front;
 use super::left::Left;
 use super::record::{Recorder, Track};
 use super::steward::{self, Charge, Notice, Verdict};
-use super::{cards, follow, share, submit, unrecorded};
+use super::{cards, follow, share, submit};
 use crate::exit::{Exit, Failure, say};
+use crate::out::now_ms;
+use crate::runs::{keepers_home, log_bytes_max, unrecorded};
+use crate::signals;
+use crate::view::run::{Ended, Scene};
 use crate::view::text::clean;
-use crate::view::{Ended, Mode, Scene, log_path};
+use crate::view::{Mode, log_path};
 
 /// Where a run leaves its traces.
 pub(crate) struct Place {
@@ -85,7 +89,8 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let builder = Jobs::builder().config(config.clone()).observe(move |event, facts| observer.see(event, facts));
     let watch = (!config.limits.gpus.is_empty()).then(|| processes.watch_vram(VRAM_LOOKS)).transpose();
     let watch = watch.map_err(cannot("start a thread"))?;
-    let (builder, bell) = share::join(builder, config, &stage.demands, &processes, &home(&folder), stage.overcommit);
+    let (builder, bell) =
+        share::join(builder, config, &stage.demands, &processes, &keepers_home(&folder), stage.overcommit);
     let jobs = builder.build();
     let listening = share::listen(bell, &jobs);
 
@@ -106,7 +111,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let following = if stage.is_single && !stage.left[0].is_over() {
         let log = log_path(&folder.join("logs"), 0, 1);
         let err = log.with_extension("err");
-        let most = submit::log_bytes_max(&plan.jobs[0]).unwrap_or(u64::MAX);
+        let most = log_bytes_max(&plan.jobs[0]).unwrap_or(u64::MAX);
         let notices = notices.clone();
         let closed = move || drop(notices.send(Notice::OutputClosed)); // gone only when the run is over
         let started = follow::follow(&log, most, io::stdout(), closed)
@@ -129,7 +134,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let _ = steward.join();
     signals.close();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
-    let signal = verdict.signal().filter(|_| !is_all_well);
+    let signal = verdict.signal.get().filter(|_| !is_all_well);
     let unwritten = front.close(match (signal, is_all_well) {
         (Some(_), _) => Ended::Interrupted,
         (None, true) => Ended::Well,
@@ -200,7 +205,7 @@ fn scene(stage: &Stage, folder: &Path) -> Scene {
 
 fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {
     match (signal, is_all_well, command) {
-        (Some(signal), ..) => 128 + u8::try_from(signal).unwrap_or(0),
+        (Some(signal), ..) => signals::code(signal),
         (_, true, _) => 0,
         (_, false, Some(code)) => u8::try_from(code).ok().filter(|code| *code != 0).unwrap_or(1),
         (_, false, None) => Exit::Failed as u8,
@@ -220,9 +225,9 @@ fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Failure {
 }
 
 fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, Failure> {
-    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home(folder)).map_err(cannot("have keepers"))?;
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    let life = format!("{millis:x}-{:x}", std::process::id());
+    let keepers =
+        Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_home(folder)).map_err(cannot("have keepers"))?;
+    let life = format!("{:x}-{:x}", now_ms(), std::process::id());
     let (logs, hearer) = (folder.join("logs"), Arc::clone(recorder));
     let processes = Processes::new(
         keepers,
@@ -232,11 +237,6 @@ fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, 
     );
     recorder.watch(Arc::downgrade(&processes));
     Ok(processes)
-}
-
-/// Where keepers have their files.
-pub(crate) fn home(folder: &Path) -> PathBuf {
-    folder.join("keepers")
 }
 
 fn recovered_ends(recovered: &[Recovered]) -> Vec<String> {
@@ -308,7 +308,7 @@ fn close(jobs: Jobs, processes: Arc<Processes>, folder: &Path, ends: &[String], 
         return;
     }
     drop(processes);
-    let home = home(folder);
+    let home = keepers_home(folder);
     let _ = Keepers::forget(&home, ends.iter().map(String::as_str)); // at worst they are looked at once more
     let _ = fs::remove_dir(home); // unless something is in it
 }

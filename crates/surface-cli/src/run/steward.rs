@@ -7,7 +7,7 @@
 //! Signals are read by a thread of their own and become notices, as everything else; one thread, the steward, answers them in
 //! their order. To cancel the run is one step of the scheduler: whoever is not running then has ended.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use surface_journal::JournalError;
 
 use super::record::Recorder;
+use crate::signals::First;
 
 /// Something that is not about one job.
 #[derive(Debug)]
@@ -37,18 +38,14 @@ pub(crate) enum Notice {
 /// What became of the run because of notices.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    signal: AtomicI32,
+    /// What ended the run.
+    pub(crate) signal: First,
     pub(crate) stopped_early: AtomicBool,
     output_closed: AtomicBool,
     pub(crate) broken: Mutex<Option<JournalError>>,
 }
 
 impl Verdict {
-    /// The signal that ended the run.
-    pub(crate) fn signal(&self) -> Option<i32> {
-        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
-    }
-
     /// The signal that a command gets whose output is not read any more, if ours is not.
     pub(crate) fn output_closed(&self) -> Option<i32> {
         self.output_closed.load(Ordering::SeqCst).then_some(SIGPIPE)
@@ -94,8 +91,7 @@ impl Charge {
     }
 
     fn signalled(&self, signal: i32) {
-        let is_first = self.verdict.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        if is_first {
+        if self.verdict.signal.note(signal) {
             self.recorder.interrupt();
             (self.say)("stopping: running jobs were asked to end; Ctrl-C again kills them now");
             let _ = self.jobs.cancel_because(Target::Run, "the run was interrupted"); // a run is never unknown

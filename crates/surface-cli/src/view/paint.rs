@@ -70,6 +70,13 @@ impl<W: Write> Screen<W> {
     }
 }
 
+/// Cuts lines to a width.
+pub(crate) fn cut(lines: &mut [String], width: usize) {
+    for line in lines {
+        *line = console::truncate_str(line, width.max(1), "…").into_owned();
+    }
+}
+
 fn rows(line: &str, width: usize) -> usize {
     console::measure_text_width(line).div_ceil(width.max(1)).max(1)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -11,7 +11,7 @@ use test_support::until_some;
 
 use crate::flow::site;
 use crate::run_site::{Site, Started, assert_code};
-use crate::text;
+use crate::{complains, says, text};
 
 /// A source that is blocked as soon as the bell has rung: `slow` has taken one message and takes no other, and 4 wait.
 const BLOCKED: &str = r#"
@@ -33,16 +33,6 @@ from = "count"
 to = "slow"
 capacity = 4
 "#;
-
-fn says(output: &Output) -> String {
-    assert_code(output, 0);
-    text(&output.stdout)
-}
-
-fn complains(output: &Output, code: i32) -> String {
-    assert_code(output, code);
-    text(&output.stderr)
-}
 
 /// Starts the flow, and waits until its source is blocked; gives its id.
 fn blocked(site: &Site) -> (Started, String) {
@@ -178,16 +168,31 @@ fn nonsense_over_the_socket_is_answered_and_changes_nothing() {
     let socket = site.state_dir().join("flows").join(&id).join("control.sock");
     let stream = UnixStream::connect(&socket).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut answer = |line: &str| -> Value {
+        (&stream).write_all(format!("{line}\n").as_bytes()).unwrap();
+        serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
+    };
+    for words in [r#""do":"stats""#, r#""do":"ps","all":true"#] {
+        assert_eq!(answer(&format!("{{\"v\":1,{words}}}"))["ok"]["flow"]["flow"], id, "{words}");
+    }
+    for name in ["what", "node", "job"] {
+        let why = answer(&format!(r#"{{"v":1,"do":"why","{name}":"count"}}"#));
+        assert!(why["ok"]["text"].as_str().unwrap().starts_with("count waits for room"), "{why}");
+    }
     for (line, kind) in [
         ("nonsense", "bad_request"),
         (r#"{"v":1,"do":"fly"}"#, "bad_request"),
         (r#"{"v":1,"do":"set","edge":"count,slow","capacity":-1}"#, "bad_request"),
         (r#"{"v":1,"do":"set","edge":"count,slow","capacity":18446744073709551615}"#, "bad_value"),
         (r#"{"v":1,"do":"pause","node":"nobody"}"#, "unknown_node"),
+        // What ends a whole flow, or pauses it, does not do so for a name that it does not know.
+        (r#"{"v":1,"do":"cancel","job":"slow"}"#, "bad_request"),
+        (r#"{"v":1,"do":"stop","node":"slow"}"#, "bad_request"),
+        (r#"{"v":1,"do":"pause"}"#, "bad_request"),
+        (r#"{"v":1,"do":"retry","job":"slow"}"#, "bad_request"),
         (r#"{"v":9,"do":"stop"}"#, "wrong_version"),
     ] {
-        (&stream).write_all(format!("{line}\n").as_bytes()).unwrap();
-        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        let answer = answer(line);
         assert_eq!(answer["error"]["kind"], kind, "{line}: {answer}");
     }
     assert!(lines.next().is_none(), "a stranger is hung up on");

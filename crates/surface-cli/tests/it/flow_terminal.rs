@@ -7,12 +7,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, Termios, tcgetattr};
 
 use crate::flow::site;
 use crate::run_site::Site;
-use crate::terminal::Screen;
+use crate::terminal::{Screen, terminal};
 
 const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
@@ -29,19 +28,13 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(site: &Site, words: &str, (ws_col, ws_row): (u16, u16)) -> Terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        tcsetwinsize(&master, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    fn open(site: &Site, words: &str, size: (u16, u16)) -> Terminal {
+        let (mut screen, slave) = terminal(size);
         let before = tcgetattr(&slave).unwrap();
         let mut command = site.command(words.split_whitespace());
         command.env("TERM", "xterm").env_remove("NO_COLOR");
         command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave.try_clone().unwrap());
         let child = command.spawn().unwrap();
-        let mut screen = File::from(master);
         let keys = screen.try_clone().unwrap();
         let written = Arc::<(Mutex<Vec<u8>>, Condvar)>::default();
         let into = Arc::clone(&written);

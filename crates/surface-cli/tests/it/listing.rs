@@ -1,7 +1,7 @@
 //! Runs that have ended: listed, shown, asked about. And the lines of a run that nobody watches.
 
 use crate::run_site::{Site, assert_code};
-use crate::{run, text};
+use crate::{json_lines, run, text};
 
 const ONE_FAILS: &str = r#"
 [resources]
@@ -182,8 +182,7 @@ fn a_run_tells_programs_every_event_as_json() {
     let site = Site::new(ONE_FAILS);
     let output = site.bursar("run jobs.toml --json");
     assert_code(&output, 1);
-    let events: Vec<serde_json::Value> =
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = json_lines(&text(&output.stdout));
     assert_eq!(events[0]["event"], "run_started");
     assert_eq!(events[0]["jobs"], 5);
     let failed = events.iter().find(|event| event["event"] == "failed").unwrap();
@@ -192,7 +191,6 @@ fn a_run_tells_programs_every_event_as_json() {
     let last = events.last().unwrap();
     assert_eq!((last["event"].as_str(), last["outcome"].as_str()), (Some("run_ended"), Some("failed")));
     assert_eq!((&last["succeeded"], &last["failed"], &last["canceled"]), (&3.into(), &1.into(), &1.into()));
-    assert!(events.iter().all(|event| event["v"] == 1 && event["at_ms"].is_u64()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The command as a person or a script meets it.
 
 mod arguments;
+mod events;
 mod files;
 mod flow;
 mod flow_lines;
@@ -39,4 +40,23 @@ fn run(args: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints text")
+}
+
+/// An object a line.
+fn json_lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// What was printed by a command that went well.
+#[track_caller]
+fn says(output: &Output) -> String {
+    run_site::assert_code(output, 0);
+    text(&output.stdout)
+}
+
+/// What was said by a command that ended with this code.
+#[track_caller]
+fn complains(output: &Output, code: i32) -> String {
+    run_site::assert_code(output, code);
+    text(&output.stderr)
 }

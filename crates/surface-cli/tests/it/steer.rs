@@ -1,12 +1,11 @@
 //! A run that goes on, and other commands that look at it and change it.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::Output;
 
 use surface_journal::{Filter, State, Status};
 
 use crate::run_site::{Site, assert_code, is_alive};
-use crate::text;
+use crate::{complains, says, text};
 
 /// One job runs until it is let go; the others wait for it, or for its CPU.
 const WAITING: &str = r#"
@@ -21,16 +20,6 @@ run = "echo second"
 needs = ["first"]
 run = "true"
 "#;
-
-fn says(output: &Output) -> String {
-    assert_code(output, 0);
-    text(&output.stdout)
-}
-
-fn complains(output: &Output, code: i32) -> String {
-    assert_code(output, code);
-    text(&output.stderr)
-}
 
 #[test]
 fn a_run_that_goes_on_is_listed_and_explained() {

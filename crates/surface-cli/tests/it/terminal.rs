@@ -63,21 +63,26 @@ impl TakeInclusive for std::str::Chars<'_> {
     }
 }
 
-/// Runs `bursar` at a terminal; gives everything it wrote, and what is on the screen at the end.
-fn at_a_terminal(site: &Site, words: &str, size: (u16, u16)) -> (String, Screen) {
+/// A terminal of this size: the side of who looks at it, and the side of who runs at it.
+pub(crate) fn terminal((ws_col, ws_row): (u16, u16)) -> (File, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
-    let (ws_col, ws_row) = size;
     tcsetwinsize(&master, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();
     let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (master.into(), slave)
+}
+
+/// Runs `bursar` at a terminal; gives everything it wrote, and what is on the screen at the end.
+fn at_a_terminal(site: &Site, words: &str, size: (u16, u16)) -> (String, Screen) {
+    let (mut master, slave) = terminal(size);
     let mut command = site.command(words.split_whitespace());
     command.env("TERM", "xterm").stdout(slave.try_clone().unwrap()).stderr(slave.try_clone().unwrap());
     let mut child = command.stdin(Stdio::null()).spawn().unwrap();
     drop((command, slave)); // or the terminal would never be closed
     let mut bytes = Vec::new();
-    let _ = File::from(master).read_to_end(&mut bytes); // a terminal that is closed is an error, after everything was read
+    let _ = master.read_to_end(&mut bytes); // a terminal that is closed is an error, after everything was read
     child.wait().unwrap();
     let text = String::from_utf8(bytes).unwrap();
     let mut screen = Screen::default();

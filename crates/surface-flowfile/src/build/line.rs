@@ -28,11 +28,7 @@ impl Messages {
 
     /// The messages whose lines end in these bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8], items: &mut Vec<Item>) {
-        let reading = self.reading;
-        let Ok(()) = self.lines.feed(bytes, &mut |line| {
-            items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
-            Ok::<(), Infallible>(())
-        });
+        let Ok(()) = self.lines.feed(bytes, &mut taker(self.reading, items));
     }
 
     /// Whether a line has begun whose end has not come.
@@ -50,11 +46,15 @@ impl Messages {
 
     /// The last message, whose line may have no end.
     pub(crate) fn end(&mut self, items: &mut Vec<Item>) {
-        let reading = self.reading;
-        let Ok(()) = self.lines.finish(&mut |line| {
-            items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
-            Ok::<(), Infallible>(())
-        });
+        let Ok(()) = self.lines.finish(&mut taker(self.reading, items));
+    }
+}
+
+/// Makes messages of lines.
+fn taker(reading: Reading, items: &mut Vec<Item>) -> impl FnMut(Result<Line, NodeError>) -> Result<(), Infallible> {
+    move |line| {
+        items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
+        Ok(())
     }
 }
 

@@ -10,7 +10,6 @@
 //! | `pump`, `wire`, `line` | bytes, tasks and nodes, bounded |
 //! | `unread` | what a program was given and has not read |
 //! | `shim` | nodes in between, where a port carries something else than JSON |
-//! | `tree` | names with `/` become graphs in graphs |
 //!
 //! # Invariant
 //! Nothing happens before the flow runs: files are opened and programs started when their nodes start.
@@ -26,7 +25,6 @@ mod sinks;
 mod sources;
 mod stages;
 mod stdin;
-mod tree;
 mod unread;
 mod watcher;
 mod wire;
@@ -39,13 +37,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar::flow::{
-    Builder, Flow, Graph, NodeError, NodeSpec, OnError as Policy, Retry, circuit_breaker, correlator, debounce,
-    dedup_up_to, delay, filter, merger, router, sample_nth, splitter, throttle, try_map,
+    self, Builder, Flow, Graph, NodeError, NodeSpec, Policy, Retry, circuit_breaker, correlator, debounce, dedup_up_to,
+    delay, filter, merger, router, sample_nth, splitter, throttle, try_map,
 };
 use serde_json::Value;
 
 use crate::action::Action;
-use crate::plan::{CONTROL, ELSE, Edge, Node, OnError, Plan};
+use crate::plan::{self, CONTROL, ELSE, Edge, Node, OnError, Plan};
 use process::Ends;
 use stages::{Key, Side};
 
@@ -153,9 +151,9 @@ pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
         ends[edge.from].prints |= edge.output == "out";
         ends[edge.to].reads |= edge.input != CONTROL;
     }
-    let mut tree = tree::Tree::new(&plan.name);
+    let mut graph = Graph::new(&plan.name);
     for (node, ends) in plan.nodes.iter().zip(&ends) {
-        let mut spec = spec(node, plan, hooks, *ends).on_error(policy(&node.on_error));
+        let mut spec = spec(node, plan, hooks, *ends).on_error(on_error(&node.on_error));
         if let Some(ms) = node.tick_ms.filter(|_| takes_tick(&node.action)) {
             spec = spec.tick(Duration::from_millis(ms));
         }
@@ -165,13 +163,28 @@ pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
         if let Some(band) = node.band {
             spec = spec.band(band);
         }
-        tree.add(&node.id, spec);
+        graph.add_at(&node.id, spec);
     }
+    let mut shims = shim::Shims::default();
     for edge in &plan.edges {
-        let (from, to) = shim::ends(plan, edge, ends[edge.from].reads, &mut tree);
-        tree.connect(&from, &to, edge);
+        shims.add(plan, edge, ends[edge.from].reads, &mut graph);
+        connect(plan, edge, &mut graph);
     }
-    Ok(tree.finish())
+    Ok(graph)
+}
+
+fn connect(plan: &Plan, edge: &Edge, graph: &mut Graph) {
+    let (from, to) = shim::ends(plan, edge);
+    let mut made = graph.connect(from.as_str(), to.as_str()).capacity(edge.capacity);
+    if let Some(priority) = edge.priority {
+        made = made.priority(priority);
+    }
+    let _ = match edge.policy {
+        plan::Policy::Block => made,
+        plan::Policy::Drop => made.policy(Policy::Drop),
+        plan::Policy::Latest => made.policy(Policy::Latest),
+        plan::Policy::Coalesce(how) => made.coalesce(move |queued, new| coalesce::merge(how, queued, new)),
+    };
 }
 
 /// A flow with the settings of the file: `build`, and what `[flow]` says.
@@ -209,27 +222,19 @@ pub fn flow(plan: &Plan, hooks: &Hooks) -> Result<Builder, BadEdge> {
 /// # Ok::<(), surface_flowfile::Problems>(())
 /// ```
 pub fn edge_id(plan: &Plan, edge: &Edge) -> String {
-    shim::edge_id(plan, edge)
+    let (from, to) = shim::ends(plan, edge);
+    format!("{from}->{to}")
 }
 
-fn policy(on_error: &OnError) -> Policy {
-    match on_error {
-        OnError::Skip => Policy::Skip,
-        OnError::StopNode => Policy::StopNode,
-        OnError::Stop => Policy::StopGraph,
-        OnError::DeadLetter => Policy::DeadLetter,
+fn on_error(said: &OnError) -> flow::OnError {
+    match said {
+        OnError::Skip => flow::OnError::Skip,
+        OnError::StopNode => flow::OnError::StopNode,
+        OnError::Stop => flow::OnError::StopGraph,
+        OnError::DeadLetter => flow::OnError::DeadLetter,
         OnError::Retry { times, first_ms, then } => {
-            Policy::Retry(Retry::times(*times).backoff(Duration::from_millis(*first_ms)).then(policy(then)))
+            flow::OnError::Retry(Retry::times(*times).backoff(Duration::from_millis(*first_ms)).then(on_error(then)))
         }
-    }
-}
-
-/// Whether messages that fail are dead letters.
-fn buries(on_error: &OnError) -> bool {
-    match on_error {
-        OnError::DeadLetter => true,
-        OnError::Retry { then, .. } => buries(then),
-        OnError::Skip | OnError::StopNode | OnError::Stop => false,
     }
 }
 
@@ -275,7 +280,7 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
             stages::window_by_key(*extent, *aggregate, field.clone(), key.clone(), *keys)
         }
         Action::Window { extent, aggregate, field, .. } => stages::window(*extent, *aggregate, field.clone()),
-        Action::Head { count } => bursar::flow::head::<Value>(*count),
+        Action::Head { count } => flow::head::<Value>(*count),
         Action::Throttle { rate, burst } => throttle::<Value>(*rate, *burst),
         Action::Debounce { quiet_ms } => debounce::<Value>(millis(*quiet_ms)),
         Action::Sample { every } => sample_nth::<Value>(*every),
@@ -299,10 +304,10 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
             Value::String(text) => serde_json::from_str::<Value>(&text).map_err(NodeError::from),
             other => Err(NodeError::msg(format!("{other} is no text, so it is not read"))),
         }),
-        Action::Text => bursar::flow::map(|message: Value| Value::String(message.to_string())),
+        Action::Text => flow::map(|message: Value| Value::String(message.to_string())),
         Action::Print { format } => sinks::print(Arc::clone(&hooks.print), *format),
         Action::Write { path: file, append, format } => {
-            sinks::write(path(file), *append, *format, buries(&node.on_error))
+            sinks::write(path(file), *append, *format, node.on_error.has_dead_letters())
         }
         Action::TcpOut { connect, format } => net::tcp_out(*connect, *format),
         Action::Discard => sinks::discard(),

@@ -7,7 +7,9 @@
 
 use std::fmt::Write;
 
-use super::{EVERY_NODE, Field, KINDS, Kind, Role, Takes, Without};
+use serde_json::{Value, json};
+
+use super::{EVERY_NODE, Field, KINDS, Kind, Port, Role, Takes, Without};
 
 /// All kinds, a line each, by where they stand in a graph.
 ///
@@ -61,6 +63,31 @@ pub fn describe(kind: &Kind) -> String {
         let _ = writeln!(out, "  {} = {}", field.name, field.example);
     }
     out
+}
+
+/// The same for programs: `name`, `role` (`source`, `stage`, `sink`, or `any`: its edges decide), `about`, `inputs`, `outputs` and `fields`. Of a field `without` is what is meant if it
+/// is not there.
+pub fn json(kind: &Kind) -> Value {
+    let ports = |ports: &[Port]| -> Vec<Value> {
+        ports.iter().map(|port| json!({ "name": port.name, "about": port.about })).collect()
+    };
+    let field = |field: &Field| {
+        let Field { name, takes, without, about, example } = *field;
+        let mut told = json!({ "name": name, "takes": takes.to_string(), "required": without == Without::Required });
+        if let Without::Means(what) = without {
+            told["without"] = what.into();
+        }
+        (told["about"], told["example"]) = (about.into(), example.into());
+        told
+    };
+    json!({
+        "name": kind.name,
+        "role": format!("{:?}", kind.role).to_lowercase(),
+        "about": kind.about,
+        "inputs": ports(kind.inputs),
+        "outputs": ports(kind.outputs),
+        "fields": kind.fields.iter().map(field).collect::<Vec<_>>(),
+    })
 }
 
 /// Fields of the example: those that have to be there; else the first, and with a `field` what is asked of it.

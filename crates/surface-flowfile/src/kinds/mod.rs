@@ -8,11 +8,13 @@
 mod help;
 mod table;
 
-pub use help::{describe, help};
+pub use help::{describe, help, json};
 pub use table::KINDS;
-pub(crate) use table::{CONDITIONS, EVERY_NODE, ROUTE};
+pub(crate) use table::{CONDITIONS, EVERY_NODE, ROUTE, field};
 
 use std::fmt;
+
+use surface_text::reference::Shape;
 
 /// A kind of node.
 ///
@@ -59,7 +61,7 @@ pub struct Port {
     pub about: &'static str,
 }
 
-/// A field of a kind.
+/// A field of a kind, or of another part of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// As it is written.
@@ -112,6 +114,8 @@ pub enum Takes {
     Texts,
     /// A table; the field says of what.
     Table,
+    /// Something else, in words, and as editors know it.
+    Other(&'static str, Shape),
 }
 
 impl fmt::Display for Takes {
@@ -142,6 +146,7 @@ impl fmt::Display for Takes {
             Self::List => f.write_str("a list"),
             Self::Texts => f.write_str("a list of texts"),
             Self::Table => f.write_str("a table"),
+            Self::Other(what, _) => f.write_str(what),
         }
     }
 }

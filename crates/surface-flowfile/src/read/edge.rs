@@ -5,12 +5,13 @@
 //! # Invariant
 //! A link has two ends with names that are not empty; whether they exist is asked in `src/wire.rs`.
 
+use surface_text::Span;
 use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Node, Table, Value};
 use surface_text::units::clip;
-use surface_text::{Span, nearest};
 
-use super::given::word;
+use super::Left;
+use super::given::{Given, word};
 use crate::limits::Limits;
 use crate::parts;
 use crate::plan::{CAPACITY, Coalesce, PRIORITY_CONTROL, PRIORITY_HIGH, Policy};
@@ -40,8 +41,7 @@ pub(crate) fn chains<'n, 't>(
     entry: &'n Entry<'t>,
     links: &mut Vec<Link<'n>>,
     values: &mut Values<'t>,
-    left: &mut usize,
-    limits: &Limits,
+    left: &mut Left<'_>,
 ) -> bool {
     let field = Shown::new("edges", "a list of chains", "[\"imu -> hot -> out\"]");
     let Some(texts) = values.texts(&field, &entry.node) else { return false };
@@ -66,7 +66,7 @@ pub(crate) fn chains<'n, 't>(
             continue;
         }
         for pair in ends.windows(2) {
-            if !room(left, limits, &at, values) {
+            if !room(left, &at, values) {
                 return false;
             }
             let (from, to) = (pair[0].clone(), pair[1].clone());
@@ -88,12 +88,12 @@ fn exact(part: &str, whole: &str, at: &Span, values: &Values<'_>) -> Span {
     start..start + trimmed.len()
 }
 
-fn room(left: &mut usize, limits: &Limits, at: &Span, values: &mut Values<'_>) -> bool {
-    if *left == 0 {
-        values.report.add(at, format!("there are more than {} edges", limits.edges), "split the file");
+fn room(left: &mut Left<'_>, at: &Span, values: &mut Values<'_>) -> bool {
+    if left.edges == 0 {
+        values.report.add(at, format!("there are more than {} edges", left.limits.edges), "split the file");
         return false;
     }
-    *left -= 1;
+    left.edges -= 1;
     true
 }
 
@@ -102,8 +102,7 @@ pub(crate) fn tables<'n, 't>(
     entry: &'n Entry<'t>,
     links: &mut Vec<Link<'n>>,
     values: &mut Values<'t>,
-    left: &mut usize,
-    limits: &Limits,
+    left: &mut Left<'_>,
 ) -> bool {
     let Value::List(items) = &entry.node.value else {
         let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
@@ -123,10 +122,10 @@ pub(crate) fn tables<'n, 't>(
             );
             continue;
         };
-        if !room(left, limits, &item.at, values) {
+        if !room(left, &item.at, values) {
             return false;
         }
-        match one(table, item, values, limits) {
+        match one(table, item, values, left.limits) {
             Some(link) => links.push(link),
             None => all = false,
         }
@@ -135,59 +134,37 @@ pub(crate) fn tables<'n, 't>(
 }
 
 fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, limits: &Limits) -> Option<Link<'n>> {
-    let (mut from, mut to, mut capacity, mut priority) = (None, None, CAPACITY, None);
-    let (mut policy, mut coalesce) = (None, None);
-    for entry in &table.entries {
-        let node = &entry.node;
-        let Some(field) = parts::find(parts::EDGE, &entry.key) else {
-            let message = format!("`{}` is not a field of an edge", clip(&entry.key));
-            let help = match nearest(&entry.key, parts::names(parts::EDGE)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "it has from, to, capacity, policy, coalesce and priority".to_owned(),
-            };
-            values.report.add(&entry.at, message, help);
-            continue;
-        };
-        match field.name {
-            "from" => from = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),
-            "to" => to = Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values))),
-            "capacity" => {
-                let most = i64::try_from(limits.capacity).unwrap_or(i64::MAX);
-                let number = values.whole(field, node, 1, most).and_then(|number| usize::try_from(number).ok());
-                capacity = number.unwrap_or(capacity);
-            }
-            "policy" => {
-                const WORDS: &[&str] = &["block", "drop", "latest", "coalesce"];
-                policy = word(field, WORDS, node, values).map(|word| (word, node.at.clone()));
-            }
-            "coalesce" => {
-                const WORDS: &[&str] = &["last", "sum", "list", "merge"];
-                coalesce = word(field, WORDS, node, values).map(|word| match word {
-                    "sum" => Coalesce::Sum,
-                    "list" => Coalesce::List,
-                    "merge" => Coalesce::Merge,
-                    _ => Coalesce::Last,
-                });
-            }
-            _ => priority = priority_of(field, node, values),
-        }
-    }
+    let given = Given::read(table, &item.at, "an edge".to_owned(), &[parts::EDGE], values);
+    let [from, to] = ["from", "to"].map(|name| {
+        let (field, node) = given.other(name)?;
+        Some(values.some_text(field, node).and_then(|text| end(text, &node.at, values)))
+    });
+    let most = i64::try_from(limits.capacity).unwrap_or(i64::MAX);
+    let capacity = given.other("capacity").and_then(|(field, node)| values.whole(field, node, 1, most));
+    let capacity = capacity.and_then(|number| usize::try_from(number).ok()).unwrap_or(CAPACITY);
+    let priority = given.other("priority").and_then(|(field, node)| priority_of(field, node, values));
+    let coalesce = given.word("coalesce").map(|word| match word {
+        "sum" => Coalesce::Sum,
+        "list" => Coalesce::List,
+        "merge" => Coalesce::Merge,
+        _ => Coalesce::Last,
+    });
     for (name, missing) in [("from", from.is_none()), ("to", to.is_none())] {
         if missing {
             let message = format!("this edge has no `{name}`");
             values.report.add(&item.at, message, "write `from = \"imu:out\"` and `to = \"hot:in\"`");
         }
     }
-    let policy = match (policy, coalesce) {
-        (None | Some(("coalesce", _)), Some(how)) => Policy::Coalesce(how),
-        (Some((word, at)), Some(_)) => {
+    let policy = match (given.word("policy"), coalesce) {
+        (None | Some("coalesce"), Some(how)) => Policy::Coalesce(how),
+        (Some(word), Some(_)) => {
             let message = format!("`policy` is \"{word}\", and there is a `coalesce`");
-            values.report.add(&at, message, "write `policy = \"coalesce\"`, or remove `coalesce`");
+            values.report.add(&given.place("policy"), message, "write `policy = \"coalesce\"`, or remove `coalesce`");
             Policy::Block
         }
-        (Some(("drop", _)), None) => Policy::Drop,
-        (Some(("latest", _)), None) => Policy::Latest,
-        (Some(("coalesce", _)), None) => Policy::Coalesce(Coalesce::Last),
+        (Some("drop"), None) => Policy::Drop,
+        (Some("latest"), None) => Policy::Latest,
+        (Some("coalesce"), None) => Policy::Coalesce(Coalesce::Last),
         (_, None) => Policy::Block,
     };
     Some(Link { at: item.at.clone(), from: from??, to: to??, capacity, policy, priority })

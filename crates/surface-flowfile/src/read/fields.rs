@@ -82,7 +82,7 @@ pub(crate) fn routes<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Opti
             sound = false;
             continue;
         };
-        let given = Given::read(table, &item.at, "a route".to_owned(), &[ROUTE], values);
+        let given = Given::read(table, &item.at, "a route".to_owned(), &[ROUTE, CONDITIONS], values);
         let (Some(to), true) = (given.text("to"), given.sound) else {
             sound = false;
             continue;

@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value as Json};
 use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Node, Table, Value};
 use surface_text::units::clip;
-use surface_text::{Span, nearest};
+use surface_text::{Span, did_you_mean, nearest};
 
 use crate::kinds::{Field, Takes, Without};
 
@@ -24,6 +24,8 @@ pub(crate) enum Setting<'n, 't> {
     Texts(Vec<Spot<&'n str>>),
     /// A table, or a list of tables.
     Node(&'n Node<'t>),
+    /// What is looked at by who knows it.
+    Other(Shown<'static>, &'n Node<'t>),
 }
 
 pub(crate) struct Given<'n, 't> {
@@ -50,14 +52,18 @@ impl<'n, 't> Given<'n, 't> {
                 given.sound = false;
                 let (key, what) = (clip(&entry.key), &given.what);
                 let message = format!("`{key}` is not a field of {what}");
-                let near =
-                    if values.report.is_full() { None } else { nearest(&entry.key, all().map(|field| field.name)) };
+                let names = || all().map(|field| field.name);
+                let near = if values.report.is_full() { None } else { did_you_mean(&entry.key, names()) };
                 let help = match near {
-                    Some(near) => format!("did you mean `{near}`?"),
+                    Some(near) => near,
                     None if matches!(entry.key.as_ref(), "edges" | "edge" | "name") => {
                         format!("`{key}` belongs above the first `[section]` of the file")
                     }
-                    None => format!("it has {}", all().map(|field| field.name).collect::<Vec<_>>().join(", ")),
+                    None => {
+                        let names: Vec<&str> = names().collect();
+                        let (last, others) = names.split_last().expect("every table has fields");
+                        format!("it has {} and {last}", others.join(", "))
+                    }
                 };
                 values.report.add(&entry.at, message, help);
                 continue;
@@ -155,6 +161,14 @@ impl<'n, 't> Given<'n, 't> {
             _ => None,
         }
     }
+
+    /// A value that is not looked at yet, and the field it is for.
+    pub(crate) fn other(&self, name: &str) -> Option<(&Shown<'static>, &'n Node<'t>)> {
+        match self.get(name)? {
+            Setting::Other(shown, node) => Some((shown, node)),
+            _ => None,
+        }
+    }
 }
 
 fn setting<'n, 't>(field: &'static Field, node: &'n Node<'t>, values: &mut Values<'t>) -> Option<Setting<'n, 't>> {
@@ -204,6 +218,7 @@ fn setting<'n, 't>(field: &'static Field, node: &'n Node<'t>, values: &mut Value
             values.table(&shown, node)?;
             Setting::Node(node)
         }
+        Takes::Other(what, _) => Setting::Other(Shown::new(field.name, what, field.example), node),
     })
 }
 

@@ -17,13 +17,13 @@ use bursar::flow::Band;
 use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Table, Value};
 use surface_text::units::clip;
-use surface_text::{Span, nearest};
+use surface_text::{Span, did_you_mean, nearest};
 
-use crate::kinds::{EVERY_NODE, KINDS, Kind, kind};
+use crate::kinds::{EVERY_NODE, Field, KINDS, Kind, kind};
 use crate::limits::Limits;
 use crate::parts;
 use crate::plan::{Node, OnError, Settings};
-use given::{Given, word};
+use given::Given;
 
 /// A graph, the whole file or a nested one.
 #[derive(Default)]
@@ -55,7 +55,8 @@ const SMALLEST: &str =
     "the smallest file is\nedges = [\"in -> out\"]\n[node.in]\nkind = \"stdin\"\n[node.out]\nkind = \"print\"";
 
 /// What is left to be made, and how deep graphs are.
-struct Left {
+pub(crate) struct Left<'l> {
+    limits: &'l Limits,
     nodes: usize,
     edges: usize,
     depth: usize,
@@ -67,11 +68,13 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     if let Some(entry) = tree.get("name") {
         file.name = values.some_text(&NAME, &entry.node).map(str::to_owned);
     }
-    if let Some(table) = tree.get("flow").and_then(|entry| section(entry, "[flow]", values)) {
-        file.settings = settings(table, values);
+    if let Some(entry) = tree.get("flow")
+        && let Some(table) = section(entry, "[flow]", values)
+    {
+        file.settings = settings(table, &entry.at, values);
     }
-    let mut left = Left { nodes: limits.nodes, edges: limits.edges, depth: 0 };
-    file.graph = graph(tree, parts::TOP, values, limits, &mut left);
+    let mut left = Left { limits, nodes: limits.nodes, edges: limits.edges, depth: 0 };
+    file.graph = graph(tree, parts::TOP, values, &mut left);
     if file.graph.nodes.is_empty() && file.graph.graphs.is_empty() && values.report.is_empty() {
         let end = values.source.len();
         values.report.add(&(end..end), "there is no node in this file", SMALLEST);
@@ -82,19 +85,18 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
 /// The parts of a graph; recursion is as deep as graphs are nested, which is limited.
 fn graph<'n, 't>(
     table: &'n Table<'t>,
-    known: &'static [parts::Row],
+    known: &'static [Field],
     values: &mut Values<'t>,
-    limits: &Limits,
-    left: &mut Left,
+    left: &mut Left<'_>,
 ) -> Draft<'n> {
     let mut draft = Draft::default();
     for entry in &table.entries {
         match entry.key.as_ref() {
-            key if parts::find(known, key).is_none() => unknown_part(entry, known, values),
-            "node" => nodes(entry, &mut draft, values, limits, left),
-            "edges" => draft.incomplete |= !edge::chains(entry, &mut draft.links, values, &mut left.edges, limits),
-            "edge" => draft.incomplete |= !edge::tables(entry, &mut draft.links, values, &mut left.edges, limits),
-            "graph" => graphs(entry, &mut draft, values, limits, left),
+            key if !has(known, key) => unknown_part(entry, known, values),
+            "node" => nodes(entry, &mut draft, values, left),
+            "edges" => draft.incomplete |= !edge::chains(entry, &mut draft.links, values, left),
+            "edge" => draft.incomplete |= !edge::tables(entry, &mut draft.links, values, left),
+            "graph" => graphs(entry, &mut draft, values, left),
             "expose" => exposures(entry, &mut draft, values),
             _ => {}
         }
@@ -102,9 +104,13 @@ fn graph<'n, 't>(
     draft
 }
 
-fn unknown_part(entry: &Entry<'_>, known: &'static [parts::Row], values: &mut Values<'_>) {
+fn has(parts: &[Field], name: &str) -> bool {
+    parts.iter().any(|part| part.name == name)
+}
+
+fn unknown_part(entry: &Entry<'_>, known: &'static [Field], values: &mut Values<'_>) {
     let name = clip(&entry.key);
-    let nested = parts::find(known, "flow").is_none();
+    let nested = !has(known, "flow");
     let whole = if nested { "a nested graph" } else { "a flow file" };
     let list = if nested {
         "node.NAME, edges, edge, graph.NAME and expose"
@@ -113,8 +119,8 @@ fn unknown_part(entry: &Entry<'_>, known: &'static [parts::Row], values: &mut Va
     };
     let help = if entry.key == "expose" {
         "only a nested graph, `[graph.NAME]`, exposes ports".to_owned()
-    } else if let Some(near) = nearest(&entry.key, parts::names(known)) {
-        format!("did you mean `{near}`?")
+    } else if let Some(near) = did_you_mean(&entry.key, known.iter().map(|part| part.name)) {
+        near
     } else if !nested && matches!(entry.node.value, Value::Table(_)) {
         format!("a node is written `[node.{name}]`; the parts are {list}")
     } else {
@@ -133,31 +139,15 @@ fn section<'n, 't>(entry: &'n Entry<'t>, header: &str, values: &mut Values<'t>) 
     None
 }
 
-fn settings<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Settings {
-    let mut settings = Settings::default();
-    for entry in &table.entries {
-        let node = &entry.node;
-        let Some(field) = parts::find(parts::FLOW, &entry.key) else {
-            let message = format!("`{}` is not a field of [flow]", clip(&entry.key));
-            let help = match nearest(&entry.key, parts::names(parts::FLOW)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None if parts::find(parts::TOP, &entry.key).is_some() => {
-                    format!("write `{}` above the first `[section]` of the file", entry.key)
-                }
-                None => "it has tick, batch, drain, workers and shares".to_owned(),
-            };
-            values.report.add(&entry.at, message, help);
-            continue;
-        };
-        match field.name {
-            "tick" => settings.tick_ms = tick(values.millis(field, node), &node.at, values),
-            "batch" => settings.batch = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()),
-            "drain" => settings.drain_ms = values.millis(field, node),
-            "shares" => settings.shares = shares(field, node, values),
-            _ => settings.workers = values.whole(field, node, 1, 1_024).and_then(|n| usize::try_from(n).ok()),
-        }
+fn settings<'t>(table: &Table<'t>, at: &Span, values: &mut Values<'t>) -> Settings {
+    let given = Given::read(table, at, "[flow]".to_owned(), &[parts::FLOW], values);
+    Settings {
+        tick_ms: tick(given.millis("tick"), &given.place("tick"), values),
+        batch: given.count("batch"),
+        drain_ms: given.millis("drain"),
+        workers: given.count("workers"),
+        shares: given.other("shares").and_then(|(field, node)| shares(field, node, values)),
     }
-    settings
 }
 
 /// All of them together at most: what one waits for is as long as the cycle.
@@ -205,21 +195,15 @@ fn tick(ms: Option<u64>, at: &Span, values: &mut Values<'_>) -> Option<u64> {
     ms
 }
 
-fn nodes<'n, 't>(
-    entry: &'n Entry<'t>,
-    draft: &mut Draft<'n>,
-    values: &mut Values<'t>,
-    limits: &Limits,
-    left: &mut Left,
-) {
+fn nodes<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Left<'_>) {
     let Some(table) = section(entry, "[node.NAME]", values) else { return };
     for entry in &table.entries {
         if left.nodes == 0 {
-            let message = format!("there are more than {} nodes", limits.nodes);
+            let message = format!("there are more than {} nodes", left.limits.nodes);
             return values.report.add(&entry.at, message, "split the file");
         }
         left.nodes -= 1;
-        if !named_well(entry, "node", values, limits) {
+        if !named_well(entry, "node", values, left.limits) {
             continue;
         }
         let header = format!("[node.{}]", entry.key);
@@ -301,54 +285,31 @@ fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
         let help = format!("write `then = \"{said}\"` in `retry`, and leave `on_error` out");
         values.report.add(&given.place("on_error"), message, help);
     }
-    let (mut times, mut first_ms, mut then) = (3, 10, OnError::Skip);
     let Value::Table(table) = &node.value else { return OnError::Skip };
-    for entry in &table.entries {
-        let node = &entry.node;
-        let Some(field) = parts::find(parts::RETRY, &entry.key) else {
-            let message = format!("`{}` is not a field of `retry`", clip(&entry.key));
-            let help = match nearest(&entry.key, parts::names(parts::RETRY)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "it has times, first and then".to_owned(),
-            };
-            values.report.add(&entry.at, message, help);
-            continue;
-        };
-        match field.name {
-            "times" => {
-                times = values.whole(field, node, 1, 1_000_000).and_then(|n| u32::try_from(n).ok()).unwrap_or(times);
-            }
-            "first" => first_ms = values.millis(field, node).unwrap_or(first_ms),
-            _ => {
-                const THEN: &[&str] = &["skip", "stop-node", "stop", "dead-letter"];
-                then = word(field, THEN, node, values).map_or(OnError::Skip, plain);
-            }
-        }
-    }
-    OnError::Retry { times, first_ms, then: Box::new(then) }
+    let retry = Given::read(table, &node.at, "`retry`".to_owned(), &[parts::RETRY], values);
+    let (times, first_ms) = (retry.count("times").unwrap_or(3), retry.millis("first").unwrap_or(10));
+    OnError::Retry { times, first_ms, then: Box::new(retry.word("then").map_or(OnError::Skip, plain)) }
 }
 
-fn graphs<'n, 't>(
-    entry: &'n Entry<'t>,
-    draft: &mut Draft<'n>,
-    values: &mut Values<'t>,
-    limits: &Limits,
-    left: &mut Left,
-) {
+fn graphs<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Left<'_>) {
     let Some(table) = section(entry, "[graph.NAME]", values) else { return };
     for entry in &table.entries {
-        if !named_well(entry, "graph", values, limits) {
+        if !named_well(entry, "graph", values, left.limits) {
             continue;
         }
-        if left.depth == limits.depth {
-            let message =
-                format!("graph `{}` is nested {} deep, and the most is {}", entry.key, left.depth + 1, limits.depth);
+        if left.depth == left.limits.depth {
+            let message = format!(
+                "graph `{}` is nested {} deep, and the most is {}",
+                entry.key,
+                left.depth + 1,
+                left.limits.depth
+            );
             values.report.add(&entry.at, message, "write its nodes into the graph around it");
             continue;
         }
         let Some(table) = section(entry, "[graph.NAME]", values) else { continue };
         left.depth += 1;
-        let what = graph(table, parts::NESTED, values, limits, left);
+        let what = graph(table, parts::NESTED, values, left);
         left.depth -= 1;
         draft.graphs.push(Member { name: &entry.key, at: entry.at.clone(), what });
     }

@@ -13,8 +13,8 @@ use sched_jobs::process::{Processes, exit_code, words};
 use surface_jobfile::Plan;
 use surface_journal::{Counts, JobRow, Journal, RunRow, Status};
 
+use super::{command, keepers_home, kept_plan};
 use crate::exit::Failure;
-use crate::run::{command_of, keepers_home, planned};
 
 /// What is said of a job that is gone together with its keeper.
 const LOST: &str = "how it ended is not known, since its keeper process is gone, too";
@@ -37,7 +37,7 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
         let known = newest(&seen);
         // Only who has ended well is asked for its files.
         let has_ended_well = seen.ended.iter().any(|end| end.how == How::Exit(0));
-        let plan = if has_ended_well { planned(journal, &run.id).ok() } else { None };
+        let plan = if has_ended_well { kept_plan(journal, &run.id).ok() } else { None };
         for row in &mut rows {
             let known = known.get(&(row.job as usize)).copied();
             // A keeper that lives may not have been able to write that it started something.
@@ -120,7 +120,8 @@ fn stand(row: &mut JobRow, attempt: u32, known: Known<'_>, plan: Option<&Plan>) 
     (detail.how, detail.code) = (Some(words(&end.how)), Some(exit_code(&end.how)));
     (detail.wall_ms, detail.cpu_ms, detail.peak_rss_kb) = (ms(end.wall), ms(end.cpu), Some(end.peak_rss_kb));
     let job = plan.and_then(|plan| Some((plan.jobs.get(row.job as usize)?, plan)));
-    let missing = job.and_then(|(job, plan)| command_of(job, plan).made().err().map(|path| path.display().to_string()));
+    let missing =
+        job.and_then(|(job, plan)| command(job, plan, true).made().err().map(|path| path.display().to_string()));
     row.state = match (&end.how, missing) {
         (How::Exit(0), None) => State::Succeeded,
         (How::Exit(0), Some(path)) => {

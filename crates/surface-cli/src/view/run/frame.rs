@@ -16,8 +16,8 @@ use sched_jobs::{Limits, State, Usage};
 
 use super::board::{Board, Group};
 use super::forecast::Forecast;
-use super::paint::Paint;
-use super::text::{about, time, used};
+use crate::view::paint::{Paint, cut};
+use crate::view::text::{about, listed, time, used};
 
 const BAR: usize = 10;
 const LABEL: usize = 28;
@@ -61,9 +61,7 @@ pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>)
         lines.push(around.paint.dim(&folded(board, &shown)));
     }
     lines.push(status(board, left, around));
-    for line in &mut lines {
-        *line = console::truncate_str(line, around.width.max(1), "…").into_owned();
-    }
+    cut(&mut lines, around.width);
     lines
 }
 
@@ -213,11 +211,9 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
 
 /// Names of the groups that a group waits for.
 fn waits_for(board: &Board, group: &Group) -> Option<String> {
-    let mut open = group.needs.iter().map(|need| &board.groups()[*need as usize]).filter(|need| need.open() > 0);
-    let names: Vec<&str> = open.by_ref().take(NAMES).map(|need| need.label.as_str()).collect();
-    let more = open.count();
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!names.is_empty()).then(|| format!("{}{rest}", names.join(", ")))
+    let needs = group.needs.iter().map(|need| &board.groups()[*need as usize]);
+    let open: Vec<&Group> = needs.filter(|need| need.open() > 0).collect();
+    (!open.is_empty()).then(|| listed(&open, NAMES, |need| need.label.as_str()))
 }
 
 /// When a group that is under way will be through, if it goes on as wide as it runs now.

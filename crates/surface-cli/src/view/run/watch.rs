@@ -6,21 +6,24 @@
 //! It asks the scheduler for no more than a few answers a second, however much happens; only why a job ended badly is looked up at once.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Write};
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use sched_jobs::{Event, Events, JobStatus, Jobs, Resource, State, Waits, What};
+use sched_jobs::{Event as Heard, Events, JobStatus, Jobs, Resource, State, Waits, What};
 
 use super::board::Board;
 use super::forecast::Forecast;
 use super::frame::{Around, frame};
-use super::paint::{Paint, Screen};
-use super::tell::Told;
-use super::text::{jobs as count_jobs, time};
-use super::{Ended, Mode, Scene, Shared, log_path, tail, text};
+use super::tell::{plain, told};
+use super::{Ended, Scene};
+use crate::control::event::{Counts, Event};
+use crate::exit::say;
+use crate::view::paint::{Paint, Screen};
+use crate::view::text::{self, counted, listed, time};
+use crate::view::voice::Voice;
+use crate::view::{Mode, log_path, tail};
 
+/// Lines of a frame.
+const LINES_MAX: usize = 60;
 /// Frames are drawn at most so often.
 const FRAME: Duration = Duration::from_millis(100);
 /// A job that waits for room longer than this is told of, once for its group.
@@ -37,13 +40,11 @@ const UNSTARTED_NAMED: usize = 3;
 pub(super) struct Watcher {
     jobs: Jobs,
     scene: Scene,
-    shared: Arc<Shared>,
+    voice: Voice,
     board: Board,
     forecast: Forecast,
     paint: Paint,
     screen: Screen<std::io::Stdout>,
-    /// Lines that are to be printed above the frame.
-    above: Vec<String>,
     changed: bool,
     drawn: Option<Instant>,
     lacks: HashMap<usize, String>,
@@ -53,11 +54,10 @@ pub(super) struct Watcher {
     /// Jobs that were cancelled before they started, by the reason, and not yet told of.
     unstarted: Vec<(Duration, String, Vec<usize>)>,
     has_vram: bool,
-    is_gone: bool,
 }
 
 impl Watcher {
-    pub(super) fn new(jobs: Jobs, scene: Scene, shared: Arc<Shared>) -> Watcher {
+    pub(super) fn new(jobs: Jobs, scene: Scene, voice: Voice) -> Watcher {
         let mut board = Board::new(&scene.plan);
         scene.ran_before.iter().for_each(|(job, time)| board.ran_before(*job, *time));
         Watcher {
@@ -65,7 +65,6 @@ impl Watcher {
             told_waiting: vec![false; board.groups().len()],
             paint: Paint(console::colors_enabled()),
             screen: Screen::new(std::io::stdout()),
-            above: Vec::new(),
             changed: true,
             drawn: None,
             lacks: HashMap::new(),
@@ -73,10 +72,9 @@ impl Watcher {
             logs_shown: 0,
             unstarted: Vec::new(),
             has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0 || job.gpus.unwrap_or(0) > 0),
-            is_gone: false,
             jobs,
             scene,
-            shared,
+            voice,
             board,
         }
     }
@@ -87,10 +85,10 @@ impl Watcher {
     }
 
     /// Watches until the display is closed.
-    pub(super) fn watch(mut self, mut events: Events) {
+    pub(super) fn watch(mut self, mut events: Events, ended: &dyn Fn() -> Option<Ended>) {
         self.open();
         loop {
-            let closing = self.shared.closing.load(SeqCst);
+            let closing = self.voice.is_closing();
             let pause = match (closing, self.board.open(), self.scene.mode) {
                 (true, ..) => Duration::ZERO,
                 (_, 0, _) => Duration::from_millis(10), // the end is near
@@ -104,6 +102,7 @@ impl Watcher {
             }
             self.tell_unstarted();
             self.tell_waiting();
+            self.voice.tell_said();
             if closing {
                 break;
             }
@@ -111,24 +110,24 @@ impl Watcher {
                 self.draw(false);
             }
         }
-        self.close();
+        self.close(ended());
     }
 
-    fn open(&mut self) {
+    fn open(&self) {
         let Scene { run, plan, .. } = &self.scene;
         let jobs = plan.jobs.len();
         match self.scene.mode {
             Mode::Json => {
-                let mut told = Told::new(self.jobs.now(), "run_started");
-                (told.run, told.name, told.jobs) = (Some(run.clone()), Some(plan.name.clone()), Some(jobs));
-                self.print(&told.json());
+                let mut told = Event::new(self.jobs.now(), "run_started");
+                (told.name, told.pid, told.jobs) = (Some(plan.name.as_str()), Some(std::process::id()), Some(jobs));
+                self.tell(told);
             }
-            Mode::Plain => self.print(&format!("run {run}: {}, {}", text::clean(&plan.name), count_jobs(jobs))),
+            Mode::Plain => self.print(&format!("run {run}: {}, {}", text::clean(&plan.name), counted(jobs, "job"))),
             Mode::Live | Mode::Quiet => {}
         }
     }
 
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &Heard) {
         if event.what != What::Canceled {
             self.tell_unstarted();
         }
@@ -149,25 +148,25 @@ impl Watcher {
         }
         // Programs get the name as it is; people get one that cannot command their terminal.
         let real = self.scene.plan.jobs.get(job).map(|job| job.name.as_str()).filter(|_| self.scene.mode == Mode::Json);
-        let name = real.unwrap_or(self.board.name(job)).to_owned();
-        let Some(mut told) = Told::of(at, &name, event.what, change) else { return };
+        let name = real.unwrap_or(self.board.name(job));
+        let Some(mut told) = told(at, name, event.what, change) else { return };
         if is_bad || event.what == What::Canceled {
             let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
-            told.error = cause.map(|cause| cause.to_string());
+            told.error = cause.map(|cause| cause.to_string().into());
             let log = self.scene.logs.as_ref().map(|logs| log_path(logs, job, told.attempt.max(1)));
             told.log = log.filter(|log| log.exists());
         }
         match self.scene.mode {
-            Mode::Json => self.print(&told.json()),
+            Mode::Json => self.tell(told),
             Mode::Plain if event.what == What::Canceled && change.is_some_and(|change| !change.has_run()) => {
-                let why = told.error.unwrap_or_default();
+                let why = told.error.unwrap_or_default().into_owned();
                 match self.unstarted.iter_mut().find(|(_, known, _)| *known == why) {
                     Some((.., jobs)) => jobs.push(job),
                     None => self.unstarted.push((at, why, vec![job])),
                 }
             }
             Mode::Plain => {
-                if let Some(line) = told.plain() {
+                if let Some(line) = plain(&told) {
                     self.print(&line);
                 }
                 if event.what == What::Failed {
@@ -182,23 +181,19 @@ impl Watcher {
     fn tell_unstarted(&mut self) {
         for (at, why, mut jobs) in std::mem::take(&mut self.unstarted) {
             jobs.sort_unstable(); // as in the file
-            let mut told = Told::new(at, State::Canceled.name());
-            let names: Vec<&str> = jobs.iter().take(UNSTARTED_NAMED).map(|job| self.board.name(*job)).collect();
-            let more = jobs.len().saturating_sub(UNSTARTED_NAMED);
-            told.job = Some(match (jobs.len(), more) {
-                (1, _) => names.concat(),
-                (count, 0) => format!("{} that had not started ({})", count_jobs(count), names.join(", ")),
-                (count, _) => {
-                    format!("{} that had not started ({} and {more} more)", count_jobs(count), names.join(", "))
-                }
+            let mut told = Event::new(at, State::Canceled.name());
+            let names = listed(&jobs, UNSTARTED_NAMED, |job| self.board.name(*job));
+            told.job = Some(match jobs.len() {
+                1 => names.into(),
+                count => format!("{} that had not started ({names})", counted(count, "job")).into(),
             });
-            told.error = Some(why);
-            told.plain().iter().for_each(|line| self.print(line));
+            told.error = Some(why.into());
+            plain(&told).iter().for_each(|line| self.print(line));
         }
     }
 
     /// A failure, above the frame.
-    fn tell_failure(&mut self, told: &Told) {
+    fn tell_failure(&mut self, told: &Event<'_>) {
         let (job, error) =
             (told.job.as_deref().unwrap_or_default(), told.error.as_deref().unwrap_or("no reason given"));
         let ran = told.ran_ms.map(|ran| format!(" after {}", time(Duration::from_millis(ran)))).unwrap_or_default();
@@ -214,15 +209,13 @@ impl Watcher {
             lines.extend(self.log_lines(told));
         }
         if self.scene.mode == Mode::Quiet {
-            lines.iter().for_each(|line| {
-                let _ = writeln!(std::io::stderr(), "{line}"); // nobody may be there to read it
-            });
+            lines.iter().for_each(|line| say!("{line}"));
         } else {
-            self.above.extend(lines);
+            self.voice.show(lines);
         }
     }
 
-    fn log_lines(&mut self, told: &Told) -> Vec<String> {
+    fn log_lines(&mut self, told: &Event<'_>) -> Vec<String> {
         let Some(log) = &told.log else { return Vec::new() };
         self.logs_shown += 1;
         if self.logs_shown > LOGS_SHOWN {
@@ -254,7 +247,7 @@ impl Watcher {
         for (group, job) in open {
             self.told_waiting[group] = true;
             let Ok(why) = self.jobs.why(self.id(job)) else { continue };
-            let mut told = Told::new(now, "waiting");
+            let mut told = Event::new(now, "waiting");
             let mut text = text::clean(&why.to_string());
             let others = self.board.groups()[group].ready.len().saturating_sub(1);
             if others > 0 {
@@ -264,10 +257,10 @@ impl Watcher {
             let name = self.board.name(job as usize).to_owned();
             // The answer begins with the name, which a plain line has already.
             let rest = text.strip_prefix(&format!("{name} ")).map(str::to_owned).unwrap_or(text);
-            (told.job, told.why) = (Some(name), Some(rest));
+            (told.job, told.why) = (Some(name.into()), Some(rest));
             match self.scene.mode {
-                Mode::Json => self.print(&told.json()),
-                _ => told.plain().iter().for_each(|line| self.print(line)),
+                Mode::Json => self.tell(told),
+                _ => plain(&told).iter().for_each(|line| self.print(line)),
             }
         }
     }
@@ -277,31 +270,29 @@ impl Watcher {
     }
 
     fn draw(&mut self, last: bool) {
-        let said = std::mem::take(&mut *self.shared.said.lock().unwrap_or_else(PoisonError::into_inner));
-        self.above.extend(said);
         let due = |age: Duration| self.drawn.is_none_or(|drawn| drawn.elapsed() >= age);
         // Times on the frame move by themselves, but not faster than a person reads.
-        let is_due = (self.changed || !self.above.is_empty()) && due(FRAME) || due(Duration::from_secs(1));
+        let is_due = (self.changed || self.voice.has_lines()) && due(FRAME) || due(Duration::from_secs(1));
         if !is_due && !last {
             return;
         }
         let now = self.jobs.now();
         self.ask_lacks(now);
-        let (height, width) = console::Term::stdout().size();
-        let around = Around {
-            run: &self.scene.run,
-            limits: &self.scene.limits,
-            usage: &self.jobs.usage(),
-            lacks: &self.lacks,
-            has_vram: self.has_vram,
-            now,
-            width: usize::from(width).saturating_sub(1).max(20),
-            height: usize::from(height).saturating_sub(1).clamp(2, 60),
-            paint: self.paint,
-        };
-        let lines = frame(&self.board, &mut self.forecast, &around);
-        self.screen.draw(&self.above, lines, usize::from(width));
-        self.above.clear();
+        let usage = self.jobs.usage();
+        self.voice.draw(&mut self.screen, |_, width, height| {
+            let around = Around {
+                run: &self.scene.run,
+                limits: &self.scene.limits,
+                usage: &usage,
+                lacks: &self.lacks,
+                has_vram: self.has_vram,
+                now,
+                width,
+                height: height.min(LINES_MAX),
+                paint: self.paint,
+            };
+            frame(&self.board, &mut self.forecast, &around)
+        });
         self.changed = false;
         self.drawn = Some(Instant::now());
     }
@@ -322,8 +313,7 @@ impl Watcher {
         }
     }
 
-    fn close(&mut self) {
-        let ended = *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+    fn close(&mut self, ended: Option<Ended>) {
         if self.scene.mode == Mode::Live {
             self.draw(true);
         }
@@ -332,16 +322,15 @@ impl Watcher {
         let [succeeded, failed, canceled] =
             [State::Succeeded, State::Failed, State::Canceled].map(|state| self.board.count(state));
         if self.scene.mode == Mode::Json {
-            let mut told = Told::new(ran, "run_ended");
-            told.run = Some(self.scene.run.clone());
+            let mut told = Event::new(ran, "run_ended");
             told.outcome = Some(match ended {
                 Ended::Well => "succeeded",
                 Ended::Badly => "failed",
                 Ended::Interrupted => "interrupted",
             });
-            (told.succeeded, told.failed, told.canceled) = (Some(succeeded), Some(failed), Some(canceled));
+            told.counts = Some(Counts::Jobs { succeeded, failed, canceled });
             told.ran_ms = Some(ran.as_millis() as u64);
-            self.print(&told.json());
+            self.tell(told);
         } else if self.scene.mode != Mode::Quiet {
             let line = last_line(
                 ended,
@@ -360,17 +349,13 @@ impl Watcher {
         }
     }
 
-    fn print(&mut self, line: &str) {
-        if self.is_gone {
-            return;
-        }
-        // Whoever read it may have had enough; the run goes on.
-        if let Err(error) = writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush()) {
-            self.is_gone = true;
-            if self.scene.mode == Mode::Json && error.kind() != ErrorKind::BrokenPipe {
-                *self.shared.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            }
-        }
+    /// What cannot be written is told at the end; the run goes on.
+    fn print(&self, line: &str) {
+        let _ = self.voice.line(line);
+    }
+
+    fn tell(&self, event: Event<'_>) {
+        let _ = self.voice.tell(event);
     }
 }
 
@@ -399,8 +384,8 @@ pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, coun
     let ran = time(ran);
     match ended {
         // A run without a journal that went well leaves nothing to look at.
-        Ended::Well if !keeps => format!("{} done in {ran}", count_jobs(total)),
-        Ended::Well => format!("{} done in {ran} · run {run} · details: bursar report {run}", count_jobs(total)),
+        Ended::Well if !keeps => format!("{} done in {ran}", counted(total, "job")),
+        Ended::Well => format!("{} done in {ran} · run {run} · details: bursar report {run}", counted(total, "job")),
         Ended::Badly => {
             let canceled = if canceled > 0 { format!(", {canceled} canceled") } else { String::new() };
             format!(
@@ -409,7 +394,7 @@ pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, coun
         }
         Ended::Interrupted => format!(
             "interrupted after {ran}: {succeeded} of {} done · run {run} · go on: bursar run --resume {run}",
-            count_jobs(total)
+            counted(total, "job")
         ),
     }
 }

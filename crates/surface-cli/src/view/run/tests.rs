@@ -12,9 +12,9 @@ use super::Ended;
 use super::board::{Board, Group};
 use super::forecast::Forecast;
 use super::frame::{Around, frame};
-use super::paint::Paint;
-use super::tell::Told;
+use super::tell::{plain, told};
 use super::watch::last_line;
+use crate::view::paint::Paint;
 
 const RENDER: &str = r#"
 [job.storyboard]
@@ -217,9 +217,9 @@ fn plain_lines_are_what_scripts_were_promised() {
     let mut lines = Vec::new();
     let mut tell = |at: f64, job: usize, what: What, error: Option<&str>| {
         let change = board.take(seconds(at), job, what);
-        let mut told = Told::of(seconds(at), board.name(job), what, change).unwrap();
-        told.error = error.map(str::to_owned);
-        lines.extend(told.plain());
+        let mut told = told(seconds(at), board.name(job), what, change).unwrap();
+        told.error = error.map(|error| error.to_owned().into());
+        lines.extend(plain(&told));
         serde_json::from_str::<serde_json::Value>(&told.json()).unwrap()
     };
     tell(0.0, 0, What::Ready, None);

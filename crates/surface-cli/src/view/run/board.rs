@@ -16,7 +16,7 @@ use std::time::Duration;
 use sched_jobs::{State, What};
 use surface_jobfile::Plan;
 
-use super::text::clean;
+use crate::view::text::clean;
 
 /// How many jobs are in each state, by `State as usize`.
 pub(crate) type Counts = [u32; 7];

@@ -18,10 +18,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use surface_journal::Journal;
 
-use crate::control::{Client, Served, remove_stale};
+use super::place::{self, LETTERS};
+use super::{Client, Served, remove_stale};
 use crate::exit::Failure;
-
-const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// A name for a flow: `f-7f3a`.
 pub(crate) fn new_id() -> String {
@@ -37,35 +36,34 @@ pub(crate) fn new_id() -> String {
 
 /// Whether a word is the name of a flow, or the beginning of one.
 pub(crate) fn is_id(word: &str) -> bool {
-    let is_letter = |byte: u8| LETTERS.contains(&byte);
-    word.strip_prefix("f-").is_some_and(|id| (1..=4).contains(&id.len()) && id.bytes().all(is_letter))
+    place::is_id("f-", 4, word)
 }
 
-/// The place of a flow that goes on. Dropped, it is gone.
-#[must_use = "a place that is dropped is gone"]
-pub(crate) struct Berth {
+/// The folder and the socket of a flow that goes on. Dropped, they are gone.
+#[must_use = "a socket that is dropped is closed"]
+pub(crate) struct FlowSocket {
     folder: PathBuf,
     served: Option<Served>,
 }
 
-impl Berth {
-    /// Takes a place for the flow `id`; `serve` opens its socket there.
+impl FlowSocket {
+    /// Makes a folder for the flow `id`; `serve` opens its socket there.
     ///
     /// # Errors
     /// If the state directory cannot be used.
-    pub(crate) fn take(id: &str, serve: impl FnOnce(&Path) -> io::Result<Served>) -> io::Result<Berth> {
+    pub(crate) fn open(id: &str, serve: impl FnOnce(&Path) -> io::Result<Served>) -> io::Result<FlowSocket> {
         let flows = flows().map_err(|failure| io::Error::other(failure.message))?;
         DirBuilder::new().recursive(true).mode(0o700).create(&flows)?;
         let _lock = lock(&flows)?;
         let folder = flows.join(id);
         DirBuilder::new().mode(0o700).create(&folder)?;
-        let mut berth = Berth { folder, served: None };
-        berth.served = Some(serve(&berth.folder)?);
-        Ok(berth)
+        let mut socket = FlowSocket { folder, served: None };
+        socket.served = Some(serve(&socket.folder)?);
+        Ok(socket)
     }
 }
 
-impl Drop for Berth {
+impl Drop for FlowSocket {
     fn drop(&mut self) {
         self.served = None;
         let _ = fs::remove_dir(&self.folder); // somebody who tidied up may have been quicker
@@ -94,7 +92,7 @@ pub(crate) fn live() -> Result<Vec<Live>, Failure> {
     for entry in entries {
         let folder = entry.map_err(at)?.path();
         let Some(id) = folder.file_name().and_then(|name| name.to_str()).filter(|name| is_id(name)) else { continue };
-        match Client::connect(&folder).map_err(at)? {
+        match Client::connect(&folder, format!("flow {id}")).map_err(at)? {
             Some(client) => live.push(Live { id: id.to_owned(), client }),
             None => {
                 // It ends just now, or died without tidying up.

@@ -5,14 +5,13 @@
 //! A word is a run if it looks like one (`r-7f3a`, the beginning of one, `latest`, `-`), else a job. A job without a run is one of a run that
 //! goes on. To look, the newest such run will do; to change something, there must be only one.
 
-use sched_jobs::State;
 use surface_jobfile::Plan;
 use surface_journal::{Filter, JobRow, Journal, JournalError, RunId, RunRow};
 
-use super::orphans;
-use crate::control::{AskError, Client, Request};
+use super::{kept_plan, orphans, unrecorded};
+use crate::control::{AskError, Client, Request, Unanswered, is_id};
 use crate::exit::{Exit, Failure};
-use crate::run::unrecorded;
+use crate::view::text;
 
 /// Runs that are searched for a job nobody runs now.
 const RUNS_SEARCHED: usize = 50;
@@ -47,9 +46,7 @@ type Matched = Option<(Option<Client>, Vec<String>)>;
 
 /// Whether a word is the name of a run, or the beginning of one.
 pub(crate) fn is_run(word: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
-    let id = word.strip_prefix("r-").is_some_and(|id| (1..=6).contains(&id.len()) && id.bytes().all(is_letter));
-    id || matches!(word, "latest" | "-")
+    is_id("r-", 6, word) || matches!(word, "latest" | "-")
 }
 
 impl House {
@@ -113,7 +110,8 @@ impl House {
     /// # Errors
     /// If the system refuses.
     pub(crate) fn client(&self, run: &RunId) -> Result<Option<Client>, Failure> {
-        Client::connect(&self.journal_of(run).folder(run)).map_err(|error| Failure::broken(error.to_string()))
+        Client::connect(&self.journal_of(run).folder(run), format!("run {run}"))
+            .map_err(|error| Failure::broken(error.to_string()))
     }
 
     /// The run that a word names.
@@ -198,8 +196,8 @@ impl House {
         if let Some(live) = &mut client {
             match live.ask(Request::Status { job: job.to_owned() }) {
                 Ok(_) => return Ok(Some((client, vec![job.to_owned()]))),
-                Err(AskError::Refused(refusal)) if refusal.kind == "unknown_job" => {}
-                Err(AskError::Gone) => client = None, // it has just ended
+                Err(AskError { why: Unanswered::Refused(refusal), .. }) if refusal.kind == "unknown_job" => {}
+                Err(AskError { why: Unanswered::Gone, .. }) => client = None, // it has just ended
                 Err(error) => return Err(error.into()),
             }
         }
@@ -253,27 +251,12 @@ impl House {
     /// # Errors
     /// If the run kept none that we can read.
     pub(crate) fn plan(&self, run: &RunId) -> Result<Plan, Failure> {
-        let text = self.journal_of(run).plan_json(run)?;
-        plan_in(&text).ok_or_else(|| {
-            Failure::broken(format!("the plan that run {run} kept cannot be read; use the bursar that started it"))
-        })
+        kept_plan(self.journal_of(run), run)
     }
-}
-
-/// A plan as a run keeps it: with other things around it, or alone.
-fn plan_in(text: &str) -> Option<Plan> {
-    let mut value: serde_json::Value = serde_json::from_str(text).ok()?;
-    let inner = value.get_mut("plan").map(serde_json::Value::take).unwrap_or(value);
-    inner.get("jobs")?;
-    serde_json::from_value(inner).ok()
 }
 
 fn listed(runs: &[RunRow]) -> String {
-    let mut names: Vec<String> = runs.iter().take(LISTED).map(|run| format!("{} ({})", run.id, run.name)).collect();
-    if runs.len() > LISTED {
-        names.push(format!("and {} more", runs.len() - LISTED));
-    }
-    names.join(", ")
+    text::listed(runs, LISTED, |run| format!("{} ({})", run.id, run.name))
 }
 
 /// The name that is most like `wanted`, if one is.
@@ -286,21 +269,16 @@ fn nearest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a str> {
     names.iter().take(10_000).find(|name| like(name)).map(String::as_str)
 }
 
-/// Whether a job of the journal has ended for good.
-pub(crate) fn is_over(state: State) -> bool {
-    state.is_terminal()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{is_run, nearest, plan_in};
+    use super::{is_run, nearest};
 
     #[test]
     fn runs_look_like_runs() {
         for word in ["r-7f3a", "r-7", "latest", "-"] {
             assert!(is_run(word), "{word}");
         }
-        for word in ["r-", "render", "r-render-all", "image[8]", "R-7F3A", ""] {
+        for word in ["r-", "render", "r-render-all", "r-loop", "image[8]", "R-7F3A", ""] {
             assert!(!is_run(word), "{word}");
         }
     }
@@ -311,15 +289,5 @@ mod tests {
         assert_eq!(nearest("image", &names), Some("image[1]"));
         assert_eq!(nearest("Compose", &names), Some("compose"));
         assert_eq!(nearest("zzz", &names), None);
-    }
-
-    #[test]
-    fn a_plan_is_found_alone_or_with_other_things_around_it() {
-        let plan = surface_jobfile::parse("a.toml", "[job.a]\nrun = 'true'").unwrap();
-        let alone = serde_json::to_value(&plan).unwrap();
-        assert_eq!(plan_in(&alone.to_string()).as_ref(), Some(&plan));
-        assert_eq!(plan_in(&serde_json::json!({"plan": alone, "fail_fast": true}).to_string()), Some(plan));
-        assert_eq!(plan_in("{}"), None);
-        assert_eq!(plan_in("nonsense"), None);
     }
 }

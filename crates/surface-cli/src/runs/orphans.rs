@@ -13,8 +13,9 @@ use sched_jobs::process::Processes;
 use surface_jobfile::Incomplete;
 use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunRow, Status};
 
+use super::{command, keepers_home, kept_plan};
 use crate::exit::Failure;
-use crate::run::{command_of, keepers_home, planned};
+use crate::view::text::{clean, listed};
 
 /// Interrupted runs that are looked at.
 const LOOKED_AT: usize = 50;
@@ -56,11 +57,7 @@ pub(crate) fn all(journal: &Journal) -> Result<Vec<(RunRow, Vec<JobRow>)>, Failu
 /// Their names, for a message.
 pub(crate) fn names(jobs: &[JobRow]) -> String {
     const NAMED: usize = 5;
-    let mut names: Vec<String> = jobs.iter().take(NAMED).map(|job| crate::view::text::clean(&job.name)).collect();
-    if jobs.len() > NAMED {
-        names.push(format!("and {} more", jobs.len() - NAMED));
-    }
-    names.join(", ")
+    listed(jobs, NAMED, |job| clean(&job.name))
 }
 
 /// What became of jobs that were to end.
@@ -77,7 +74,7 @@ pub(crate) struct Ended {
 /// If the run is resumed meanwhile, its jobs cannot be reached, or the journal cannot be written.
 pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool) -> Result<Ended, Failure> {
     let lock = journal.hold(&run.id)?;
-    let plan = planned(journal, &run.id)?;
+    let plan = kept_plan(journal, &run.id)?;
     let home = keepers_home(lock.folder());
     let cannot = |error: std::io::Error| Failure::broken(format!("cannot reach the jobs of run {}: {error}", run.id));
     let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home).map_err(cannot)?;
@@ -91,7 +88,7 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
     for one in Keepers::recover_some(&home, is_wanted).map_err(cannot)? {
         let Recovered::Running(survivor) = one else { continue };
         let job = job_of(survivor.token());
-        let grace = job.filter(|_| !now).map_or(Duration::ZERO, |job| command_of(job, &plan).grace);
+        let grace = job.filter(|_| !now).map_or(Duration::ZERO, |job| command(job, &plan, true).grace);
         let tell = tell.clone();
         let listen = Box::new(move |report| {
             if let Report::Ended(end) = report {
@@ -113,7 +110,7 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
         let detail = Detail { token: Some(token), error, ..Detail::default() };
         writer.record(Moved::new(number as u32, attempt, State::Canceled).with(detail));
         if let Some(job) = plan.jobs.get(number).filter(|job| job.incomplete == Incomplete::Remove) {
-            let left = command_of(job, &plan).doubtful_outputs();
+            let left = command(job, &plan, true).doubtful_outputs();
             ended.warnings.extend(left.into_iter().map(|text| format!("{}: {text}", job.name)));
         }
     }

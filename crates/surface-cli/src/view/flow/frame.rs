@@ -15,11 +15,11 @@ use console::measure_text_width;
 use surface_text::amounts::latency;
 
 use super::rates::Rates;
-use super::table::{Column, fit, wanted};
-use super::words::{count, grouped, percent, rate};
-use crate::flow::wire::{EdgeLine, FlowLine, NodeLine};
-use crate::view::paint::Paint;
-use crate::view::text::{clean, time};
+use crate::control::{EdgeLine, FlowLine, NodeLine};
+use crate::view::paint::{Paint, cut};
+use crate::view::table::{Column, fit, wanted};
+use crate::view::text::{clean, count, errors, grouped, percent, rate, time};
+use crate::view::voice::Shown;
 
 const BAR: usize = 8;
 /// What the keys do, in lines.
@@ -32,11 +32,8 @@ const KEYS: [&str; 4] = [
 
 /// Everything a frame shows besides counts.
 pub(crate) struct Around {
-    /// The edge that keys are about, if there are keys.
-    pub(crate) selected: Option<usize>,
-    pub(crate) shows_keys: bool,
-    /// A word about the whole: draining, paused.
-    pub(crate) note: Option<String>,
+    /// What keys are about is an edge.
+    pub(crate) shown: Shown,
     pub(crate) width: usize,
     pub(crate) height: usize,
     pub(crate) paint: Paint,
@@ -46,7 +43,7 @@ pub(crate) struct Around {
 pub(crate) fn frame(flow: &FlowLine, rates: &Rates, around: &Around) -> Vec<String> {
     let Around { width, height, paint, .. } = *around;
     let mut foot: Vec<String> = Vec::new();
-    if around.shows_keys {
+    if around.shown.shows_keys {
         foot.extend(KEYS.map(|line| paint.dim(line)));
     }
     foot.push(status(flow, rates, around));
@@ -56,7 +53,7 @@ pub(crate) fn frame(flow: &FlowLine, rates: &Rates, around: &Around) -> Vec<Stri
     let (edges, nodes) = share(flow.edges.len(), flow.nodes.len(), room.saturating_sub(3));
     let mut lines = Vec::new();
     if edges > 0 {
-        lines.extend(some(flow.edges.len(), edges, around.selected.unwrap_or(0), paint, |shown| {
+        lines.extend(some(flow.edges.len(), edges, around.shown.selected.unwrap_or(0), paint, |shown| {
             edge_table(flow, rates, shown, around)
         }));
     }
@@ -68,9 +65,7 @@ pub(crate) fn frame(flow: &FlowLine, rates: &Rates, around: &Around) -> Vec<Stri
     }
     lines.truncate(room);
     lines.extend(foot);
-    for line in &mut lines {
-        *line = console::truncate_str(line, width.max(1), "…").into_owned();
-    }
+    cut(&mut lines, width);
     lines
 }
 
@@ -108,7 +103,7 @@ fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Arou
     let cells = |cell: &dyn Fn(usize, &EdgeLine) -> String| edges.iter().map(|(at, edge)| cell(*at, edge)).collect();
     let names = |short: bool| {
         cells(&|at, edge: &EdgeLine| {
-            let mark = if around.selected == Some(at) { "▸" } else { " " };
+            let mark = if around.shown.selected == Some(at) { "▸" } else { " " };
             let id = clean(&edge.id);
             format!("{mark}{}", if short { shortened(&id) } else { id })
         })
@@ -222,18 +217,18 @@ fn state(state: &str, paint: Paint) -> String {
 fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
     let totals = flow.totals();
     let some = |number: u64, what: &str| (number > 0).then(|| format!("{} {what}", grouped(number)));
-    let keys = around.selected.map(|_| "k kill · q stop · ? keys".to_owned());
+    let keys = around.shown.selected.map(|_| "k kill · q stop · ? keys".to_owned());
     // With what each is worth: where there is no room, the least worth goes.
     let mut parts: Vec<(u8, String)> = [
         (9, Some(format!("{} {}", flow.flow, clean(&flow.name)))),
-        (8, around.note.clone()),
+        (8, around.shown.note.clone()),
         (7, Some(time(flow.elapsed()))),
         (6, Some(format!("{} msg/s", rate(rates.delivered())))),
         (4, Some(format!("{} delivered", grouped(totals.delivered)))),
         (5, some(totals.lost, "lost")),
         (1, some(totals.dropped + totals.replaced, "lost by policy")),
         (0, some(totals.coalesced, "merged")),
-        (5, some(totals.errors, if totals.errors == 1 { "error" } else { "errors" })),
+        (5, some(totals.errors, errors(totals.errors))),
         (2, Some(format!("load {}", percent(rates.load())))),
         (3, keys),
     ]
@@ -246,7 +241,7 @@ fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
         parts.remove(least);
     }
     let line = parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(" · ");
-    match &around.note {
+    match &around.shown.note {
         Some(_) => around.paint.yellow(&format!(" {line}")),
         None => around.paint.dim(&format!(" {line}")),
     }

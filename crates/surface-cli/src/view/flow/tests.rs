@@ -5,8 +5,9 @@ use console::measure_text_width;
 use super::frame::{Around, frame};
 use super::rates::Rates;
 use super::tell::{Ended, last_line, plain, plain_error};
-use crate::flow::wire::{EdgeLine, FlowLine, NodeLine};
+use crate::control::{EdgeLine, FlowLine, NodeLine};
 use crate::view::paint::Paint;
+use crate::view::voice::Shown;
 
 fn edge(id: &str, depth: usize, capacity: usize) -> EdgeLine {
     EdgeLine {
@@ -44,7 +45,8 @@ fn sensors() -> FlowLine {
 }
 
 fn around(width: usize, height: usize) -> Around {
-    Around { selected: Some(1), shows_keys: false, note: None, width, height, paint: Paint(false) }
+    let shown = Shown { selected: Some(1), ..Shown::default() };
+    Around { shown, width, height, paint: Paint(false) }
 }
 
 #[test]
@@ -80,8 +82,8 @@ fn a_frame_is_never_larger_than_the_terminal_and_always_shows_the_selected_edge(
     for height in 2..70 {
         for width in [1, 20, 33, 50, 80, 200] {
             for selected in [0, 30, 59] {
-                let shows_keys = height % 2 == 0;
-                let around = Around { selected: Some(selected), shows_keys, ..around(width, height) };
+                let shown = Shown { selected: Some(selected), shows_keys: height % 2 == 0, ..Shown::default() };
+                let around = Around { shown, ..around(width, height) };
                 let lines = frame(&flow, &rates, &around);
                 let what = format!("{width} x {height}, {selected} selected: {lines:#?}");
                 assert!(lines.len() <= height, "{} lines; {what}", lines.len());

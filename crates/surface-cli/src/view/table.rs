@@ -10,7 +10,7 @@
 
 use console::{Alignment, measure_text_width, pad_str, truncate_str};
 
-use crate::view::paint::Paint;
+use super::paint::Paint;
 
 /// The first column says what a line is about; before it is narrower than this, others go.
 const FIRST_LEAST: usize = 22;

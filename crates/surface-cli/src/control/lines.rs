@@ -1,64 +1,49 @@
-//! What is said over the socket of a flow: a line of JSON each way, as with runs.
+//! A run and its jobs, a flow and its nodes and edges, as they stand at a moment.
 //!
-//! Room: surface, values only. This is an interface: programs may speak it. Fields are added, never changed.
-//!
-//! ```text
-//! > {"v":1,"do":"set","edge":"imu,filter","capacity":512}
-//! < {"v":1,"ok":{"id":"imu:out->filter:in"}}
-//! > {"v":1,"do":"why","what":"imu"}
-//! < {"v":1,"ok":{"text":"imu waits for room: imu:out->filter:in is full (512 of 512), filter is running"}}
-//! > {"v":1,"do":"stop"}
-//! < {"v":1,"ok":{}}                                     when the flow is over
-//! > {"v":1,"do":"stats"}
-//! < {"v":1,"ok":{"flow":{"flow":"f-7f3a","name":"sensors", … "nodes":[…],"edges":[…]}}}
-//! ```
+//! Room: surface, values only. They are said over sockets and printed as JSON: fields are added, never changed.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use bursar::flow::{EdgeStats, NodeStats, Stats};
+use sched_jobs::State;
 use serde::{Deserialize, Serialize};
 
-/// What a client wants. Nodes and edges are named as people type them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case")]
-pub(crate) enum Request {
-    /// Everything that was counted.
-    Stats,
-    /// The same, as Prometheus reads it.
-    Prometheus,
-    /// What a node, or the target of an edge, waits for.
-    Why { what: String },
-    /// Let a node stand still.
-    Pause { node: String },
-    /// Let it go on.
-    Resume { node: String },
-    /// Change an edge.
-    Set {
-        edge: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        capacity: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        priority: Option<i32>,
-    },
-    /// End the flow: deliver what is on its way, or with `now` not.
-    Stop {
-        #[serde(default)]
-        now: bool,
-    },
-}
-
-/// What was asked for; a request fills in what it is about.
+/// A run, as `ps` tells it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Answer {
-    /// The full name of what a word meant.
+pub(crate) struct RunLine {
+    pub(crate) run: String,
+    pub(crate) pid: u32,
+    pub(crate) age_ms: u64,
+    /// By the names of the states.
+    pub(crate) counts: std::collections::BTreeMap<String, usize>,
+    pub(crate) cpu_slots: u64,
+    pub(crate) ram_mb: u64,
+    pub(crate) vram_mb: u64,
+    pub(crate) jobs: Vec<JobLine>,
+    /// Jobs that were left out.
+    pub(crate) more: usize,
+}
+
+/// A job, as `ps` tells it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct JobLine {
+    pub(crate) index: usize,
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<String>,
+    pub(crate) progress: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) flow: Option<FlowLine>,
+    pub(crate) error: Option<String>,
+}
+
+impl JobLine {
+    pub(crate) fn is_over(&self) -> bool {
+        State::from_name(&self.state).is_some_and(State::is_terminal)
+    }
 }
 
 /// A flow at a moment.
@@ -182,7 +167,7 @@ fn fed_by(edge: &str) -> Option<&str> {
 pub(crate) fn losses(nodes: &[NodeStats]) -> Option<String> {
     let mut said: Vec<String> = Vec::new();
     for node in nodes.iter().filter(|node| node.lost > 0) {
-        let (id, lost) = (crate::view::text::clean(&node.id), node.lost);
+        let (id, lost) = (surface_text::clean(&node.id), node.lost);
         said.push(match (said.is_empty(), lost) {
             (true, 1) => format!("`{id}` lost 1 message"),
             (true, lost) => format!("`{id}` lost {lost} messages"),
@@ -259,25 +244,6 @@ impl From<EdgeStats> for EdgeLine {
             coalesced: edge.coalesced,
             blocked_times: edge.blocked_times,
             blocked: edge.blocked,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Request;
-    use crate::control::parse;
-
-    #[test]
-    fn requests_are_the_lines_of_the_documentation() {
-        let set = Request::Set { edge: "imu,filter".into(), capacity: Some(512), priority: None };
-        for (line, request) in [
-            (r#"{"v":1,"do":"set","edge":"imu,filter","capacity":512}"#, set),
-            (r#"{"v":1,"do":"why","what":"imu"}"#, Request::Why { what: "imu".into() }),
-            (r#"{"v":1,"do":"stop"}"#, Request::Stop { now: false }),
-            (r#"{"v":1,"do":"stats"}"#, Request::Stats),
-        ] {
-            assert_eq!(parse::<Request>(line.as_bytes()).unwrap(), request, "{line}");
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::flow::wire::FlowLine;
+use crate::control::FlowLine;
 
 /// Rates are over so long.
 const SPAN: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::Rates;
-    use crate::flow::wire::{EdgeLine, FlowLine, NodeLine};
+    use crate::control::{EdgeLine, FlowLine, NodeLine};
 
     fn at(elapsed_ms: u64, delivered: u64) -> FlowLine {
         let edges = vec![EdgeLine { delivered, ..EdgeLine::default() }];

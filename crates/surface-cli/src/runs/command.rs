@@ -1,0 +1,52 @@
+//! What is run for a job of a plan.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use sched_jobs::process::{Command, OnCrash, OverRam, ProcessLimits};
+use surface_jobfile::{self as jobfile, Plan};
+
+/// Disk space that a log may take unless its job says otherwise, in MB.
+const LOG_LIMIT_MB: u64 = 1_000;
+
+/// Disk space that a log of a job may take. `None`: any.
+pub(crate) fn log_bytes_max(job: &jobfile::Job) -> Option<u64> {
+    let mb = job.log_limit_mb.unwrap_or(LOG_LIMIT_MB);
+    (mb > 0).then(|| mb.saturating_mul(1_000_000))
+}
+
+/// What is run for a job.
+pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
+    let mut argv: Vec<OsString> = job.action.argv().into_iter().map(OsString::from).collect();
+    if let Some(flow) = job.flow_path(&plan.base) {
+        // This program, wherever it is. From a keeper that is the same file.
+        argv[0] = std::env::current_exe().map_or_else(|_| "/proc/self/exe".into(), OsString::from);
+        argv.pop();
+        argv.push(flow.into());
+    }
+    let mut command = Command::new(argv);
+    command.env = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    command.cwd = Some(job.folder(&plan.base));
+    command.limits = ProcessLimits {
+        wall: job.timeout_ms.map(Duration::from_millis),
+        ram_mb: job.ram_limit_mb,
+        over_ram: match job.over_ram {
+            jobfile::OverRam::Kill => OverRam::Kill,
+            jobfile::OverRam::Warn => OverRam::Warn,
+        },
+        cpus: (!job.pin.is_empty()).then(|| job.pin.iter().map(|cpu| *cpu as usize).collect()),
+        nice: job.nice,
+    };
+    if let Some(ms) = job.grace_ms {
+        command.grace = Duration::from_millis(ms);
+    }
+    command.log_bytes_max = log_bytes_max(job);
+    command.outputs = job.output_paths(&plan.base);
+    command.keep_incomplete = keep_incomplete || job.incomplete == jobfile::Incomplete::Keep;
+    command.on_crash = match job.on_crash {
+        jobfile::OnCrash::Adopt => OnCrash::Adopt,
+        jobfile::OnCrash::Restart => OnCrash::Restart,
+        jobfile::OnCrash::Fail => OnCrash::Fail,
+    };
+    command
+}

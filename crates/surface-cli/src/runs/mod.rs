@@ -1,0 +1,37 @@
+//! Runs that there are: found by the names people type, and what is left of them.
+//!
+//! Room: surface. Below `bursar run`, which begins runs and goes on with them, and below the commands that look at them.
+//!
+//! - `house.rs`: which run or job a word means; `unrecorded.rs`: journals of runs that leave no record.
+//! - `orphans.rs`: jobs that outlived their run; `standing.rs`: how the jobs of an interrupted run stand.
+//! - `command.rs`: what is run for a job.
+
+mod command;
+mod house;
+pub(crate) mod orphans;
+pub(crate) mod standing;
+pub(crate) mod unrecorded;
+
+use std::path::{Path, PathBuf};
+
+use surface_jobfile::Plan;
+use surface_journal::{Journal, RunId};
+
+pub(crate) use self::command::{command, log_bytes_max};
+pub(crate) use self::house::{Found, House, Intent, is_run};
+use crate::exit::Failure;
+
+/// Where the keepers of the run in `folder` have their files.
+pub(crate) fn keepers_home(folder: &Path) -> PathBuf {
+    folder.join("keepers")
+}
+
+/// The plan that a run has in the journal, which has more to it.
+///
+/// # Errors
+/// If it has none that can be read.
+pub(crate) fn kept_plan(journal: &Journal, run: &RunId) -> Result<Plan, Failure> {
+    serde_json::from_str(&journal.plan_json(run)?).map_err(|error| {
+        Failure::broken(format!("the plan that run {run} kept cannot be read: {error}; use the bursar that started it"))
+    })
+}

@@ -1,0 +1,77 @@
+//! A run while it goes on.
+//!
+//! # Invariant
+//! Everything that happened before `finish` is shown when `finish` returns.
+//!
+//! # Why it holds
+//! The scheduler publishes an event before `wait` can see its effect. The thread reads whether it is closing first and empties its queue after,
+//! so what was published before that is read in that round at the latest.
+//!
+//! [`board`] is the state, [`forecast`] the ETA, [`frame`] the live area, [`tell`] the lines for everything else: all pure. [`watch`] feeds
+//! them.
+
+mod board;
+mod forecast;
+mod frame;
+mod tell;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sched_jobs::{Jobs, Limits};
+use surface_jobfile::Plan;
+
+use self::watch::Watcher;
+use super::Mode;
+use super::voice::{Display, Voice};
+use crate::control::event::Of;
+
+/// What is to be shown.
+pub(crate) struct Scene {
+    /// The jobs, in the order they are submitted in.
+    pub(crate) plan: Arc<Plan>,
+    /// The name of the run.
+    pub(crate) run: String,
+    /// Whether it can be looked at when it is over.
+    pub(crate) keeps: bool,
+    /// What jobs may use together.
+    pub(crate) limits: Limits,
+    /// How long each job probably takes, as far as earlier runs tell; may be shorter than the plan.
+    pub(crate) expected: Vec<Option<Duration>>,
+    /// How long jobs whose attempts go on had run before.
+    pub(crate) ran_before: HashMap<usize, Duration>,
+    /// The folder of the logs; see [`log_path`](super::log_path).
+    pub(crate) logs: Option<PathBuf>,
+    /// How.
+    pub(crate) mode: Mode,
+}
+
+/// How the run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Every job succeeded.
+    Well,
+    /// Some did not.
+    Badly,
+    /// Somebody wanted it to end.
+    Interrupted,
+}
+
+/// Begins to show a run. Call it before the jobs are submitted, or what happened until now is known but not told.
+///
+/// # Errors
+/// If there is no thread to be had.
+pub(crate) fn start(jobs: &Jobs, scene: Scene) -> std::io::Result<Display<Ended>> {
+    let events = jobs.events();
+    let voice = Voice::new(scene.mode, Of::Run(scene.run.clone()));
+    let mut watcher = Watcher::new(jobs.clone(), scene, voice.clone());
+    for status in jobs.statuses() {
+        watcher.know(&status);
+    }
+    Display::start(&voice, move |ended| watcher.watch(events, ended))
+}

@@ -1,0 +1,286 @@
+//! What is said, printed and drawn while a run or a flow goes on, from whatever thread.
+//!
+//! Room: surface.
+//!
+//! # Invariants
+//! - What is printed is never torn by the live area, nor the area by it: one thread writes to the terminal.
+//! - Everything that was printed or said before `finish` is shown when `finish` returns, in its order.
+//!
+//! # Why they hold
+//! With a live area, lines go into one list, which the thread takes whole and prints above the next frame. A list that has grown long keeps
+//! those who print waiting until it is taken. The thread sees `closing` under the lock of the list, so it takes what came before.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Mode;
+use super::paint::Screen;
+use super::text::clean;
+use crate::control::event::{Event, Of};
+use crate::exit::say;
+
+/// Lines that may wait to be printed above the live area.
+const LINES_MAX: usize = 4096;
+/// A terminal that takes nothing for so long is given up on.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// What people chose to see, and are told beside the counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown {
+    /// The row that keys are about, if there are keys.
+    pub(crate) selected: Option<usize>,
+    pub(crate) shows_keys: bool,
+    /// A word about the whole: draining, paused.
+    pub(crate) note: Option<String>,
+    /// The shell has written below the last frame: the next one is drawn where the cursor is.
+    pub(crate) is_moved: bool,
+}
+
+#[derive(Debug, Default)]
+struct Desktop {
+    /// Lines to print above the frame.
+    above: Vec<String>,
+    /// What is to be told programs, and when it was said: by the thread that watches, since a reader may take its time.
+    said: Vec<(Duration, String)>,
+    shown: Shown,
+    is_urgent: bool,
+    is_closing: bool,
+    /// Nobody takes lines any more.
+    is_gone: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    desktop: Mutex<Desktop>,
+    /// Rings when something is to be drawn now, and when lines were taken.
+    rings: Condvar,
+    /// Why a line could not be written to standard output; after that none is.
+    cut: Mutex<Option<io::Error>>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Desktop> {
+        self.desktop.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cut(&self) -> MutexGuard<'_, Option<io::Error>> {
+        self.cut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A way to say something to whoever watches, and to change what is shown, from any thread.
+#[derive(Clone)]
+pub(crate) struct Voice {
+    shared: Arc<Shared>,
+    pub(super) mode: Mode,
+    of: Arc<Of>,
+    began: Instant,
+}
+
+impl Voice {
+    pub(crate) fn new(mode: Mode, of: Of) -> Voice {
+        Voice { shared: Arc::default(), mode, of: Arc::new(of), began: Instant::now() }
+    }
+
+    /// Whom it speaks of.
+    pub(super) fn id(&self) -> &str {
+        self.of.id()
+    }
+
+    /// Says one line about the whole: above what is drawn, as an event, or on stderr. Waits for nobody who reads.
+    pub(crate) fn say(&self, line: &str) {
+        let mut desktop = self.shared.lock();
+        match self.mode {
+            Mode::Live if !desktop.is_closing => desktop.above.push(format!("bursar: {}", clean(line))),
+            Mode::Json if !desktop.is_closing => {
+                desktop.said.push((self.began.elapsed(), line.to_owned()));
+                desktop.is_urgent = true;
+                self.shared.rings.notify_all();
+            }
+            _ => {
+                drop(desktop);
+                say!("bursar: {line}");
+            }
+        }
+    }
+
+    /// Tells programs what was said.
+    pub(super) fn tell_said(&self) {
+        let said = std::mem::take(&mut self.shared.lock().said);
+        for (at, text) in said {
+            let _ = self.tell(Event { text: Some(&text), ..Event::new(at, "said") }); // told at the end
+        }
+    }
+
+    /// Lines above the frame, as they are.
+    pub(super) fn show(&self, lines: impl IntoIterator<Item = String>) {
+        self.shared.lock().above.extend(lines);
+    }
+
+    /// What a node prints.
+    ///
+    /// # Errors
+    /// If nobody takes it.
+    pub(crate) fn print(&self, text: &str) -> io::Result<()> {
+        match self.mode {
+            Mode::Live => self.print_above(text),
+            Mode::Json => text.lines().try_for_each(|line| {
+                self.tell(Event { text: Some(line), ..Event::new(self.began.elapsed(), "printed") })
+            }),
+            Mode::Plain | Mode::Quiet => {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes())?;
+                out.flush()
+            }
+        }
+    }
+
+    fn print_above(&self, text: &str) -> io::Result<()> {
+        let mut desktop = self.shared.lock();
+        let until = Instant::now() + STUCK;
+        while desktop.above.len() >= LINES_MAX && !desktop.is_gone {
+            desktop.is_urgent = true;
+            self.shared.rings.notify_all();
+            let left = until.saturating_duration_since(Instant::now());
+            desktop = self.shared.rings.wait_timeout(desktop, left).unwrap_or_else(PoisonError::into_inner).0;
+            if left.is_zero() {
+                return Err(io::Error::new(ErrorKind::TimedOut, "the terminal takes no lines"));
+            }
+        }
+        if desktop.is_gone {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        desktop.above.extend(text.lines().map(clean));
+        Ok(())
+    }
+
+    /// An event for programs.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line).
+    pub(super) fn tell(&self, event: Event<'_>) -> io::Result<()> {
+        self.line(&Event { of: Some(&self.of), ..event }.json())
+    }
+
+    /// A line on standard output. After one that could not be written none is: who reads may have had enough, and a list with holes is worse than one that ends.
+    ///
+    /// # Errors
+    /// If it is not written.
+    pub(super) fn line(&self, line: &str) -> io::Result<()> {
+        let same = |error: &io::Error| error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error);
+        let mut cut = self.shared.cut();
+        if let Some(error) = &*cut {
+            return Err(same(error));
+        }
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}").and_then(|()| out.flush()).inspect_err(|error| *cut = Some(same(error)))
+    }
+
+    /// Changes what is shown, and shows it now.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Shown) -> T) -> T {
+        let mut desktop = self.shared.lock();
+        let changed = change(&mut desktop.shown);
+        desktop.is_urgent = true;
+        self.shared.rings.notify_all();
+        changed
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.shared.lock().is_closing
+    }
+
+    /// Whether lines wait to be printed above the frame.
+    pub(super) fn has_lines(&self) -> bool {
+        !self.shared.lock().above.is_empty()
+    }
+
+    /// Waits until something is to be done. True: the end.
+    pub(super) fn rest(&self, pause: Duration) -> bool {
+        let is_calm = |desktop: &mut Desktop| !desktop.is_closing && !desktop.is_urgent;
+        let rested = self.shared.rings.wait_timeout_while(self.shared.lock(), pause, is_calm);
+        let mut desktop = rested.unwrap_or_else(PoisonError::into_inner).0;
+        desktop.is_urgent = false;
+        desktop.is_closing
+    }
+
+    /// Prints the lines that wait, and draws a frame below: it is made for the width and height that it may have.
+    pub(super) fn draw(&self, screen: &mut Screen<io::Stdout>, frame: impl FnOnce(Shown, usize, usize) -> Vec<String>) {
+        let (height, columns) = console::Term::stdout().size();
+        let (width, height) = (columns.saturating_sub(1).max(20).into(), height.saturating_sub(1).max(2).into());
+        let (above, shown) = {
+            let mut desktop = self.shared.lock();
+            if std::mem::take(&mut desktop.shown.is_moved) {
+                *screen = Screen::new(io::stdout());
+            }
+            (std::mem::take(&mut desktop.above), desktop.shown.clone())
+        };
+        self.shared.rings.notify_all(); // somebody may wait for room
+        screen.draw(&above, frame(shown, width, height), columns.into());
+    }
+}
+
+/// A display that is on, until it is told how that which it shows has ended.
+#[must_use = "a display that is dropped goes off"]
+pub(crate) struct Display<E> {
+    voice: Voice,
+    ended: Arc<Mutex<Option<E>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// When the thread is gone, also by a panic, nobody waits for it.
+struct Gone(Voice);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.shared.lock().is_gone = true;
+        self.0.shared.rings.notify_all();
+    }
+}
+
+impl<E: Send + 'static> Display<E> {
+    /// Lets a thread `watch` until the voice is closing; then that may ask how it ended.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub(super) fn start(
+        voice: &Voice,
+        watch: impl FnOnce(&dyn Fn() -> Option<E>) + Send + 'static,
+    ) -> io::Result<Display<E>> {
+        let ended = Arc::<Mutex<Option<E>>>::default();
+        let (told, gone) = (Arc::clone(&ended), Gone(voice.clone()));
+        let thread = std::thread::Builder::new().name("view".into()).spawn(move || {
+            let _gone = gone;
+            watch(&|| told.lock().unwrap_or_else(PoisonError::into_inner).take());
+        })?;
+        Ok(Display { voice: voice.clone(), ended, thread: Some(thread) })
+    }
+}
+
+impl<E> Display<E> {
+    /// For others who have something to say.
+    pub(crate) fn voice(&self) -> Voice {
+        self.voice.clone()
+    }
+
+    /// Shows the end, and returns when everything has been shown. Gives the reason if events that a program reads could not be written.
+    pub(crate) fn finish(self, ended: E) -> Option<io::Error> {
+        let voice = self.voice.clone();
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        drop(self);
+        // Whoever read it may have had enough.
+        let unwritten = voice.shared.cut().take().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+        unwritten.filter(|_| voice.mode == Mode::Json)
+    }
+}
+
+impl<E> Drop for Display<E> {
+    fn drop(&mut self) {
+        self.voice.shared.lock().is_closing = true;
+        self.voice.shared.rings.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // its panic has been printed
+        }
+    }
+}
