@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     error::TaskError,
-    panics,
+    strand::panics,
     strand::{self, Cancellation, Strand},
 };
 

@@ -9,7 +9,8 @@ use crate::{
     drive::{clock, give_way, runtime},
     error::{RunError, TaskError, TaskLabel},
     options::NurseryOptions,
-    panics, raw,
+    raw,
+    strand::panics,
     strand::{self, OutOfRoom, Strand},
     wait::{self, End},
 };
@@ -62,38 +63,6 @@ pub fn is_cancelled() -> bool {
 /// Whether a seed decides what happens here: see [`Builder::seeded`](crate::Builder::seeded). To spin there, waiting for another, is in vain.
 pub fn is_seeded() -> bool {
     strand::with(|strand| strand.shared().is_some_and(|shared| shared.seeded.is_some()))
-}
-
-/// Runs `body` without interruption: a cancellation waits until it has returned. Only a deadlock of a [seeded](crate::Builder::seeded) run, which would wait
-/// for ever, unwinds it all the same.
-///
-/// ```
-/// use bursar::{nursery, shield, yield_now};
-///
-/// let mut saved = false;
-/// let outcome = nursery(|n| {
-///     n.cancel();
-///     shield(|| {
-///         yield_now(); // would unwind, outside a shield
-///         saved = true;
-///     });
-///     yield_now(); // unwinds
-///     Ok("never")
-/// });
-/// assert!(saved && outcome.unwrap_err().is_cancelled());
-/// ```
-pub fn shield<R>(body: impl FnOnce() -> R) -> R {
-    strand::with(Strand::ensure_room);
-    struct Lower;
-    impl Drop for Lower {
-        fn drop(&mut self) {
-            // A thread that ends may have another strand by now, without shields.
-            strand::with(|strand| strand.shields.set(strand.shields.get().saturating_sub(1)));
-        }
-    }
-    strand::with(|strand| strand.shields.set(strand.shields.get() + 1));
-    let _lower = Lower;
-    body()
 }
 
 /// Stops the caller for a while; others run meanwhile. A cancellation ends it early.

@@ -18,21 +18,15 @@
 //! - Telling the check the difference: the compiler then keeps the counter from before the subtraction too, and copies it in every iteration.
 //! - An atomic flag for each task, set by whoever cancels: an indirection more, for an answer some microseconds earlier.
 
-use std::{cell::Cell, ops::Range};
+use std::ops::Range;
 
 use vocab::Budget;
 
 use crate::{
+    alarm,
     drive::give_way,
     strand::{self, Strand},
 };
-
-thread_local! {
-    /// A loop checks as soon as it has no more than this left: 0 when all is calm, `u32::MAX` if the running task must stop at its very next check.
-    static ALARM: Cell<u32> = const { Cell::new(CALM) };
-}
-
-const CALM: u32 = 0;
 
 /// How far it is to the next check.
 #[doc(hidden)]
@@ -63,7 +57,7 @@ impl Fuel {
     #[inline(always)]
     pub fn tick(&mut self) {
         self.left -= 1;
-        if self.left <= alarm() {
+        if self.left <= alarm::level() {
             let left = std::mem::replace(&mut self.left, self.interval);
             check(self.interval, left);
         }
@@ -84,7 +78,7 @@ impl Fuel {
     #[inline(always)]
     fn did(&mut self, turns: u32) {
         self.left -= turns;
-        if self.left <= alarm() {
+        if self.left <= alarm::level() {
             let left = std::mem::replace(&mut self.left, self.interval);
             check(self.interval, left);
         }
@@ -161,7 +155,7 @@ impl Drop for Fuel {
 #[cold]
 #[inline(never)]
 fn check(interval: u32, left: u32) {
-    ALARM.set(CALM);
+    alarm::calm();
     spend(interval - left);
     strand::with(give_way); // the interval is over
 }
@@ -171,11 +165,6 @@ fn give_way(strand: &Strand) {
     if strand.worker.is_some() {
         give_way::yield_now(strand);
     }
-}
-
-/// The running task must stop at its very next check.
-pub(crate) fn sound_alarm() {
-    ALARM.set(u32::MAX);
 }
 
 /// How many iterations go by without a check, unless the function says otherwise.
@@ -207,22 +196,14 @@ fn note(ops: u32) {
     });
 }
 
-/// What is left when a loop must check.
-#[inline(always)]
-fn alarm() -> u32 {
-    ALARM.get()
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
-        cell::RefCell,
+        cell::{Cell, RefCell},
         panic::{catch_unwind, resume_unwind},
     };
 
     use super::*;
-
-    const ALARMED: u32 = u32::MAX;
 
     #[derive(Debug, PartialEq)]
     enum Told {
@@ -283,9 +264,9 @@ mod tests {
         fuel.tick();
         fuel.tick();
         assert_eq!(TOLD.take(), [Spent(1)]);
-        ALARM.set(ALARMED);
+        alarm::sound();
         fuel.tick();
-        ALARM.set(CALM);
+        alarm::calm();
         assert_eq!(TOLD.take(), [Spent(3)]);
         fuel.tick();
         drop(fuel);

@@ -11,9 +11,9 @@ use crate::{
     channel::{Receiver, Sender},
     error::{Reason, TaskError},
     options::NurseryOptions,
-    panics,
     scope::{Nursery, Task},
     strand,
+    strand::panics,
     task_builder::TaskBuilder,
 };
 

@@ -1,5 +1,6 @@
 //! Tasks: fibers and futures in nurseries, on workers that steal.
 
+mod alarm;
 mod authority;
 mod block_on;
 mod budget;
@@ -13,19 +14,15 @@ mod explore;
 mod free;
 pub mod fs;
 mod fuel;
-mod gate;
 #[doc(hidden)]
 pub mod internals;
 mod line;
-mod local;
 pub mod net;
 mod nursery;
 pub mod oneshot;
 mod options;
-mod panics;
 mod places;
 mod raw;
-mod room;
 mod scope;
 mod select;
 mod state;
@@ -34,8 +31,7 @@ mod sync;
 mod task_builder;
 mod task_state;
 mod time;
-mod turn;
-mod unwinding;
+mod unblock;
 mod wait;
 
 pub use authority::{Authority, Capability};
@@ -57,17 +53,13 @@ pub use drive::{
     runtime::{Builder, Runtime},
     stats::{Stats, WorkerStats},
     trace::{Event, ParseTraceError, Trace, What},
-    unblock::{Unblock, unblock, unblock_async},
     watchdog::Stuck,
 };
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use explore::{Explore, Explored, Finding, Outcome, explore};
-pub use free::{
-    checkpoint, current_task, current_worker, is_cancelled, is_seeded, join, run, shield, sleep, yield_now,
-};
+pub use free::{checkpoint, current_task, current_worker, is_cancelled, is_seeded, join, run, sleep, yield_now};
 #[doc(hidden)]
 pub use fuel::Fuel;
-pub use local::FiberLocal;
 pub use nursery::{OwnedNursery, Pauser, Spawner};
 pub use options::{NurseryOptions, OnFailure};
 pub use policy_admission::{
@@ -78,10 +70,13 @@ pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
+pub use strand::local::FiberLocal;
+pub use strand::shield::shield;
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic};
 pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
+pub use unblock::{Unblock, unblock, unblock_async};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
 
 /// A runtime has at most so many workers.

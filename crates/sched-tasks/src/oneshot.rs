@@ -28,9 +28,9 @@ use mech_sync::{SpinLock, Ticket};
 use crate::{
     channel::{RecvError, RecvTimeoutError, SendError, TryRecvError},
     drive::clock,
-    panics,
-    places::FutureWait,
-    room,
+    strand::future_wait::FutureWait,
+    strand::panics,
+    strand::room,
     strand::{self, Strand},
     wait::{self, End},
 };

@@ -17,18 +17,16 @@ use crate::{
     budget::{Pool, Treasury},
     drive::{runtime, shared::Shared, thread_task},
     error::{Reason, TaskError, TaskLabel},
-    free::shield,
     nursery::{Body, NurseryCore},
     options::NurseryOptions,
-    panics,
     raw::{
         handle::Handle,
         scope as raw,
         task::{Details, Identity, RunnableRef},
     },
     state::NurseryState,
-    strand::{self, Strand},
-    task_builder::TaskBuilder,
+    strand::panics,
+    strand::{self, Strand, shield::shield},
     task_state::TaskState,
 };
 
@@ -223,11 +221,6 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         T: Send + 'scope,
     {
         self.start_async(Location::caller(), None, Priority::Normal, future)
-    }
-
-    /// Says more about a task before it starts: its name, its priority.
-    pub fn task(&'scope self) -> TaskBuilder<'scope, 'env> {
-        TaskBuilder::new(self)
     }
 
     #[inline(always)]

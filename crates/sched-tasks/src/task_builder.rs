@@ -33,6 +33,13 @@ pub struct TaskBuilder<'scope, 'env> {
     priority: Priority,
 }
 
+impl<'scope, 'env> Nursery<'scope, 'env> {
+    /// Says more about a task before it starts: its name, its priority.
+    pub fn task(&'scope self) -> TaskBuilder<'scope, 'env> {
+        TaskBuilder::new(self)
+    }
+}
+
 impl<'scope, 'env> TaskBuilder<'scope, 'env> {
     pub(crate) fn new(nursery: &'scope Nursery<'scope, 'env>) -> Self {
         Self { nursery, details: Details::default(), priority: Priority::Normal }

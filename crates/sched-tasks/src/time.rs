@@ -15,8 +15,9 @@ use crate::{
         clock::{self, Alarm, AlarmKey, Clock},
         unblock::here,
     },
-    places::FutureWait,
-    room, strand,
+    strand,
+    strand::future_wait::FutureWait,
+    strand::room,
 };
 
 /// A future that is ready after `time`, counted from now.

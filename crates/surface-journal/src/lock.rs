@@ -122,7 +122,7 @@ mod tests {
             drop(lock);
         });
         looks.send(()).unwrap();
-        RunLock::take(&id, folder.path(), std::process::id()).unwrap();
+        let _lock = RunLock::take(&id, folder.path(), std::process::id()).unwrap();
         passes.join().unwrap();
     }
 }

@@ -6,7 +6,7 @@ use super::{File, Problem};
 /// Mechanism and the C door: memory and foreign calls are their business.
 const MAY_BE_UNSAFE: &[&str] = &["mech-fiber", "mech-sync", "mech-process", "surface-capi", "sched-tasks"];
 
-/// Crates that may be unsafe, but in one folder only: a file for each invariant, and no other file is read for it.
+/// Crates that may be unsafe, but in one folder only, and in files called `raw.rs`: a file for each invariant, and no other file is read for it.
 const IN_ONE_FOLDER: &[(&str, &str)] = &[("sched-tasks", "src/raw/"), ("mech-process", "src/raw/")];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
@@ -35,7 +35,7 @@ fn opens_forbidding(file: &File) -> Option<Problem> {
 fn in_one_folder(file: &File) -> Option<Problem> {
     let (name, rest) = file.in_crate()?;
     let (_, only) = IN_ONE_FOLDER.iter().find(|(one, _)| *one == name)?;
-    if !rest.starts_with("src/") || !rest.ends_with(".rs") || rest.starts_with(only) {
+    if !rest.starts_with("src/") || !rest.ends_with(".rs") || rest.starts_with(only) || rest.ends_with("/raw.rs") {
         return None;
     }
     let lines = lines(&file.text);
@@ -45,7 +45,7 @@ fn in_one_folder(file: &File) -> Option<Problem> {
         0 => String::new(),
         more => format!(", and {more} times more"),
     };
-    Some(format!("{}:{first} says `unsafe`{more}; in {name} only {only} may", file.path))
+    Some(format!("{}:{first} says `unsafe`{more}; in {name} only {only} and files called `raw.rs` may", file.path))
 }
 
 fn has_word(code: &str, word: &str) -> bool {
@@ -87,12 +87,16 @@ mod tests {
         ];
         assert_eq!(
             check(&files),
-            ["crates/sched-tasks/src/nursery.rs:3 says `unsafe`; in sched-tasks only src/raw/ may"]
+            [
+                "crates/sched-tasks/src/nursery.rs:3 says `unsafe`; in sched-tasks only src/raw/ and files called `raw.rs` may"
+            ]
         );
         let twice = File::new("crates/sched-tasks/src/scope.rs", "unsafe fn f() {}\nunsafe fn g() {}\n");
         assert_eq!(
             check(&[twice]),
-            ["crates/sched-tasks/src/scope.rs:1 says `unsafe`, and 1 times more; in sched-tasks only src/raw/ may"]
+            [
+                "crates/sched-tasks/src/scope.rs:1 says `unsafe`, and 1 times more; in sched-tasks only src/raw/ and files called `raw.rs` may"
+            ]
         );
         let neighbour = File::new("crates/sched-tasks/src/raw_deal.rs", text);
         assert_eq!(check(&[neighbour]).len(), 1, "a name that only begins like the folder's is outside");

@@ -8,7 +8,7 @@ use super::{Answer, Exhausted, Pool};
 use crate::{
     drive::clock,
     nursery::NurseryCore,
-    room,
+    strand::room,
     strand::{self},
     wait::{self, End},
 };

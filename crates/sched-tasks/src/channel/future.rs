@@ -17,7 +17,7 @@ use super::{
     core::Core,
     error::{RecvError, SendError, TryRecvError, TrySendError},
 };
-use crate::{places::FutureWait, room, strand};
+use crate::{strand, strand::future_wait::FutureWait, strand::room};
 
 /// A value on its way into a channel; made by [`Sender::send_async`](super::Sender::send_async).
 #[must_use = "a future does nothing until it is awaited"]

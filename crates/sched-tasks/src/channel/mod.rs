@@ -38,8 +38,8 @@ use crate::{
     authority,
     drive::clock,
     error::TaskError,
-    panics,
-    room::{self, LentGuard},
+    strand::panics,
+    strand::room::{self, LentGuard},
     strand::{self, Strand},
 };
 

@@ -38,10 +38,11 @@ use crate::{
     error::{BuildError, RunError, TaskError},
     nursery::Groups,
     options::NurseryOptions,
-    panics, places,
+    places,
     raw::{crew::Crew, overflow, task::Runnable},
-    room::in_own_frame,
     scope::{self, Nursery},
+    strand::panics,
+    strand::room::in_own_frame,
     strand::{self, Strand},
 };
 

@@ -9,6 +9,7 @@
 //! enlisted; a child first enlists under that lock, then looks at the state: one of the two sees the other. Nested nurseries enlist with the one around them
 //! when they open, and cancellation walks that tree with a list of its own, not by recursion, so no depth overflows a stack.
 
+mod gate;
 mod owned;
 mod pause;
 mod verdict;
@@ -39,7 +40,6 @@ use crate::{
         shared::Shared,
     },
     error::{Reason, TaskError},
-    gate::Gate,
     options::NurseryOptions,
     raw::scope::ScopeRef,
     state::{NurseryEvent, NurseryState},
@@ -47,6 +47,7 @@ use crate::{
     task_state::TaskState,
 };
 
+use self::gate::Gate;
 pub(crate) use self::owned::Groups;
 pub use self::owned::{OwnedNursery, Spawner};
 pub use self::pause::Pauser;

@@ -203,7 +203,7 @@ impl OwnedNursery {
 
 impl Drop for OwnedNursery {
     fn drop(&mut self) {
-        let _room = crate::room::to_drop();
+        let _room = crate::strand::room::to_drop();
         match self.0.take() {
             Some(group) if group.is_around_caller() => group.leave(), // it cannot wait for itself
             Some(group) => group.end(true),

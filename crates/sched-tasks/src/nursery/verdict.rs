@@ -9,8 +9,8 @@ use super::NurseryCore;
 use crate::{
     error::{Reason, TaskError},
     options::OnFailure,
-    panics,
     state::NurseryState,
+    strand::panics,
     strand::{Cancellation, Strand},
 };
 

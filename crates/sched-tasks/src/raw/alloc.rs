@@ -10,7 +10,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::current;
-use crate::fuel;
+use crate::alarm;
 
 /// A global allocator for programs whose tasks have budgets of memory. Tasks without a budget pay nothing but the question.
 ///
@@ -50,7 +50,7 @@ fn allocated(bytes: usize) {
         && strand.meter.is_metered()
         && !strand.meter.allocated(bytes as u64)
     {
-        fuel::sound_alarm();
+        alarm::sound();
     }
 }
 

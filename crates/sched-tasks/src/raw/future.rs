@@ -42,12 +42,12 @@ use crate::{
     budget::Reading,
     drive::shared::Shared,
     error::TaskError,
-    local::Locals,
     nursery::{Member, NurseryCore},
-    room::in_own_frame,
     strand::Strand,
+    strand::local::Locals,
+    strand::room::in_own_frame,
+    strand::turn::Fixed,
     task_state::TaskState,
-    turn::Fixed,
 };
 
 const IDLE: u32 = 0;

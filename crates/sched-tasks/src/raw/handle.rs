@@ -18,8 +18,8 @@ use mech_sync::Completion;
 use super::task::{Front, Header, Runnable, error_of, label};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
-    panics,
-    places::FutureWait,
+    strand::future_wait::FutureWait,
+    strand::panics,
     strand::{self, Strand, Woken},
     task_state::TaskState,
 };

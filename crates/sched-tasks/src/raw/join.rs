@@ -25,9 +25,9 @@ use super::{
 use crate::{
     drive::worker::Worker,
     error::TaskError,
-    local::Locals,
-    panics,
-    room::in_own_frame,
+    strand::local::Locals,
+    strand::panics,
+    strand::room::in_own_frame,
     strand::{self, Strand, Woken},
     task_state::TaskState,
 };

@@ -17,7 +17,6 @@ pub(crate) mod handle;
 pub(crate) mod join;
 pub(crate) mod loan;
 pub(crate) mod local_queue;
-pub(crate) mod lock;
 pub(crate) mod nameplate;
 pub(crate) mod overflow;
 pub(crate) mod owned;

@@ -25,8 +25,8 @@ use super::{handle::Handle, nameplate::Name, pool, scope::ScopeRef};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
     nursery::NurseryCore,
-    panics,
-    room::in_own_frame,
+    strand::panics,
+    strand::room::in_own_frame,
     strand::{self, Cancellation, Strand},
     task_state::TaskState,
 };

@@ -9,11 +9,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::MutexGuard;
+use super::{MutexGuard, raw as lock};
 use crate::{
     drive::clock,
     line::Line,
-    raw::lock,
     strand::{self, Strand},
     wait::{self, End},
 };

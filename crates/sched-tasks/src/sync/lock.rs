@@ -35,7 +35,7 @@ use mech_sync::SpinLock;
 
 use crate::{
     line::Waits,
-    room,
+    strand::room,
     strand::{self, Strand},
     wait::{self, End},
 };

@@ -4,6 +4,7 @@ pub mod atomic;
 mod condvar;
 pub(crate) mod lock;
 mod mutex;
+mod raw;
 mod semaphore;
 
 pub use self::{

@@ -3,7 +3,8 @@
 use std::{fmt, time::Duration};
 
 use super::lock::Lock;
-use crate::{raw::lock, strand};
+use super::raw as lock;
+use crate::strand;
 
 /// Data that one task or thread at a time may use.
 ///

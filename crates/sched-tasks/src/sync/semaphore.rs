@@ -20,8 +20,8 @@ use mech_sync::{SpinLock, Ticket};
 use crate::{
     drive::clock,
     line::{Claimed, Waits},
-    places::FutureWait,
-    room,
+    strand::future_wait::FutureWait,
+    strand::room,
     strand::{self, Strand},
     wait::{self, End},
 };

@@ -183,15 +183,17 @@ fn what_is_dropped_for_a_task_is_paid_like_the_task() {
             Ok(())
         }),
     );
-    check(
-        "captures of a task that never ran",
+    // On the only worker, so that it cannot begin before it is dismissed.
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let never_ran = runtime.run(|| {
         nursery_with(limited(), |n| {
             let captured = Spends(&charged);
             n.spawn(move || _ = &captured);
             n.dismiss();
             Ok(())
-        }),
-    );
+        })
+    });
+    check("captures of a task that never ran", never_ran.unwrap());
 }
 
 #[test]

@@ -4,6 +4,15 @@
 //! A strand stops only between `Park::Parked` and its delivery, and every way of stopping ends when its ticket is woken or its
 //! seat is kicked. No other thread ever runs it.
 
+pub(crate) mod future_wait;
+pub(crate) mod local;
+pub(crate) mod panics;
+pub(crate) mod room;
+pub(crate) mod shield;
+mod thread;
+pub(crate) mod turn;
+pub(crate) mod unwinding;
+
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -11,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-use mech_sync::{Delivery, Home, Park, Seat, Ticket, Wake};
+use mech_sync::{Delivery, Park, Seat, Ticket, Wake};
 use vocab::TaskId;
 
 use crate::{
@@ -25,16 +34,17 @@ use crate::{
         worker::Worker,
     },
     error::{TaskError, TaskLabel},
-    local::Locals,
     nursery::Member,
-    panics, places,
     raw::{
         current,
         nameplate::Name,
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
-    room,
+};
+
+use self::{
+    local::Locals,
     turn::{Fixed, Turn},
 };
 
@@ -543,7 +553,8 @@ impl Strand {
     }
 }
 
-pub(crate) use crate::unwinding::{Cancellation, OutOfRoom};
+pub(crate) use self::thread::{driving, for_thread, for_thread_here, retire_thread};
+pub(crate) use self::unwinding::{Cancellation, OutOfRoom};
 
 /// Runs `f` with the strand of the caller; a thread that has none gets one.
 #[inline(always)]
@@ -552,28 +563,6 @@ pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
 }
 
 pub(crate) use current::get as current;
-
-/// A plain thread's strand, with its own home.
-pub(crate) fn for_thread() -> Strand {
-    Strand::new(places::take_seat(places::take_home()), None)
-}
-
-/// The same for a thread that cannot wait on its present strand. If it plays workers, it goes on to.
-pub(crate) fn for_thread_here() -> Strand {
-    Strand { driver: current().driver.clone(), ..for_thread() }
-}
-
-/// A strand on which a plain thread plays workers while it waits.
-pub(crate) fn driving(driver: Rc<Driver>) -> Strand {
-    Strand { driver: Some(driver), ..for_thread() }
-}
-
-/// Gives back what a plain thread's strand held.
-pub(crate) fn retire_thread(strand: &Strand) {
-    let home: &'static Home = strand.seat.home();
-    places::give_seat(strand.seat);
-    places::give_home(home);
-}
 
 /// Brings a woken seat home: into the queue of this very worker, or into another's inbox.
 #[inline]

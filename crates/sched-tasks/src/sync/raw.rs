@@ -1,13 +1,11 @@
-//! What `lock_api` makes a mutex of.
+//! What `lock_api` makes a mutex of. Its `unsafe` rests on the first invariant of `lock.rs`.
 
 use std::time::{Duration, Instant};
 
 use lock_api::{GuardNoSend, RawMutex, RawMutexTimed};
 
-use crate::{
-    drive::clock,
-    sync::{MutexGuard, lock::Lock},
-};
+use super::{MutexGuard, lock::Lock};
+use crate::drive::clock;
 
 // SAFETY: a `Lock` is had by one strand at a time, from `acquire` to `release`; see its first invariant. What the last one wrote is seen by the next: the word is released and
 // acquired, and a lock that is handed over goes with a claim, which is both.
