@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::JobId;
 use crate::aging::Time;
+use crate::state::State;
 use crate::trace::TraceId;
 
 /// Something that happened to a job.
@@ -63,4 +64,67 @@ pub enum What {
     Canceled,
     /// It begins a new life: somebody asked to try it, or what it was cancelled for, again.
     Revived,
+}
+
+/// Where a job is, as its events tell it: for whoever follows a scheduler from outside.
+///
+/// ```
+/// use policy_jobs::{Followed, State, What};
+///
+/// let mut job = Followed::default();
+/// job.take(What::Ready);
+/// job.take(What::Started { attempt: 1 });
+/// job.take(What::Paused);
+/// assert!(job.state == State::Paused && job.has_begun());
+/// assert_eq!(job.take(What::Resumed), Some((State::Paused, State::Running)));
+/// assert_eq!(job.take(What::Succeeded), Some((State::Running, State::Succeeded)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Followed {
+    /// Its state.
+    pub state: State,
+    /// Its latest attempt; 0 before the first.
+    pub attempt: u32,
+    before_pause: State,
+}
+
+impl Default for Followed {
+    fn default() -> Self {
+        Self { state: State::Queued, attempt: 0, before_pause: State::Queued }
+    }
+}
+
+impl Followed {
+    /// A job that has had so many attempts, and waits for the next.
+    pub fn after(attempts: u32) -> Self {
+        Self { attempt: attempts, ..Self::default() }
+    }
+
+    /// Something happened to it: where it was, and where it is. `None` if that changes nothing.
+    pub fn take(&mut self, what: What) -> Option<(State, State)> {
+        let from = self.state;
+        self.state = match what {
+            What::Ready => State::Ready,
+            What::Started { attempt } => {
+                self.attempt = attempt;
+                State::Running
+            }
+            What::Paused => State::Paused,
+            What::Resumed if from == State::Paused => self.before_pause,
+            What::Retrying { .. } | What::Revived => State::Queued,
+            What::Succeeded => State::Succeeded,
+            What::Failed => State::Failed,
+            What::Canceled => State::Canceled,
+            What::Submitted | What::Progress(_) | What::Resumed => return None,
+        };
+        if self.state == State::Paused && from != State::Paused {
+            self.before_pause = from;
+        }
+        Some((from, self.state))
+    }
+
+    /// Whether its latest attempt has begun and not ended: it runs, or was paused while it did.
+    pub fn has_begun(&self) -> bool {
+        self.state == State::Running || (self.state == State::Paused && self.before_pause == State::Running)
+    }
 }

@@ -60,7 +60,7 @@ pub use decide::{
 };
 pub use demand::{Demand, GPUS_MAX, Gpu, GpuDriver, Limits, Resource, megabytes};
 pub use error::{Cause, ControlError, SubmitError};
-pub use event::{Event, What};
+pub use event::{Event, Followed, What};
 pub use id::{JobId, Needed};
 pub use state::{IllegalMove, Move, State};
 pub use trace::{BadTraceId, TraceId};

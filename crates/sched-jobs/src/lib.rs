@@ -18,7 +18,7 @@ pub use drive::{
 pub use executor::{Executor, Order, Outcome, Reporter, Ticket};
 pub use job::{Job, JobError, Returns};
 pub use policy_jobs::{
-    Aging, BadTraceId, CardUse, Cause, ControlError, Demand, Event, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove,
-    JobFacts, JobId, Limits, Move, Needed, OnCards, Others, Resource, Retry, Short, State, SubmitError, TraceId, Usage,
-    Waits, Wanted, What, Why,
+    Aging, BadTraceId, CardUse, Cause, ControlError, Demand, Event, Followed, GPUS_MAX, Gpu, GpuDriver, Holder,
+    IllegalMove, JobFacts, JobId, Limits, Move, Needed, OnCards, Others, Resource, Retry, Short, State, SubmitError,
+    TraceId, Usage, Waits, Wanted, What, Why,
 };

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mech_process::How;
 use sched_jobs::process::{CommandEnd, Made, News, Processes, Stamp, exit_code, words};
-use sched_jobs::{Cause, Event, Facts, Outcome as JobOutcome, State, Ticket, What};
+use sched_jobs::{Cause, Event, Facts, Followed, Outcome as JobOutcome, State, Ticket, What};
 use surface_journal::{Detail, Event as Entry, JournalError, Look, Moved, Outcome, Outputs, Writer};
 
 use super::steward::Notice;
@@ -60,13 +60,11 @@ pub(crate) fn made_file(made: &Made) -> (PathBuf, Option<Look>) {
 /// Where a job is, as the journal knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Track {
-    pub(crate) state: State,
-    pub(crate) attempt: u32,
+    pub(crate) job: Followed,
     /// The journal knows its end from an earlier life of the run; nothing is new until somebody has it tried again.
     pub(crate) is_told: bool,
     /// The journal knows that it runs, from an earlier life of the run: that it does so again is no news.
     pub(crate) is_adopted: bool,
-    before_pause: State,
     ready_at_us: u64,
     pid: Option<u32>,
 }
@@ -75,11 +73,9 @@ impl Track {
     /// A job that is as the journal has it.
     pub(crate) fn new(attempt: u32, is_told: bool) -> Track {
         Track {
-            state: State::Queued,
-            attempt,
+            job: Followed::after(attempt),
             is_told,
             is_adopted: false,
-            before_pause: State::Queued,
             ready_at_us: 0,
             pid: None,
         }
@@ -176,20 +172,20 @@ impl Recorder {
         let mut book = self.book();
         let ended = facts.measured::<CommandEnd>(event.job).map(|end| book.end_of(job, end));
         let track = &mut book.tracks[job];
+        let has_run = track.job.has_begun();
+        track.job.take(event.what);
         let at_us = u64::try_from(event.at().as_micros()).unwrap_or(u64::MAX);
         match event.what {
             What::Ready => {
-                track.state = State::Ready;
                 track.ready_at_us = at_us;
                 if track.is_adopted {
                     return;
                 }
-                let next = track.attempt + 1;
+                let next = track.job.attempt + 1;
                 book.write(job, Moved::new(job as u32, next, State::Ready));
             }
             What::Started { attempt } => {
                 let waited_ms = at_us.saturating_sub(track.ready_at_us) / 1_000;
-                (track.state, track.attempt) = (State::Running, attempt);
                 if std::mem::take(&mut track.is_adopted) {
                     return;
                 }
@@ -204,39 +200,35 @@ impl Recorder {
                 book.writer.as_ref().map(|writer| writer.record(progress));
             }
             What::Paused => {
-                track.before_pause = std::mem::replace(&mut track.state, State::Paused);
                 let attempt = track.shown_attempt();
                 book.write(job, Moved::new(job as u32, attempt, State::Paused));
             }
             What::Resumed => {
-                track.state = track.before_pause;
-                let (attempt, state) = (track.shown_attempt(), track.state);
+                let (attempt, state) = (track.shown_attempt(), track.job.state);
                 book.write(job, Moved::new(job as u32, attempt, state));
             }
             What::Retrying { attempt, .. } => {
-                track.state = State::Queued;
                 // Without a command that ended, the scheduler alone knows why.
                 let cause = facts.cause(event.job).filter(|_| ended.is_none()).map(ToString::to_string);
                 book.end(job, attempt, State::Failed, ended, cause);
                 book.write(job, Moved::new(job as u32, attempt + 1, State::Queued));
             }
             What::Revived => {
-                track.state = State::Queued;
                 track.is_told = false;
-                let next = track.attempt + 1;
+                let next = track.job.attempt + 1;
                 book.write(job, Moved::new(job as u32, next, State::Queued));
             }
-            What::Succeeded => self.ended(&mut book, job, State::Succeeded, ended, None),
+            What::Succeeded => self.ended(&mut book, job, has_run, ended, None),
             What::Failed => {
                 let cause = facts.cause(event.job).map(ToString::to_string);
-                self.ended(&mut book, job, State::Failed, ended, cause);
+                self.ended(&mut book, job, has_run, ended, cause);
                 if !book.tracks[job].is_told {
                     let _ = self.notices.send(Notice::Failed); // gone only when the run is over
                 }
             }
             What::Canceled => {
                 let cause = facts.cause(event.job).map(ToString::to_string);
-                self.ended(&mut book, job, State::Canceled, ended, cause);
+                self.ended(&mut book, job, has_run, ended, cause);
             }
             _ => {}
         }
@@ -254,11 +246,8 @@ impl Recorder {
     }
 
     /// A life is over; `cause` says why it was cancelled, or could not even be started.
-    fn ended(&self, book: &mut Book, job: usize, state: State, mut ended: Option<Ended>, cause: Option<String>) {
-        let track = &mut book.tracks[job];
-        let was = std::mem::replace(&mut track.state, state);
-        let attempt = track.attempt;
-        let has_run = was == State::Running || (was == State::Paused && track.before_pause == State::Running);
+    fn ended(&self, book: &mut Book, job: usize, has_run: bool, mut ended: Option<Ended>, cause: Option<String>) {
+        let Followed { state, attempt, .. } = book.tracks[job].job;
         if let Some(ended) = ended.as_mut().filter(|ended| ended.code == 0) {
             self.mark(book, job, Some(std::mem::take(&mut ended.made)));
         }
@@ -306,8 +295,7 @@ impl Recorder {
 impl Track {
     /// What leads to an attempt belongs to it.
     fn shown_attempt(&self) -> u32 {
-        let runs = self.state == State::Running || self.before_pause == State::Running;
-        if runs { self.attempt } else { self.attempt + 1 }
+        self.job.attempt + u32::from(!self.job.has_begun())
     }
 }
 

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sched_jobs::{State, What};
+use sched_jobs::{Followed, State, What};
 use surface_jobfile::Plan;
 
 use crate::view::text::clean;
@@ -24,11 +24,8 @@ pub(crate) type Counts = [u32; 7];
 /// Where one job is.
 #[derive(Debug, Clone)]
 struct Seat {
-    state: State,
-    /// Where it was paused from.
-    before: State,
+    job: Followed,
     group: u32,
-    attempt: u32,
     /// Its place in `running`, or in `ready` of its group.
     place: u32,
     /// Since when it is ready, or runs.
@@ -125,15 +122,7 @@ impl Board {
             groups[group as usize].counts[State::Queued as usize] += 1;
             members[group as usize].1 = index;
             let since = Duration::ZERO;
-            seats.push(Seat {
-                state: State::Queued,
-                before: State::Queued,
-                group,
-                attempt: 0,
-                place: 0,
-                since,
-                earlier: Duration::ZERO,
-            });
+            seats.push(Seat { job: Followed::default(), group, place: 0, since, earlier: Duration::ZERO });
         }
         for (job, seat) in plan.jobs.iter().zip(&seats) {
             let mine = &mut groups[seat.group as usize].needs;
@@ -158,37 +147,21 @@ impl Board {
     /// Something happened to a job. `None` if it is no job of this run, or nothing that is counted.
     pub(crate) fn take(&mut self, at: Duration, job: usize, what: What) -> Option<Change> {
         let seat = self.seats.get_mut(job)?;
-        let (from, since) = (seat.state, seat.since);
-        let to = match what {
-            What::Ready => State::Ready,
-            What::Started { attempt } => {
-                seat.attempt = attempt;
-                State::Running
-            }
-            What::Progress(done) => {
-                self.progress.insert(job as u32, done);
-                return None;
-            }
-            What::Paused => State::Paused,
-            What::Resumed if from == State::Paused => seat.before,
-            What::Retrying { .. } | What::Revived => State::Queued,
-            What::Succeeded => State::Succeeded,
-            What::Failed => State::Failed,
-            What::Canceled => State::Canceled,
-            _ => return None,
-        };
-        if to == State::Paused && from != State::Paused {
-            seat.before = from;
+        if let What::Progress(done) = what {
+            self.progress.insert(job as u32, done);
         }
+        let (since, ran_before) = (seat.since, seat.job.has_begun());
+        let mut followed = seat.job;
+        let (from, to) = followed.take(what)?;
         // A pause is no new start: what ran before it counts.
         let keeps = to == State::Paused || what == What::Resumed;
         if !keeps {
             seat.since = at;
         }
-        let attempt = seat.attempt;
+        let attempt = followed.attempt;
         self.put(job as u32, to);
-        let ran_before = from == State::Running || (from == State::Paused && self.seats[job].before == State::Running);
         let seat = &mut self.seats[job];
+        seat.job = followed;
         let ran = (ran_before && !keeps).then(|| at.saturating_sub(since) + std::mem::take(&mut seat.earlier));
         if ran.is_some() {
             self.progress.remove(&(job as u32));
@@ -210,7 +183,7 @@ impl Board {
     /// What somebody else knows already about a job, as when the display starts late.
     pub(crate) fn know(&mut self, job: usize, state: State, attempt: u32) {
         if let Some(seat) = self.seats.get_mut(job) {
-            seat.attempt = attempt;
+            seat.job.attempt = attempt;
             self.put(job as u32, state);
         }
     }
@@ -223,7 +196,7 @@ impl Board {
     }
 
     fn put(&mut self, job: u32, to: State) {
-        let Seat { state: from, group, place, .. } = self.seats[job as usize];
+        let Seat { job: Followed { state: from, .. }, group, place, .. } = self.seats[job as usize];
         let group = &mut self.groups[group as usize];
         for counts in [&mut self.counts, &mut group.counts] {
             counts[from as usize] -= 1;
@@ -250,7 +223,7 @@ impl Board {
             seat.place = bag.len() as u32;
             bag.push(job);
         }
-        seat.state = to;
+        seat.job.state = to;
     }
 
     pub(crate) fn groups(&self) -> &[Group] {
@@ -266,7 +239,7 @@ impl Board {
     }
 
     pub(crate) fn state(&self, job: u32) -> State {
-        self.seats[job as usize].state
+        self.seats[job as usize].job.state
     }
 
     /// The running jobs, in no order.
@@ -277,7 +250,7 @@ impl Board {
     /// How long a job has been ready, or has run.
     pub(crate) fn since(&self, job: u32, now: Duration) -> Duration {
         let seat = &self.seats[job as usize];
-        let earlier = if seat.state == State::Running { seat.earlier } else { Duration::ZERO };
+        let earlier = if seat.job.state == State::Running { seat.earlier } else { Duration::ZERO };
         now.saturating_sub(seat.since) + earlier
     }
 
