@@ -62,6 +62,14 @@ impl Countdown {
         self.word.load(Acquire) == OWNER
     }
 
+    /// How many members are left, if the owner has started so many; as of a moment ago.
+    pub fn members(&self, started: u64) -> i64 {
+        match self.word.load(Acquire) {
+            open if open >= OWNER / 2 => open - OWNER + i64::try_from(started).expect("fewer than 2^48 members"),
+            closed => closed,
+        }
+    }
+
     /// Counts members that have ended. The last gets the owner's ticket, to be woken; it must not touch the countdown again.
     #[inline]
     #[must_use = "the owner waits for its ticket"]

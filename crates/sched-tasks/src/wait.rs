@@ -32,8 +32,20 @@ pub(crate) enum End {
 }
 
 /// Stops the strand until `ticket` is claimed, `deadline` has passed, or it is cancelled. Inlined as far as [`Strand::wait`] is, for the same reason.
+///
+/// A task that is paused meanwhile stands still before it goes on with what it was claimed for.
 #[inline(always)]
 pub(crate) fn wait(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
+    let end = wait_through_pauses(strand, ticket, deadline);
+    if strand.needs_attention() && end != End::Cancelled {
+        strand.rest_while_paused();
+    }
+    end
+}
+
+/// The same, but goes on also if it is paused: for those whom others would wait for, as for who is woken to take a lock.
+#[inline(always)]
+pub(crate) fn wait_through_pauses(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
     if deadline.is_some() {
         return wait_with_deadline(strand, ticket, deadline);
     }
@@ -65,6 +77,19 @@ fn until(strand: &Strand, ticket: Ticket, thread_deadline: Option<Instant>) -> E
             None | Some(Woken::By(TIMEOUT)) => return End::TimedOut,
             Some(Woken::By(code)) => return End::Claimed(code),
             Some(Woken::Kicked) => {}
+        }
+    }
+}
+
+/// Stops the strand until `ticket` is claimed, behind a shield that only the deadlock of a seeded run breaks.
+pub(crate) fn wait_shielded(strand: &Strand, ticket: Ticket) -> End {
+    loop {
+        if strand.breaks_shields() && !strand.is_unwinding() && ticket.withdraw() {
+            return End::Cancelled;
+        }
+        match strand.wait(ticket) {
+            Woken::By(code) => return End::Claimed(code),
+            Woken::Kicked => {}
         }
     }
 }

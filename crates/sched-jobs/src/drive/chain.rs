@@ -49,6 +49,9 @@ impl Post {
 impl Inner {
     /// Everything that was claimed longer ago than `patience` and has not begun goes back in line.
     pub(super) fn take_back(&mut self, now: Time, patience: Time) {
+        if self.chain_alarm.is_none() {
+            return; // nobody has claimed anything
+        }
         for index in 0..self.chains.len() {
             let chain = &self.chains[index];
             if chain.ids.len() > chain.current + 1 && now.saturating_sub(chain.since) >= patience {

@@ -292,7 +292,8 @@ impl Jobs {
         })
     }
 
-    /// Cancels. What does not run has ended when this returns; what runs was asked to. What has ended stays as it is.
+    /// Cancels. What does not run has ended when this returns; what runs was asked to. What has ended stays as it is; a closure that returns after it was asked to end counts as cancelled,
+    /// whatever it returns.
     ///
     /// # Errors
     /// If the job is unknown.
@@ -332,8 +333,10 @@ impl Jobs {
     pub(super) fn wait_for_members(&self, scope: Scope) {
         let mut inner = self.shared().wait_for_news(true);
         let members = inner.core.members(scope);
-        while !members.iter().all(|id| inner.core.state(*id).is_terminal()) {
-            inner.wait();
+        for id in members {
+            while !inner.core.state(id).is_terminal() {
+                inner.wait();
+            }
         }
     }
 
@@ -418,7 +421,7 @@ impl Jobs {
         inner.feed.listen()
     }
 
-    /// Waits until every job has ended.
+    /// Waits until every job has ended. A job that calls this waits for itself, unless somebody cancels it: use a [`Part`](crate::Part), or another scheduler.
     ///
     /// # Errors
     /// If some did not succeed.

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use policy_jobs::Effect;
-use sched_tasks::{NurseryOptions, nursery_with};
+use sched_tasks::{NurseryOptions, Spawner, nursery_with};
 
 use super::pool::{Post, run};
 use super::{Inner, Shared};
@@ -69,11 +69,11 @@ impl Shared {
     }
 
     fn light_ended(&self, id: u32, post: &Post, work: Work, done: Done) {
-        let is_stopped = matches!(done, Err(Failure::Stopped)) && sched_tasks::is_cancelled();
+        let is_over = !self.tasks.as_ref().is_ok_and(Spawner::is_open);
         let dropped = self.section(|inner, now| {
             inner.come_back(post);
-            if is_stopped {
-                inner.stop_with_runtime(now); // nothing else cancels the nursery of all
+            if is_over {
+                inner.stop_with_runtime(now);
             }
             inner.free_posts.push(post.index);
             inner.closure_ended(now, id, work, done)
@@ -100,7 +100,7 @@ impl Drop for Unbegun {
     fn drop(&mut self) {
         if let Some(Light { id, post, work, .. }) = self.light.take() {
             let why = match &self.shared.tasks {
-                _ if sched_tasks::is_cancelled() => Failure::Stopped,
+                Ok(tasks) if !tasks.is_open() => Failure::Stopped,
                 Err(error) => Failure::Error(format!("it could not be started: {error}")),
                 Ok(_) => Failure::Error("it could not be started".to_owned()),
             };

@@ -151,6 +151,8 @@ pub(crate) struct Inner {
     /// Closures that were asked to stand still, and when the clock is to look whether they do.
     pausing: Vec<u32>,
     pause_alarm: Option<Time>,
+    /// How long it waited for the last look.
+    pause_look: Time,
     is_closing: bool,
     /// Who is submitting a batch: others must wait until it is through.
     pen: Option<Writer>,
@@ -233,6 +235,7 @@ impl Shared {
             chain_alarm: None,
             pausing: Vec::new(),
             pause_alarm: None,
+            pause_look: 0,
             is_closing: false,
             pen: None,
             effects: Vec::new(),
@@ -417,7 +420,7 @@ impl Shared {
         }
         self.joined.store(inner.core.joined(), Ordering::Release);
         let next = inner.next_alarm();
-        if next.is_some_and(|next| inner.clock_set_to.is_none_or(|set| next < set)) {
+        if !inner.is_closing && next.is_some_and(|next| inner.clock_set_to.is_none_or(|set| next < set)) {
             inner.clock_set_to = next;
             if inner.has_clock {
                 self.alarm.notify_one();

@@ -10,8 +10,8 @@
 //! A worker runs closures inside a nursery. To cancel a job dooms the nursery, under the lock, and cancels it after; to pause one pauses the nursery, and dooms it, too. A worker
 //! whose nursery is doomed, which it sees under the lock when it reports the end of the closure, opens another before it runs anything else.
 //!
-//! A closure stands still at `Ctx::checkpoint`, which says so, or in an operation of tasks, where the clock finds it: it looks every millisecond while a pause is asked
-//! for.
+//! A closure stands still at `Ctx::checkpoint`, which says so, or in an operation of tasks, where the clock finds it: it looks again and again while a pause is asked
+//! for, and only when nothing runs any more of all that the closure started, the job is paused.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -33,8 +33,9 @@ const SEARCH: Duration = Duration::from_micros(50);
 /// How long it lets jobs gather once the first is there.
 const GATHER: Duration = Duration::from_micros(3);
 
-/// How often the clock looks whether a closure that is to pause stands still.
+/// How soon, and how seldom at most, the clock looks whether closures that are to pause stand still, with all their tasks.
 const LOOK_NS: Time = 1_000_000;
+const LOOK_SELDOM_NS: Time = 32_000_000;
 
 /// Where a running closure can be reached.
 pub(crate) struct Post {
@@ -77,7 +78,7 @@ impl Inner {
                     pauser.pause();
                 }
                 self.pausing.push(id);
-                self.pause_alarm = Some(0); // at once
+                (self.pause_alarm, self.pause_look) = (Some(0), 0); // at once
             }
             Effect::Cancel(_) => {
                 post.signals.asked.fetch_or(CANCEL, Ordering::Relaxed);
@@ -128,7 +129,9 @@ impl Inner {
                 None => self.pausing.push(id),
             }
         }
-        self.pause_alarm = (!self.pausing.is_empty()).then(|| now.saturating_add(LOOK_NS));
+        let after = (2 * self.pause_look).clamp(LOOK_NS, LOOK_SELDOM_NS);
+        self.pause_look = after;
+        self.pause_alarm = (!self.pausing.is_empty()).then(|| now.saturating_add(after));
     }
 }
 
@@ -295,8 +298,7 @@ impl Shared {
         let chain = &mut inner.chains[index];
         let id = chain.ids[chain.current];
         chain.ids.clear();
-        let is_doomed = post.is_doomed.load(Ordering::Relaxed);
-        if !is_doomed && matches!(last.1, Err(Failure::Stopped)) && sched_tasks::is_cancelled() {
+        if matches!(last.1, Err(Failure::Stopped)) && !inner.core.is_canceling(id) && sched_tasks::is_cancelled() {
             inner.stop_with_runtime(now); // that stopped it
         }
         inner.closure_ended(now, id, last.0, last.1)
@@ -405,12 +407,13 @@ impl Drop for Unbegun {
         self.shared.section(|inner, now| {
             inner.retire(&post);
             inner.start_failed_at = Some(inner.core.joined());
-            if inner.threads == 0 {
-                let why = match &self.shared.tasks {
-                    Err(error) => format!("its scheduler has no workers: {error}"),
-                    Ok(_) => "no worker of its scheduler could be started, or its runtime ended".to_owned(),
-                };
-                inner.core.cancel_for(now, Scope::Run, &Cause::Stopped(why));
+            match &self.shared.tasks {
+                Ok(tasks) if !tasks.is_open() => inner.stop_with_runtime(now),
+                Err(error) => inner.give_up(now, format!("its scheduler has no workers: {error}")),
+                Ok(_) if inner.threads == 0 => {
+                    inner.give_up(now, "no worker of its scheduler could be started".to_owned());
+                }
+                Ok(_) => {}
             }
         });
         self.shared.news.notify_all();
@@ -439,7 +442,16 @@ impl Inner {
 
     pub(super) fn stop_with_runtime(&mut self, now: Time) {
         self.is_closing = true;
-        self.core.cancel_for(now, Scope::Run, &Cause::Stopped("the runtime of its scheduler ended".to_owned()));
+        self.give_up(now, "the runtime of its scheduler ended".to_owned());
+    }
+
+    /// Nothing will run any more: whatever has not begun ends.
+    fn give_up(&mut self, now: Time, why: String) {
+        self.core.cancel_for(now, Scope::Run, &Cause::Stopped(why));
+        // These were picked, and no worker has taken them.
+        while let Some(id) = self.assigned.pop_front() {
+            self.core.ended(now, id, Ended::Stopped);
+        }
     }
 
     fn retire(&mut self, post: &Post) {

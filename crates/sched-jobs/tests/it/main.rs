@@ -10,6 +10,7 @@ mod graph;
 mod keys;
 mod light;
 mod neighbours;
+mod outlived;
 mod panics;
 mod parts;
 mod room;

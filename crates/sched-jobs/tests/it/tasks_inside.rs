@@ -213,3 +213,56 @@ fn a_fiber_waits_for_jobs_without_holding_its_worker_and_a_cancellation_ends_the
     });
     assert!(took.unwrap() < SOON);
 }
+
+#[test]
+fn a_paused_job_that_waits_for_its_own_scheduler_holds_nothing_up() {
+    on_both(|jobs| {
+        let inner = jobs.clone();
+        jobs.submit(Job::new("parent").cpu_slots(1).run(move |ctx| {
+            let mut events = inner.events();
+            while !ctx.is_canceled() {
+                let _ = inner.wait_timeout(Duration::from_micros(100));
+                let _ = events.recv_timeout(Duration::from_micros(100));
+            }
+        }))
+        .unwrap();
+        for _ in 0..20 {
+            while jobs.status("parent").unwrap().state != State::Running {
+                std::thread::yield_now();
+            }
+            jobs.pause("parent").unwrap();
+            assert_eq!(jobs.status("parent").unwrap().state, State::Paused); // its lock is free
+            jobs.resume("parent").unwrap();
+        }
+        jobs.pause("parent").unwrap();
+        jobs.cancel_and_wait("parent").unwrap();
+        assert_eq!(jobs.status("parent").unwrap().state, State::Canceled);
+    });
+}
+
+#[test]
+fn a_job_is_paused_when_nothing_it_started_runs_and_cancelled_if_that_takes_too_long() {
+    let jobs = Jobs::builder().cpu_slots(1).pause_timeout(Duration::from_millis(100)).build();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    jobs.submit(Job::new("computes").run(move |_| {
+        nursery(|n| {
+            n.spawn(|| {
+                while !stopped.load(SeqCst) {
+                    std::thread::yield_now(); // no checkpoint
+                }
+            });
+            Ok(())
+        })
+    }))
+    .unwrap();
+    while jobs.status("computes").unwrap().state != State::Running {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(5)); // its task has begun
+    let refused = jobs.pause("computes").unwrap_err();
+    stop.store(true, SeqCst);
+    assert!(refused.to_string().contains("computes"), "{refused}");
+    let _ = jobs.wait();
+    assert_eq!(jobs.status("computes").unwrap().state, State::Canceled);
+}

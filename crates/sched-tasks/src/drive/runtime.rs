@@ -6,10 +6,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc, OnceLock,
-        atomic::{
-            AtomicBool,
-            Ordering::{Relaxed, Release},
-        },
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::JoinHandle,
     time::Duration,
@@ -527,23 +524,20 @@ impl Drop for Runtime {
         if self.shared.check_process().is_err() {
             return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: nobody is there to be joined
         }
-        self.shared.end_groups(); // while there are workers
-        self.shared.stopping.store(true, Release);
-        self.shared.idle.ring_all();
-        self.shared.workers.iter().for_each(|worker| worker.home.ring());
-        for (thread, worker) in self.threads.drain(..).zip(&self.shared.workers) {
-            let may_end = worker.ended.wait();
-            if may_end && thread.join().is_err() {
-                eprintln!("bursar: a worker ended by a panic that could not be contained");
-            }
+        let (shared, threads) = (self.shared, std::mem::take(&mut self.threads));
+        // A task that has the last handle cannot wait for itself: it is cancelled like the others, and a thread sees to the rest.
+        let is_inside = strand::with(|strand| strand.runtime().is_some_and(|own| std::ptr::eq(own, shared)));
+        if !is_inside {
+            return shared.stop(threads);
         }
-        if let Some(seeded) = &self.shared.seeded {
-            seeded.set_crew(None);
+        let permit = self._permit.take();
+        let stops = std::thread::Builder::new().name("bursar-end".into()).spawn(move || {
+            shared.stop(threads);
+            drop(permit);
+        });
+        if let Err(error) = stops {
+            eprintln!("bursar: a runtime that was dropped by its own task stays, for no thread could end it: {error}");
         }
-        self.shared.clock.stop();
-        self.shared.pool.stop();
-        self.shared.workers.iter().for_each(|worker| places::give_home(worker.home));
-        self.shared.stacks.retire();
     }
 }
 

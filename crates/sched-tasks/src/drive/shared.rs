@@ -1,11 +1,14 @@
 //! What the workers of a runtime share.
 
-use std::sync::{
-    Condvar, Mutex, PoisonError,
-    atomic::{
-        AtomicBool, AtomicU64,
-        Ordering::{Acquire, Relaxed},
+use std::{
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
+    thread::JoinHandle,
 };
 
 use mech_sync::{Home, Idle, Injector, Stealer};
@@ -25,6 +28,7 @@ use crate::{
     decide::VictimStrategy,
     error::RunError,
     nursery::Groups,
+    places,
     raw::task::{Runnable, RunnableRef},
     strand,
 };
@@ -137,6 +141,27 @@ impl Shared {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Acquire)
+    }
+
+    /// Ends everything that runs here, then the threads.
+    pub(crate) fn stop(&'static self, threads: Vec<JoinHandle<()>>) {
+        self.end_groups(); // while there are workers
+        self.stopping.store(true, Release);
+        self.idle.ring_all();
+        self.workers.iter().for_each(|worker| worker.home.ring());
+        for (thread, worker) in threads.into_iter().zip(&self.workers) {
+            let may_end = worker.ended.wait();
+            if may_end && thread.join().is_err() {
+                eprintln!("bursar: a worker ended by a panic that could not be contained");
+            }
+        }
+        if let Some(seeded) = &self.seeded {
+            seeded.set_crew(None);
+        }
+        self.clock.stop();
+        self.pool.stop();
+        self.workers.iter().for_each(|worker| places::give_home(worker.home));
+        self.stacks.retire();
     }
 
     /// Whether there is work that any worker may take.

@@ -288,11 +288,6 @@ impl NurseryCore {
         self.owner.is_some_and(|owner| std::ptr::eq(owner, seat))
     }
 
-    /// Who opened it, if that one waits for its tasks.
-    pub(crate) fn owner(&self) -> Option<&'static Seat> {
-        self.owner
-    }
-
     /// Whether a cancellation, or a pause, from around it does not come in.
     pub(crate) fn is_shielded(&self) -> bool {
         self.shielded
@@ -306,6 +301,20 @@ impl NurseryCore {
     /// Those who stand still in it, under its lock.
     pub(crate) fn standing<R>(&self, f: impl FnOnce(&mut Standing) -> R) -> R {
         f(&mut self.inner.lock().standing)
+    }
+
+    /// Whether its owner and every task of it waits for something, as of a moment ago. What is being polled counts as waiting.
+    pub(crate) fn waits(&self) -> bool {
+        if !self.owner.is_none_or(Seat::is_parked) {
+            return false;
+        }
+        let inner = self.inner.lock();
+        let waiting = inner.members.iter().filter(|(_, member)| match member {
+            Member::Seat(seat, _) => seat.is_parked(),
+            Member::Future(_) => true,
+        });
+        let waiting = waiting.count() as i64;
+        waiting >= self.countdown.members(self.owners.started.load(Relaxed))
     }
 
     /// Whether none is left of those that others than its owner started.

@@ -33,7 +33,7 @@ use crate::{
     },
     scope::Canceller,
     state::NurseryState,
-    strand::{self, Strand},
+    strand::{self, Strand, panics, shield::shield},
     wait,
 };
 
@@ -206,6 +206,7 @@ impl Drop for OwnedNursery {
         let _room = crate::strand::room::to_drop();
         match self.0.take() {
             Some(group) if group.is_around_caller() => group.leave(), // it cannot wait for itself
+            Some(group) if group.is_foreign() => group.leave(), // no run with a seed waits for other threads; it fails for having tried
             Some(group) => group.end(true),
             None => {}
         }
@@ -235,6 +236,11 @@ impl Spawner {
         self.group()?.spawn(Location::caller(), Some(name.into()), body)
     }
 
+    /// Whether it may take tasks still: not if the nursery is gone, or was cancelled, with its runtime or without.
+    pub fn is_open(&self) -> bool {
+        self.0.upgrade().is_some_and(|group| matches!(*group.lock(), Phase::Open) && group.core.state().takes_tasks())
+    }
+
     fn group(&self) -> Result<Arc<Group>, TaskError> {
         self.0.upgrade().ok_or_else(|| TaskError::new(Reason::NurseryNotActive { state: NurseryState::Closed }, None))
     }
@@ -258,6 +264,17 @@ impl Group {
         })
     }
 
+    /// Whether a seed decides here, and does not there. Then the run is to fail.
+    fn is_foreign(&self) -> bool {
+        strand::with(|strand| match strand.shared().and_then(|own| own.seeded.as_ref()) {
+            Some(seeded) if self.core.shared().seeded.is_none() => {
+                seeded.refuse_foreign();
+                true
+            }
+            _ => false,
+        })
+    }
+
     /// Tells its tasks to stop, and lets the runtime see to their end.
     fn leave(&self) {
         self.core.cancel();
@@ -270,13 +287,22 @@ impl Group {
         thread: Option<Box<str>>,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<(), TaskError> {
-        let _kept = self.keep_open()?;
-        let id = strand::with(|strand| {
-            strand.count_turn();
-            strand.interleave();
-            self.core.admit(strand)?;
-            Ok::<_, TaskError>(strand.next_task_id())
-        })?;
+        let admitted = self.keep_open().and_then(|kept| {
+            let id = strand::with(|strand| {
+                strand.count_turn();
+                strand.interleave();
+                self.core.admit(strand).map(|()| strand.next_task_id())
+            });
+            id.map(|id| (id, kept))
+        });
+        let (id, _kept) = match admitted {
+            Ok(admitted) => admitted,
+            Err(refusal) => {
+                // A destructor that panics is told by the panic hook, and hurts nobody else.
+                shield(|| panics::drop_apart(body)).unwrap_or_else(panics::discard);
+                return Err(refusal);
+            }
+        };
         let on_thread = thread.is_some();
         let details = thread.clone().map(|name| Arc::new(Details { name: Some(name), ..Details::default() }));
         let task = owned::spawn(&self.core, body, Identity { id, site, details });

@@ -10,6 +10,9 @@
 //! 2. Who stands still leaves its ticket under the lock, if the flag is still set there; `resume` clears the flag and takes all tickets under the same lock. A cancellation kicks
 //!    it like anyone who waits.
 //!
+//! Who comes back from a wait stands still before it goes on, but for those who were woken to take a lock: others would wait for them. No operation stands still with a lock of its own
+//! held: a [`Condvar`](crate::Condvar) does so while the mutex is free.
+//!
 //! Attention stays asked for after `resume`: a checkpoint there costs some nanoseconds more.
 
 use std::{
@@ -18,7 +21,7 @@ use std::{
     task::Waker,
 };
 
-use mech_sync::{Seat, Ticket};
+use mech_sync::Ticket;
 
 use super::NurseryCore;
 use crate::{
@@ -67,8 +70,9 @@ pub struct Pauser(Weak<NurseryCore>);
 impl Nursery<'_, '_> {
     /// Something that can pause this nursery, and resume it.
     ///
-    /// A task that was paused stands still at its next checkpoint: an operation of this library that may wait, or [`checkpoint`](crate::checkpoint). One that waits goes on to wait, and
-    /// stands still when it comes back. One that is [shielded](crate::shield) goes on until it is not. Deadlines go on.
+    /// What is paused, the body of the nursery included, stands still at its next checkpoint: an operation of this library that may wait, or [`checkpoint`](crate::checkpoint). One that waits goes on to
+    /// wait, and stands still when it comes back (one that waits for a [`Mutex`](crate::Mutex), at the next operation). What it holds meanwhile, locks and permits, it keeps. One that is
+    /// [shielded](crate::shield) goes on until it is not. Deadlines go on.
     pub fn pauser(&self) -> Pauser {
         Pauser(self.downgrade())
     }
@@ -91,9 +95,17 @@ impl Pauser {
         }
     }
 
-    /// Whether the one who opened the nursery waits for something now: if it is paused, it goes no further than to its next checkpoint.
+    /// Whether everything in the nursery waits for something now, the one who opened it and all tasks in it and in those inside: if it is paused, none goes on.
     pub fn is_still(&self) -> bool {
-        self.0.upgrade().is_none_or(|core| core.owner().is_some_and(Seat::is_parked))
+        let Some(core) = self.0.upgrade() else { return true };
+        let mut all = vec![core];
+        while let Some(nursery) = all.pop() {
+            if !nursery.waits() {
+                return false;
+            }
+            all.extend(nursery.nested());
+        }
+        true
     }
 }
 
@@ -164,9 +176,17 @@ impl Strand {
     /// Stands still as long as a nursery around is paused. Unwinds if it is cancelled meanwhile.
     #[cold]
     pub(crate) fn stand_still(&self) {
+        if !self.rest_while_paused() {
+            self.unwind();
+        }
+    }
+
+    /// The same for who has something to finish first: a cancellation ends it, and is heeded at the next checkpoint. False if one did.
+    #[cold]
+    pub(crate) fn rest_while_paused(&self) -> bool {
         while let Some(paused) = self.scope.get().and_then(ScopeRef::paused) {
             if self.shields.get() > 0 || self.turn.is_fixed() || self.is_unwinding() {
-                return;
+                return true;
             }
             let ticket = self.ticket();
             let stands = paused.standing(|standing| {
@@ -175,10 +195,11 @@ impl Strand {
                 }
                 standing.is_paused
             });
-            if stands && wait::wait(self, ticket, None) == End::Cancelled {
-                self.unwind(); // the ticket is withdrawn: whoever wakes it later wakes nobody
+            if stands && wait::wait_through_pauses(self, ticket, None) == End::Cancelled {
+                return false; // the ticket is withdrawn: whoever wakes it later wakes nobody
             }
         }
+        true
     }
 }
 

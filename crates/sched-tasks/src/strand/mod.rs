@@ -402,6 +402,19 @@ impl Strand {
         self.scope.get().is_some_and(|scope| scope.needs_attention())
     }
 
+    /// The same for who holds a lock: it does not stand still here, nor are others let in.
+    #[inline]
+    pub(crate) fn checkpoint_with_lock(&self) {
+        self.come_by();
+        self.ensure_room();
+        if self.needs_attention() {
+            self.interleave_now();
+            if self.is_cancelled() {
+                self.unwind();
+            }
+        }
+    }
+
     #[cold]
     pub(crate) fn attend(&self) {
         self.interleave_now();

@@ -163,6 +163,9 @@ impl Strand {
         self.turn.begin();
         self.come_by();
         give_way::give_turn(self);
+        if heeds_cancellation {
+            self.stand_still_if_paused();
+        }
         if heeds_cancellation && self.is_cancelled() {
             self.unwind();
         }

@@ -108,7 +108,7 @@ impl Condvar {
 
     fn until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Option<Instant>) -> bool {
         strand::with(|strand| {
-            strand.checkpoint();
+            strand.checkpoint_with_lock();
             let ticket = strand.seat.ticket();
             self.line.enlist(ticket, 0);
             match lock::while_unlocked(guard, || wait::wait(strand, ticket, deadline)) {

@@ -58,6 +58,8 @@ pub struct Lock {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Heed {
     Cancellation,
+    /// Only that a seeded run has come to a deadlock.
+    Deadlock,
     Nothing,
 }
 
@@ -122,7 +124,7 @@ impl Lock {
                 return self.acquire_interleaving(strand);
             }
             if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
-                self.acquire_slowly(strand, None, Heed::Nothing);
+                self.acquire_slowly(strand, None, Heed::Deadlock);
             }
         });
     }
@@ -131,7 +133,7 @@ impl Lock {
     fn acquire_interleaving(&self, strand: &Strand) {
         strand.interleave();
         if !self.try_acquire() {
-            self.acquire_slowly(strand, None, Heed::Nothing);
+            self.acquire_slowly(strand, None, Heed::Deadlock);
         }
         self.release_by_the_long_way(strand);
     }
@@ -164,7 +166,8 @@ impl Lock {
                 }
             }
             let end = match heed {
-                Heed::Cancellation => wait::wait(strand, ticket, deadline),
+                Heed::Cancellation => wait::wait_through_pauses(strand, ticket, deadline),
+                Heed::Deadlock => wait::wait_shielded(strand, ticket),
                 Heed::Nothing => End::Claimed(wait::wait_regardless(strand, ticket)),
             };
             match end {

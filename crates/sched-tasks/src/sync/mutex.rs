@@ -74,7 +74,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Waits for the lock; a cancellation does not end that, and the caller has the lock when this returns. For what must be put in order also by a task that
-    /// is cancelled, under a lock that is held for moments only.
+    /// is cancelled, under a lock that is held for moments only. Only a deadlock of a [seeded](crate::Builder::seeded) run, which would wait for ever, unwinds it.
     ///
     /// ```
     /// use bursar::{nursery, sync::Mutex};

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use sched_tasks::{
-    Budget, NurseryOptions, NurseryState, OnFailure, OwnedNursery, Reason, Runtime, channel, explore, nursery,
+    Budget, Explore, NurseryOptions, NurseryState, OnFailure, OwnedNursery, Reason, Runtime, channel, explore, nursery,
     nursery_with, shield, sleep, yield_now,
 };
 
@@ -210,4 +210,71 @@ fn a_task_with_a_budget_cannot_open_one() {
     });
     let message = refused.unwrap().unwrap_err().to_string();
     assert!(message.contains("budget"), "{message}");
+}
+
+#[test]
+fn a_runtime_whose_last_handle_its_own_task_drops_ends_and_hangs_nobody() {
+    for on_thread in [false, true] {
+        let runtime = Arc::new(Runtime::builder().workers(2).build().unwrap());
+        let (kept, dropped) = (runtime.clone(), Dropped::default());
+        let owned = runtime.run(|| OwnedNursery::new().unwrap()).unwrap();
+        let (go, gone) = channel::<()>(1);
+        let (told, tells) = mpsc::channel();
+        let captured = dropped.tells();
+        let body = move || {
+            let _captured = captured;
+            let _ = gone.recv();
+            drop(kept);
+            told.send(()).unwrap();
+            sleep(LONG);
+        };
+        if on_thread { owned.spawn_thread("last", body) } else { owned.spawn(body) }.unwrap();
+        drop(runtime);
+        go.send(()).unwrap();
+        tells.recv_timeout(SOON).expect("the drop returned");
+        drop(owned); // its task is cancelled
+        assert_eq!(dropped.count(), 1);
+    }
+}
+
+#[test]
+fn a_seeded_run_that_drops_one_of_other_threads_fails_and_does_not_end_the_process() {
+    let owned = OwnedNursery::new().unwrap();
+    owned.spawn(|| sleep(LONG)).unwrap();
+    let failed = Runtime::builder().seeded(1).build().unwrap().run(move || drop(owned));
+    assert!(failed.unwrap_err().to_string().contains("cannot wait for another runtime"));
+}
+
+#[test]
+fn a_deadlock_of_locks_that_nothing_interrupts_is_told_by_a_seeded_run() {
+    let twice = Runtime::builder().seeded(1).build().unwrap().run(|| {
+        let lock = sched_tasks::Mutex::new(0);
+        let _first = lock.lock_uninterrupted();
+        let _second = lock.lock_uninterrupted();
+    });
+    assert!(twice.unwrap_err().to_string().contains("deadlock"));
+    let found = Explore::new().find(0..200, || {
+        let (a, b) = (sched_tasks::Mutex::new(0), sched_tasks::Mutex::new(0));
+        nursery(|n| {
+            n.spawn(|| *a.lock_uninterrupted() + *b.lock_uninterrupted());
+            n.spawn(|| *b.lock_uninterrupted() + *a.lock_uninterrupted());
+            Ok(())
+        })
+        .unwrap();
+    });
+    assert!(found.is_err());
+}
+
+#[test]
+fn a_spawn_that_is_refused_drops_its_closure_and_a_panic_there_goes_no_further() {
+    struct Throws;
+    impl Drop for Throws {
+        fn drop(&mut self) {
+            panic!("when dropped");
+        }
+    }
+    let owned = OwnedNursery::new().unwrap();
+    owned.cancel();
+    let throws = Throws;
+    assert!(owned.spawn(move || drop(throws)).is_err());
 }

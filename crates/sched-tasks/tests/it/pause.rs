@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use sched_tasks::{
-    Mutex, Pauser, Semaphore, channel, checkpoint, explore, nursery, shield, sleep, sleep_async, unblock, yield_now,
+    Condvar, Mutex, Pauser, Receiver, Semaphore, channel, checkpoint, explore, join, nursery, shield, sleep,
+    sleep_async, unblock, yield_now,
 };
 
 /// Runs `body` in a nursery inside a pausable one, and `steer` beside it, under many seeds.
@@ -171,4 +172,106 @@ fn many_pauses_and_resumptions_lose_nobody() {
     })
     .unwrap();
     assert_eq!(rounds.load(SeqCst), 50 * 110);
+}
+
+#[test]
+fn who_is_woken_while_it_is_paused_stands_still_before_it_goes_on() {
+    type Wait = fn(&Receiver<()>, &Mutex<bool>, &Condvar, &Semaphore);
+    let waits: [Wait; 4] = [
+        |rx, _, _, _| _ = rx.recv(),
+        |rx, _, _, _| _ = rx.recv_timeout(Duration::from_secs(7200)),
+        |_, lock, changed, _| changed.wait_while(&mut lock.lock(), |ready| !*ready),
+        |_, _, _, permits| drop(permits.acquire(1)),
+    ];
+    for wait in waits {
+        explore(0..50, || {
+            let (tx, rx) = channel::<()>(1);
+            let (lock, changed, permits) = (Mutex::new(false), Condvar::new(), Semaphore::new(1));
+            let came_back = AtomicUsize::new(0);
+            nursery(|outer| {
+                nursery(|n| {
+                    let pauser = n.pauser();
+                    let (came_back, lock, changed, permits) = (&came_back, &lock, &changed, &permits);
+                    let held = permits.acquire(1);
+                    outer.spawn(move || {
+                        sleep(Duration::from_secs(1)); // it waits
+                        pauser.pause();
+                        tx.send(()).unwrap();
+                        *lock.lock() = true;
+                        changed.notify_all();
+                        drop(held);
+                        sleep(Duration::from_secs(1));
+                        assert_eq!(came_back.load(SeqCst), 0, "it stands still");
+                        assert!(lock.lock_timeout(Duration::from_secs(1)).is_some(), "and holds no lock meanwhile");
+                        pauser.resume();
+                    });
+                    let rx = rx.clone();
+                    n.spawn(move || {
+                        wait(&rx, lock, changed, permits);
+                        came_back.fetch_add(1, SeqCst);
+                    });
+                    Ok(())
+                })
+            })
+            .unwrap();
+            assert_eq!(came_back.load(SeqCst), 1);
+        });
+    }
+}
+
+#[test]
+fn operations_that_never_wait_stand_still_at_the_end_of_a_turn() {
+    let (tx, rx) = channel::<()>(1);
+    let again = |operation: &(dyn Fn() + Sync)| {
+        explored(
+            |rounds| {
+                for _ in 0..1_000 {
+                    rounds.fetch_add(1, SeqCst);
+                    operation();
+                }
+            },
+            pause_and_look,
+        );
+    };
+    again(&|| _ = join(|| (), || ()));
+    again(&|| nursery(|_| Ok(())).unwrap());
+    again(&|| {
+        _ = tx.try_send(());
+        _ = rx.try_recv();
+    });
+}
+
+#[test]
+fn a_nursery_is_still_when_nothing_in_it_runs() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    nursery(|outer| {
+        let (tell, told) = channel(1);
+        let wait = &wait;
+        outer.spawn(move || {
+            nursery(|n| {
+                let begun = tell.clone();
+                let pauser = n.pauser();
+                n.task().on_thread().spawn(move || {
+                    begun.send(pauser).unwrap();
+                    wait.lock().unwrap().recv() // computes, as far as we know
+                });
+                n.spawn(|| sleep(Duration::from_secs(3600)));
+                Ok(())
+            })
+        });
+        let pauser = told.recv()?;
+        pauser.pause();
+        for _ in 0..20 {
+            assert!(!pauser.is_still(), "one of its tasks runs");
+            sleep(Duration::from_millis(1));
+        }
+        go.send(()).unwrap();
+        while !pauser.is_still() {
+            yield_now();
+        }
+        outer.dismiss();
+        Ok(())
+    })
+    .unwrap();
 }

@@ -72,13 +72,7 @@ pub(crate) struct Track {
 impl Track {
     /// A job that is as the journal has it.
     pub(crate) fn new(attempt: u32, is_told: bool) -> Track {
-        Track {
-            job: Followed::after(attempt),
-            is_told,
-            is_adopted: false,
-            ready_at_us: 0,
-            pid: None,
-        }
+        Track { job: Followed::after(attempt), is_told, is_adopted: false, ready_at_us: 0, pid: None }
     }
 }
 
