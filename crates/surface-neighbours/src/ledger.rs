@@ -165,27 +165,33 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
         want: None,
         named: entries.collect(),
     };
-    let bell = Shared::new(book.folder(), id).map_err(failed)?;
-    // Bells of runs that died unseen. Under the lock, and with our record written: nobody takes ours for one.
-    if let Ok(mut page) = book.lock()
-        && let Ok(runs) = page.read()
-        && let Some(slot) = free_slot(&runs)
-    {
-        // No others would see what we hold, so nothing of ours could ever start: to run without sharing is better, and the caller says so.
-        page.write(slot, &record).inspect_err(|_| bell.remove(id)).map_err(failed)?;
-        let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
-        bell.remove_all_but(&known);
-        home::remove_all_but(bell.folder(), &known);
-        if let Some((own, _)) = &home {
-            // An earlier life of this run: what its jobs hold is ours to count now.
-            for (slot, run) in runs.iter().filter(|(_, run)| home::of(bell.folder(), run.id).as_ref() == Some(own)) {
-                let _ = page.clear(*slot);
-                bell.remove(run.id);
-                home::remove(bell.folder(), run.id);
+    let beside = book.folder().try_clone().map_err(failed)?;
+    // Bells of runs that died unseen are removed here. Ours is hung up under the same lock, and our record written: nobody who joins meanwhile takes it for one.
+    let bell = {
+        let page = book.lock();
+        let bell = Shared::new(&beside, id).map_err(failed)?;
+        if let Ok(mut page) = page
+            && let Ok(runs) = page.read()
+            && let Some(slot) = free_slot(&runs)
+        {
+            // No others would see what we hold, so nothing of ours could ever start: to run without sharing is better, and the caller says so.
+            page.write(slot, &record).inspect_err(|_| bell.remove(id)).map_err(failed)?;
+            let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
+            bell.remove_all_but(&known);
+            home::remove_all_but(bell.folder(), &known);
+            if let Some((own, _)) = &home {
+                // An earlier life of this run: what its jobs hold is ours to count now.
+                for (slot, run) in runs.iter().filter(|(_, run)| home::of(bell.folder(), run.id).as_ref() == Some(own))
+                {
+                    let _ = page.clear(*slot);
+                    bell.remove(run.id);
+                    home::remove(bell.folder(), run.id);
+                }
+                home::leave(bell.folder(), id, own).map_err(failed)?;
             }
-            home::leave(bell.folder(), id, own).map_err(failed)?;
         }
-    }
+        bell
+    };
     let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
     let memory = Memory::new(sources, reserve_mb);
     let ledger = Ledger {

@@ -1,8 +1,8 @@
 //! More runs than there are places.
 
-use surface_neighbours::RUNS_MAX;
+use surface_neighbours::{RUNS_MAX, join};
 
-use crate::{Folder, bare, use_slots};
+use crate::{Folder, bare, settings, use_slots};
 
 #[test]
 fn one_run_too_many_starts_nothing_until_another_ends() {
@@ -35,4 +35,26 @@ fn renamed(record: &[u8], id: u64) -> Vec<u8> {
     });
     words[1] = sum;
     words.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+#[test]
+fn of_runs_that_join_at_once_none_takes_anothers_bell_for_that_of_a_dead_one() {
+    let folder = Folder::new();
+    let start = std::sync::Barrier::new(4);
+    for round in 0..100 {
+        let joined: Vec<_> = std::thread::scope(|s| {
+            let joining: Vec<_> = (0..4)
+                .map(|_| {
+                    s.spawn(|| {
+                        start.wait();
+                        join(settings(folder.path(), 4)).unwrap()
+                    })
+                })
+                .collect();
+            joining.into_iter().map(|joining| joining.join().unwrap()).collect()
+        });
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let bells = names.filter(|name| name.to_string_lossy().starts_with("bell-")).count();
+        assert_eq!(bells, joined.len(), "round {round}: who has none is never rung");
+    }
 }
