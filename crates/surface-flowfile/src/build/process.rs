@@ -7,7 +7,7 @@
 //!
 //! # Why it holds
 //! The task that waits owns the child. Whether it comes to its end or is cancelled, [`Tree`] is dropped: that ends the group, before
-//! the child is reaped, while its number can be nobody else's; and reaps it. A program that leaves its group and closes its pipes
+//! the child and the watcher are reaped, while its number can be nobody else's; and reaps them. A program that leaves its group and closes its pipes
 //! is no longer ours. If this process is killed, `watcher.rs` ends the group.
 
 use std::collections::VecDeque;
@@ -104,7 +104,10 @@ pub(crate) fn start(
 ) -> Result<Program, String> {
     let (program, arguments) = command.argv.split_first().ok_or("the command names no program")?;
     let mut line = Command::new(program);
-    line.args(arguments).envs(command.env.iter().map(|(name, value)| (name, value))).process_group(0);
+    line.args(arguments).envs(command.env.iter().map(|(name, value)| (name, value)));
+    let watcher = Watcher::start();
+    let group = watcher.as_ref().and_then(Watcher::group);
+    line.process_group(group.map_or(0, |group| group.as_raw_nonzero().get()));
     let folder = command.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
     if !folder.as_os_str().is_empty() {
         line.current_dir(folder);
@@ -114,7 +117,8 @@ pub(crate) fn start(
     line.stderr(if errors.is_some() { Stdio::piped() } else { Stdio::inherit() });
     let cannot = |error: io::Error| format!("`{program}` cannot be started: {error}; check its name and its folder");
     let child = line.spawn().map_err(cannot)?;
-    let mut tree = Tree::new(child, ends.reads, Duration::from_millis(command.grace_ms)).map_err(cannot)?;
+    let grace = Duration::from_millis(command.grace_ms);
+    let mut tree = Tree::new(child, watcher, ends.reads, grace).map_err(cannot)?;
     let end = Arc::new(Mutex::new(None));
     // Whether it ended well, for a last line without its end.
     let (verdict, ended_well) = channel(1);
@@ -187,20 +191,13 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(child: Child, reads: bool, grace: Duration) -> io::Result<Self> {
+    fn new(child: Child, watcher: Option<Watcher>, reads: bool, grace: Duration) -> io::Result<Self> {
         let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let group = number.ok_or_else(|| io::Error::other("its process number is none"))?;
+        let number = number.ok_or_else(|| io::Error::other("its process number is none"))?;
+        let group = watcher.as_ref().and_then(Watcher::group).unwrap_or(number);
         // Until it is reaped the number is its own.
-        let handle = pidfd_open(group, PidfdFlags::empty())?;
-        Ok(Self {
-            child,
-            group,
-            handle: Async::new_nonblocking(handle)?,
-            reads,
-            grace,
-            watcher: Watcher::of(group),
-            alive: Vec::new(),
-        })
+        let handle = pidfd_open(number, PidfdFlags::empty())?;
+        Ok(Self { child, group, handle: Async::new_nonblocking(handle)?, reads, grace, watcher, alive: Vec::new() })
     }
 
     /// Waits for the end of the child, and ends what it left behind.

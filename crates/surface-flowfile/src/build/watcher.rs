@@ -6,11 +6,12 @@
 //! When this process is gone, by whatever signal, the group of each of its programs is ended; also of one that neither reads nor prints, and so would never notice.
 //!
 //! # Why it holds
-//! A watcher, a small shell of a group of its own, reads from a pipe whose other end this process alone holds. The kernel closes that end with the process. Then the watcher ends the
-//! group. A program that has ended is told to the watcher by a line, before its number can be another's.
+//! A watcher, a small shell, is started first and leads the group; the program is put into that group before it runs its own first instruction. The watcher reads from a pipe whose other end this
+//! process alone holds, and whatever it has forked until that runs its program, and is in the group by then. The kernel closes that end with the last of them. Then the watcher ends the group, and itself. That the
+//! program has ended is told to the watcher by a line. As long as it is not reaped, the number of the group can be nobody else's.
 //!
 //! # What is not covered
-//! A kill in the instant between the start of a program and that of its watcher. A machine without `sh`: there is no watcher then.
+//! A machine without `sh`: there is no watcher then.
 //!
 //! # Rejected
 //! `PR_SET_PDEATHSIG`: it is sent when the *thread* ends that started the program, which any worker may do, and it reaches the program alone, not its group.
@@ -23,7 +24,7 @@ use bursar::unblock;
 use rustix::process::Pid;
 
 /// A line says that all is well; the end of the input without one, that nobody is left to say it.
-const SCRIPT: &str = "trap '' HUP INT TERM; read -r _ || kill -s KILL -- \"-$1\"";
+const SCRIPT: &str = "trap '' HUP INT TERM; read -r _ || kill -s KILL 0";
 
 /// Ends a group of processes when this process is gone.
 pub(crate) struct Watcher {
@@ -32,13 +33,18 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// None where there is no shell.
-    pub(crate) fn of(group: Pid) -> Option<Self> {
+    /// Leads a new group. None where there is no shell.
+    pub(crate) fn start() -> Option<Self> {
         let (reads, line) = std::io::pipe().ok()?;
         let mut shell = Command::new("sh");
-        shell.args(["-c", SCRIPT, "sh"]).arg(group.as_raw_nonzero().to_string()).process_group(0);
+        shell.args(["-c", SCRIPT]).process_group(0);
         let shell = shell.stdin(reads).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         Some(Self { shell, line })
+    }
+
+    /// The group that it leads.
+    pub(crate) fn group(&self) -> Option<Pid> {
+        i32::try_from(self.shell.id()).ok().and_then(Pid::from_raw)
     }
 }
 
