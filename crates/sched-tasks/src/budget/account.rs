@@ -79,6 +79,8 @@ pub(crate) struct Account {
     /// To be rung when somebody asks the treasurer.
     pub(super) bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(super) books: SpinLock<Books>,
+    /// Held by who takes back what owners paid for ahead, until it is in the pool: who comes second finds it there.
+    pub(crate) advances: SpinLock<()>,
 }
 
 pub(super) struct Books {
@@ -200,6 +202,7 @@ impl Account {
             wanted: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             bell: OnceLock::new(),
+            advances: SpinLock::new(()),
             books: SpinLock::new(Books {
                 pool: Pool::new(given),
                 aside,

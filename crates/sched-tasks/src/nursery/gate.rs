@@ -258,7 +258,8 @@ impl NurseryCore {
     /// Takes back the spawns that owners of nurseries with this account paid for ahead, so that another task can use them. False if there are none.
     #[cold]
     fn take_advances_back(&self, account: &Account) -> bool {
-        let mut found = false;
+        let _one_at_a_time = account.advances.lock();
+        let mut found = account.pool().left().spawns > 0; // somebody was quicker
         self.each_with_same_account(|nursery| {
             let unused = nursery.paid_ahead().swap(0, Relaxed);
             if let Some(gate) = nursery.gate().filter(|_| unused > 0) {
