@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use bursar::flow::{Line, Lines, NodeError};
 use serde_json::Value;
 
+use super::json;
 use crate::action::{Format, Reading};
 
 /// What a line became.
@@ -68,7 +69,7 @@ pub(crate) fn message(line: Line, reading: Reading) -> Option<Item> {
     match reading.format {
         Format::Lines => Some(Ok(Value::String(text))),
         Format::Json if text.trim_ascii().is_empty() => None,
-        Format::Json => Some(serde_json::from_str(&text).map_err(|error| {
+        Format::Json => Some(json::read(&text).map_err(|error| {
             let shown: String = text.chars().take(60).collect();
             // It counts lines within the text, which is one.
             let (said, column) = (error.to_string(), error.column());

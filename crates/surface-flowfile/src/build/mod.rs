@@ -16,6 +16,7 @@
 
 mod coalesce;
 mod command;
+mod json;
 mod line;
 mod net;
 mod process;
@@ -301,7 +302,7 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
             correlator::<Value, Value, Key, _, _>(left, right, millis(*within_ms)).capacity(*keys).spec()
         }
         Action::Json => try_map(|message: Value| match message {
-            Value::String(text) => serde_json::from_str::<Value>(&text).map_err(NodeError::from),
+            Value::String(text) => json::read(&text).map_err(NodeError::from),
             other => Err(NodeError::msg(format!("{other} is no text, so it is not read"))),
         }),
         Action::Text => flow::map(|message: Value| Value::String(message.to_string())),

@@ -14,6 +14,7 @@ use bursar::flow::{
 };
 use serde_json::{Map as Fields, Number, Value, json};
 
+use super::json::read as read_json;
 use crate::action::{Aggregate, Extent, Map, Parse, Rule, Wanted};
 use crate::value::{Name, compare, sum};
 
@@ -60,7 +61,7 @@ fn target<'v>(field: &Name, message: &'v mut Value) -> Result<&'v mut Value, Nod
 
 fn parsed(value: &Value, parse: Parse) -> Result<Value, NodeError> {
     match (value, parse) {
-        (Value::String(text), Parse::Json) => Ok(serde_json::from_str(text)?),
+        (Value::String(text), Parse::Json) => Ok(read_json(text)?),
         (Value::String(text), Parse::Number) => {
             let text = text.trim();
             if let Ok(whole) = text.parse::<i64>() {

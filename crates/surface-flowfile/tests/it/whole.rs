@@ -13,7 +13,7 @@ fn json_passes_through_a_flow_file_as_it_was() {
     let lines = [
         r#"{"z":1,"a":{"y":2,"b":3},"m":[1.50,2.0]}"#,
         "123456789012345678901234567890",
-        "[18446744073709551615,-9223372036854775808,0.1000,1e-7]",
+        "[18446744073709551615,-9223372036854775808,0.1000,1e-7,1e3,1E3,-2.50E+03]",
     ];
     std::fs::write(folder.path().join("in.jsonl"), lines.join("\n")).unwrap();
     let mut plan = plan(
