@@ -14,6 +14,7 @@ mod park_fibers;
 mod park_futures;
 mod peers;
 mod pingpong;
+mod reach;
 mod scale;
 mod skynet;
 mod spawn;
@@ -55,6 +56,7 @@ pub const ALL: &[Workload] = &[
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
     Workload { name: dag::NAME, about: "a graph of 1 M empty jobs, 3 needs each", run: dag::run },
     Workload { name: jobs::NAME, about: "1 M empty jobs that need nothing", run: jobs::run },
+    Workload { name: reach::NAME, about: "a pause and a cancellation reach into a job", run: reach::run },
     Workload { name: flow_chain::NAME, about: "1 M messages through 10 nodes, 1 thread", run: flow_chain::run },
     Workload { name: flow_parallel::NAME, about: "the same chain, 2 workers", run: flow_parallel::run },
     Workload { name: flow_fan::NAME, about: "1 M messages dealt to 8 nodes, and merged", run: flow_fan::run },
@@ -97,7 +99,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale budgets budgeted dag jobs flow-chain \
+             stream park-fibers park-futures steal scale budgets budgeted dag jobs reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory"
         );
     }
