@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use lexopt::prelude::*;
 
+use crate::packages::package_of;
 use crate::steps::{Cargo, cargo, works};
 use crate::{USAGE, root, target_dir};
 
@@ -173,7 +174,7 @@ fn measure(package: &str) -> Result<Vec<Covered>, String> {
         if works(&["nextest", "--version"]) { &["nextest", "--no-tests", "fail"] } else { &["test", "--tests"] };
     let mut call = Cargo::with(program, &["llvm-cov"])
         .args(runner)
-        .args(&["--no-cfg-coverage", "-p", package, "--lcov", "--output-path", &report.to_string_lossy()])
+        .args(&["--no-cfg-coverage", "-p", &package_of(package), "--lcov", "--output-path", &report.to_string_lossy()])
         // Other flags would rebuild everything, there and back.
         .env("CARGO_LLVM_COV_TARGET_DIR", &target_dir().join("coverage").to_string_lossy());
     for (name, path) in tools {

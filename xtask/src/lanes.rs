@@ -28,7 +28,7 @@ struct Skip {
 
 /// Its own lane.
 const DEPTHS: Skip = Skip {
-    tests: "package(sched-tasks) & binary(depths)",
+    tests: "package(bursar-sched-tasks) & binary(depths)",
     why: "the room that operations ask for is measured for plain code; `cargo xtask test depths` is their lane",
 };
 
@@ -47,7 +47,7 @@ const LARGE_FRAMES: Skip = Skip {
 
 /// For the sanitizers.
 const MEASURES_MEMORY: Skip = Skip {
-    tests: "package(mech-fiber) & test(/^memory::/) | package(bursar) & binary(memory) \
+    tests: "package(bursar-mech-fiber) & test(/^memory::/) | package(bursar) & binary(memory) \
             | test(ten_thousand_cancels_leak_nothing) | test(ten_thousand_seeds_leave_nothing_behind) \
             | test(ten_thousand_restarts_do_not_grow_memory) | test(two_hundred_runtimes_leave_nothing_behind) \
             | test(ten_thousand_cancelled_nurseries_give_their_memory_back) \
@@ -84,14 +84,11 @@ const ASAN_SKIPS: &[Skip] = &[
 pub(crate) fn asan() -> Result<(), String> {
     let lane = Lane {
         folder: "asan",
+        feature: Some("asan"),
         skips: ASAN_SKIPS,
         setup: |cargo| {
-            cargo.flags("RUSTFLAGS", "-Zsanitizer=address").env("RUSTC_BOOTSTRAP", "1").args(&[
-                "--target",
-                HOST,
-                "--features",
-                "mech-fiber/asan",
-            ])
+            let flags = "-Zsanitizer=address";
+            cargo.flags("RUSTFLAGS", flags).env("RUSTC_BOOTSTRAP", "1").args(&["--target", HOST])
         },
     };
     only_on_this_host()?;
@@ -123,12 +120,13 @@ const TSAN_SKIPS: &[Skip] = &[
 ];
 
 /// In the crate that switches, entries and exits of functions would be counted for the wrong stack: see `watch.rs`.
-const UNCOUNTED: &str = "profile.dev.package.mech-fiber.rustflags=['-Cllvm-args=-tsan-instrument-func-entry-exit=0']";
+const UNCOUNTED: &str = "profile.dev.package.bursar-mech-fiber.rustflags=['-Cllvm-args=-tsan-instrument-func-entry-exit=0']";
 
 /// Data races, with the library instrumented too and every switch told.
 pub(crate) fn tsan() -> Result<(), String> {
     let lane = Lane {
         folder: "tsan",
+        feature: Some("tsan"),
         skips: TSAN_SKIPS,
         setup: |cargo| {
             let runtime = tsan_runtime().unwrap_or_default();
@@ -143,7 +141,6 @@ pub(crate) fn tsan() -> Result<(), String> {
                 // The runtime has no place for its shadow where some random layouts put the program.
                 .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "setarch x86_64 -R")
                 .args(&["-Z", "profile-rustflags", "--config", UNCOUNTED, "--target", HOST])
-                .args(&["--features", "mech-fiber/tsan"])
         },
     };
     only_on_this_host()?;
@@ -175,7 +172,7 @@ fn tsan_runtime() -> Result<PathBuf, String> {
 /// Every public operation at every depth of a stack: it works or its task unwinds, and the runtime works afterwards.
 pub(crate) fn depths() -> Result<(), String> {
     for profile in ["dev", "release"] {
-        let test = ["test", "--profile", profile, "-p", "sched-tasks", "--test", "depths"];
+        let test = ["test", "--profile", profile, "-p", "bursar-sched-tasks", "--test", "depths"];
         Cargo::new(&test).env("DEPTHS_STEP", "64").run_tests()?;
     }
     Ok(())
@@ -190,8 +187,8 @@ const AARCH64_SKIPS: &[Skip] = &[
         why: "this processor cannot step through the C library: such an overflow ends the process, and says why",
     },
     Skip {
-        tests: "package(mech-fiber) & test(/^memory::/) \
-                | package(mech-sync) & (test(a_mark_is_passed_only_by_all_that_stood_before_it) \
+        tests: "package(bursar-mech-fiber) & test(/^memory::/) \
+                | package(bursar-mech-sync) & (test(a_mark_is_passed_only_by_all_that_stood_before_it) \
                 | test(every_value_passes_the_ring_once_and_in_order) | test(every_item_of_a_million_is_taken_once))",
         why: "millions of operations and a hundred thousand stacks take an emulator too long",
     },
@@ -208,6 +205,7 @@ pub(crate) fn aarch64() -> Result<(), String> {
     const RUNNER: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
     let lane = Lane {
         folder: "aarch64",
+        feature: None,
         skips: AARCH64_SKIPS,
         setup: |cargo| {
             with_library_source(cargo)
@@ -241,11 +239,10 @@ pub(crate) fn bare() -> Result<(), String> {
     needs(&LIBRARY_SOURCE)?;
     for target in ["x86_64-unknown-none", "thumbv7em-none-eabi"] {
         let build = |packages: &[&str]| {
-            let packages: Vec<_> = packages.iter().map(|&name| name.to_owned()).collect();
             with_compiler_of_source(Cargo::with("/usr/bin/cargo".into(), &["build", "--lib"]))
                 .args(&["-Z", "build-std=core,alloc", "--target", target])
                 .target("bare")
-                .packages(&packages)
+                .packages(packages)
         };
         let (output, report) = (build(&[NOT_BARE]).output()?, "can't find crate for `std`");
         if !output.contains(report) {
@@ -277,8 +274,7 @@ pub(crate) fn load() -> Result<(), String> {
     ];
     needs_nextest()?;
     let tests = |more: &[&str]| {
-        let packages: Vec<String> = PACKAGES.map(str::to_owned).into();
-        Cargo::new(&["nextest", "run", "--profile", "load", "--no-tests", "fail"]).packages(&packages).args(more)
+        Cargo::new(&["nextest", "run", "--profile", "load", "--no-tests", "fail"]).packages(&PACKAGES).args(more)
     };
     tests(&["--no-run"]).run()?;
     let busy = Busy::start()?;
@@ -351,6 +347,8 @@ fn cpus() -> usize {
 struct Lane {
     /// Of the target folder.
     folder: &'static str,
+    /// Of `mech-fiber`.
+    feature: Option<&'static str>,
     skips: &'static [Skip],
     setup: fn(Cargo) -> Cargo,
 }
@@ -373,15 +371,20 @@ impl Lane {
     }
 
     fn nextest(&self, packages: &[&str]) -> Cargo {
-        let packages: Vec<_> = packages.iter().map(|&name| name.to_owned()).collect();
         let run = ["nextest", "run", "--profile", "lanes", "--no-tests", "fail"];
         // Not through cargo, which would name itself as the one to build with.
-        (self.setup)(Cargo::with("cargo-nextest".into(), &run))
+        let mut cargo = (self.setup)(Cargo::with("cargo-nextest".into(), &run));
+        if let Some(feature) = self.feature {
+            // Cargo knows it by its package if that is tested, else by what those that use it call it.
+            let owner = if packages.contains(&"mech-fiber") { "bursar-mech-fiber" } else { "mech-fiber" };
+            cargo = cargo.args(&["--features", &format!("{owner}/{feature}")]);
+        }
+        cargo
             .env("BURSAR_TEST_SLOWDOWN", "10")
             .env("CARGO_INCREMENTAL", "0") // a third of the room on the disk
             .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .target(self.folder)
-            .packages(&packages)
+            .packages(packages)
     }
 
     /// A bug put into a test of `mech-fiber` on purpose is reported.
@@ -513,7 +516,7 @@ mod tests {
     #[test]
     fn what_is_left_out_is_not_chosen() {
         const SKIPS: &[Skip] = &[Skip { tests: "test(a) | test(b)", why: "" }, Skip { tests: "test(c)", why: "" }];
-        let lane = Lane { folder: "lane", skips: SKIPS, setup: |cargo| cargo };
+        let lane = Lane { folder: "lane", feature: None, skips: SKIPS, setup: |cargo| cargo };
         let shown = lane.tests(&["p"]).shown();
         assert!(shown.ends_with("-E 'not ((test(a) | test(b)) | (test(c)))'"), "{shown}");
         let lane = Lane { skips: &[], ..lane };

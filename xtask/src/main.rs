@@ -5,6 +5,7 @@
 
 mod coverage;
 mod lanes;
+mod packages;
 mod steps;
 mod tidy;
 

@@ -14,6 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::packages::package_of;
 use crate::{lanes, root, target_dir, tidy};
 
 /// Something that must hold.
@@ -201,22 +202,28 @@ fn compare() -> Result<(), String> {
 }
 
 fn kills() -> Result<(), String> {
-    Cargo::new(&["test", "-p", "surface-cli", "--test", "it", "--", "--ignored", "--nocapture", "fifty"]).run_tests()
+    let tests = ["--test", "it", "--", "--ignored", "--nocapture", "fifty"];
+    Cargo::new(&["test"]).packages(&["surface-cli"]).args(&tests).run_tests()
 }
 
 fn faults() -> Result<(), String> {
-    Cargo::new(&["test", "-p", "surface-cli", "--test", "it", "--", "--ignored", "--nocapture", "any_call_fails"])
+    Cargo::new(&["test"])
+        .packages(&["surface-cli"])
+        .args(&["--test", "it", "--", "--ignored", "--nocapture", "any_call_fails"])
         .run_tests()
 }
 
 fn histories() -> Result<(), String> {
-    Cargo::new(&["test", "--release", "-p", "policy-jobs", "-p", "sched-jobs", "--lib", "--test", "it"])
+    Cargo::new(&["test", "--release", "--lib", "--test", "it"])
+        .packages(&["policy-jobs", "sched-jobs"])
         .args(&["--", "--ignored", "--skip", "size"])
         .run_tests()
 }
 
 fn soak() -> Result<(), String> {
-    Cargo::new(&["test", "--release", "-p", "sched-flow", "--test", "soak", "--", "--ignored", "--nocapture"])
+    Cargo::new(&["test", "--release"])
+        .packages(&["sched-flow"])
+        .args(&["--test", "soak", "--", "--ignored", "--nocapture"])
         .run_tests()
 }
 
@@ -236,7 +243,7 @@ fn fuzz() -> Result<(), String> {
     Ok(())
 }
 
-/// The packages of `crates/` that have this file.
+/// The folders of `crates/` that have this file.
 fn crates_with(file: &str) -> Result<Vec<String>, String> {
     let folder = root().join("crates");
     let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -299,8 +306,9 @@ impl Cargo {
         self
     }
 
-    pub(crate) fn packages(self, names: &[String]) -> Self {
-        names.iter().fold(self, |cargo, name| cargo.args(&["-p", name]))
+    /// Of these folders of `crates/`.
+    pub(crate) fn packages(self, folders: &[impl AsRef<str>]) -> Self {
+        folders.iter().fold(self, |cargo, folder| cargo.args(&["-p", &package_of(folder.as_ref())]))
     }
 
     pub(crate) fn env(mut self, name: &'static str, value: &str) -> Self {

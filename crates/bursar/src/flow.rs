@@ -72,6 +72,7 @@
 //!
 //! [`Handle::stats`] counts, [`Handle::why`] explains, an [`Observer`] is told of every call, and a [`Harness`] drives a single node in a test. The command `bursar flow run` shows a
 //! graph from a file while it runs.
+#[cfg(feature = "jobs")]
 #[doc(inline)]
 pub use crate::bridge::jobs_for;
 #[doc(inline)]

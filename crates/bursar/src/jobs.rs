@@ -62,6 +62,7 @@
 //! [`Executor`]; [`process`] is one: commands as whole trees of processes, that are frozen, measured and ended as one, and found again after this program was killed.
 //!
 //! The command `bursar run` is made of these parts, a file format, and a journal.
+#[cfg(feature = "flow")]
 #[doc(inline)]
 pub use crate::bridge::FlowJob;
 #[doc(inline)]
@@ -70,5 +71,8 @@ pub use sched_jobs::{
     Facts, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs,
     Limits, Move, Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Panics, Part, Reporter, Resource,
     Retry, Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, TraceId, Usage,
-    Waits, Wanted, What, Why, process,
+    Waits, Wanted, What, Why,
 };
+#[cfg(feature = "process")]
+#[doc(inline)]
+pub use sched_jobs::process;

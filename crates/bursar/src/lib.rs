@@ -514,6 +514,7 @@ pub use sched_tasks::{
 pub use sched_tasks::{Elapsed, Sleep, Unblock, block_on, sleep_async, timeout, unblock, unblock_async};
 
 // ---- budgets ----
+#[cfg(feature = "macros")]
 #[doc(inline)]
 pub use bursar_macros::budgeted;
 
@@ -527,16 +528,21 @@ pub mod __budget {
 #[doc(inline)]
 pub use sched_tasks::{FiberLocal, fiber_local};
 
+#[cfg(feature = "actors")]
 pub mod actor;
+#[cfg(all(feature = "flow", feature = "jobs"))]
 mod bridge;
+#[cfg(feature = "flow")]
 pub mod flow;
 pub mod fs;
+#[cfg(feature = "jobs")]
 pub mod jobs;
+#[cfg(feature = "net")]
 pub mod net;
 pub mod prelude;
 pub mod sync;
 
 /// The first page of the repository, so that its examples are compiled and run.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "flow", feature = "macros", feature = "process"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

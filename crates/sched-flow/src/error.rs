@@ -108,6 +108,7 @@ impl NodeError {
     }
 
     /// The same error, with words before it: where it came from.
+    #[cfg(feature = "net")]
     pub(crate) fn said_of(self, what: impl fmt::Display) -> Self {
         Self { error: format!("{what}: {}", self.error).into(), about: self.about }
     }

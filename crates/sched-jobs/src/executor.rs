@@ -95,6 +95,7 @@ pub(crate) trait Hears: Send + Sync {
     fn progress(&self, ticket: Ticket, done: f32);
     fn ended(&self, ticket: Ticket, outcome: Outcome, measured: Option<Measured>);
     /// Calls code of a user; a panic there is counted, and goes no further.
+    #[cfg(feature = "process")]
     fn guard(&self, call: &mut dyn FnMut());
 }
 

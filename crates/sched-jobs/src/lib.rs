@@ -11,6 +11,7 @@ mod job;
 
 pub use config::{BadSetting, Config, Scheduler};
 pub use ctx::{Ctx, InputError, Stopped};
+#[cfg(feature = "process")]
 pub use drive::process;
 pub use drive::{
     Builder, Events, Facts, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary, Target,

@@ -17,6 +17,7 @@ mod fuel;
 #[doc(hidden)]
 pub mod internals;
 mod line;
+#[cfg(feature = "net")]
 pub mod net;
 mod nursery;
 pub mod oneshot;

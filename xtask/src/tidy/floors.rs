@@ -5,6 +5,7 @@
 use toml::{Table, Value};
 
 use super::{File, Problem};
+use crate::packages::folder_of;
 
 /// Floors of the house, lowest first. A crate depends only on floors below its own.
 const FLOORS: &[&[&str]] = &[
@@ -46,6 +47,7 @@ fn check_manifest(file: &File, shared: &Table) -> Vec<Problem> {
     let Some(name) = manifest.get("package").and_then(|package| package.get("name")?.as_str()) else {
         return vec![format!("{} names no package", file.path)];
     };
+    let name = folder_of(name);
     let Some(own) = floor(name) else {
         return vec![format!("{name} is on no floor; give it one in FLOORS of xtask/src/tidy/floors.rs")];
     };
@@ -56,7 +58,7 @@ fn check_manifest(file: &File, shared: &Table) -> Vec<Problem> {
     dependencies(&manifest, shared).into_iter().filter_map(problem).collect()
 }
 
-/// The packages used outside tests, on any platform, by their real names.
+/// The crates used outside tests, on any platform: ours by their folders, others by their real names.
 fn dependencies(manifest: &Table, shared: &Table) -> Vec<String> {
     let platforms = manifest.get("target").and_then(Value::as_table);
     let tables = platforms.into_iter().flat_map(Table::values).filter_map(Value::as_table);
@@ -67,7 +69,7 @@ fn dependencies(manifest: &Table, shared: &Table) -> Vec<String> {
             for (key, entry) in entries.into_iter().flatten() {
                 let renamed = |entry: &Value| Some(entry.get("package")?.as_str()?.to_owned());
                 let name = renamed(entry).or_else(|| renamed(shared.get(key)?));
-                found.push(name.unwrap_or_else(|| key.clone()));
+                found.push(folder_of(name.as_deref().unwrap_or(key)).to_owned());
             }
         }
     }

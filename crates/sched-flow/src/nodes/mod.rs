@@ -33,6 +33,7 @@ mod pair;
 mod route;
 mod sample;
 mod task;
+#[cfg(feature = "net")]
 mod tcp;
 mod watch;
 
@@ -52,5 +53,6 @@ pub use pair::{Correlator, correlator};
 pub use route::{Route, deal, merger, router, splitter, validator};
 pub use sample::{head, sample_every, sample_nth, sample_random};
 pub use task::{from_task, to_task};
+#[cfg(feature = "net")]
 pub use tcp::{TcpIn, TcpOut, tcp_in, tcp_in_on, tcp_out};
 pub use watch::{counter, counter_per_tick, fold, fold_per_tick, inspect, scan};

@@ -22,6 +22,7 @@ mod light;
 mod panics;
 mod part;
 mod pool;
+#[cfg(feature = "process")]
 pub mod process;
 mod remote;
 mod status;

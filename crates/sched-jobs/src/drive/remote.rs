@@ -17,6 +17,7 @@ impl Shared {
 }
 
 impl Hears for Shared {
+    #[cfg(feature = "process")]
     fn guard(&self, call: &mut dyn FnMut()) {
         let _ = self.caught.catch(Whose::Executor, call);
     }
