@@ -120,7 +120,8 @@ const TSAN_SKIPS: &[Skip] = &[
 ];
 
 /// In the crate that switches, entries and exits of functions would be counted for the wrong stack: see `watch.rs`.
-const UNCOUNTED: &str = "profile.dev.package.bursar-mech-fiber.rustflags=['-Cllvm-args=-tsan-instrument-func-entry-exit=0']";
+const UNCOUNTED: &str =
+    "profile.dev.package.bursar-mech-fiber.rustflags=['-Cllvm-args=-tsan-instrument-func-entry-exit=0']";
 
 /// Data races, with the library instrumented too and every switch told.
 pub(crate) fn tsan() -> Result<(), String> {

@@ -56,6 +56,16 @@ pub(crate) const LONG: &[Step] = &[
         about: "many more random histories of jobs, on the decisions and on threads",
         run: histories,
     },
+    Step {
+        name: "features",
+        about: "the library with none of its features, and with each alone: builds, lints, tests, and what it pulls in",
+        run: features,
+    },
+    Step {
+        name: "package",
+        about: "every package as it would be published, built from what would be uploaded",
+        run: package,
+    },
     Step { name: "soak", about: "half an hour of flow under load, or SOAK_MINUTES: memory does not grow", run: soak },
     Step {
         name: "fuzz",
@@ -218,6 +228,38 @@ fn histories() -> Result<(), String> {
         .packages(&["policy-jobs", "sched-jobs"])
         .args(&["--", "--ignored", "--skip", "size"])
         .run_tests()
+}
+
+/// What tasks alone may pull in, with themselves.
+const PACKAGES_MAX: usize = 15;
+
+fn features() -> Result<(), String> {
+    component("clippy", "clippy")?;
+    let alone = ["--no-default-features", "--features"];
+    for feature in ["", "actors", "flow", "jobs", "macros", "net", "process", "flow jobs"] {
+        let with = |command: &str| Cargo::new(&[command]).packages(&["bursar"]).args(&alone).args(&[feature]);
+        with("clippy").args(&["--all-targets", "--", "-D", "warnings"]).run()?;
+        with("test").args(&["--lib", "--bins", "--examples", "--tests"]).run_tests()?;
+    }
+    let tree = Cargo::new(&["tree", "--no-default-features", "--prefix", "none", "-e", "normal,build"]);
+    let tree = tree.packages(&["bursar"]).output()?;
+    let mut names: Vec<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    println!("tasks alone are {} packages: {}", names.len(), names.join(" "));
+    for heavy in ["nvml-wrapper", "serde_json"] {
+        if names.contains(&heavy) {
+            return Err(format!("tasks alone pull in {heavy}; make what needs it a feature"));
+        }
+    }
+    match names.len() {
+        0..=PACKAGES_MAX => Ok(()),
+        many => Err(format!("tasks alone pull in {many} packages; the limit is {PACKAGES_MAX}")),
+    }
+}
+
+fn package() -> Result<(), String> {
+    Cargo::new(&["package", "--workspace", "--allow-dirty"]).target("package").run()
 }
 
 fn soak() -> Result<(), String> {

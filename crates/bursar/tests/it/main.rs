@@ -1,7 +1,10 @@
 //! What is written about the crate outside of it is what is in it.
 
+#[cfg(all(feature = "flow", feature = "jobs"))]
 mod bridge;
+#[cfg(feature = "macros")]
 mod budgeted;
+#[cfg(feature = "jobs")]
 mod tenants;
 
 use std::{fs, path::Path};

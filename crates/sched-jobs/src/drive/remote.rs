@@ -3,7 +3,9 @@
 use policy_jobs::{Ended, State};
 
 use super::Shared;
-use super::panics::{Thrown, Whose};
+use super::panics::Thrown;
+#[cfg(feature = "process")]
+use super::panics::Whose;
 use crate::executor::{Hears, Measured, Outcome, Ticket};
 use crate::job::number;
 
