@@ -65,6 +65,9 @@
 #[cfg(feature = "flow")]
 #[doc(inline)]
 pub use crate::bridge::FlowJob;
+#[cfg(feature = "process")]
+#[doc(inline)]
+pub use sched_jobs::process;
 #[doc(inline)]
 pub use sched_jobs::{
     Aging, BadSetting, BadTraceId, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor,
@@ -73,6 +76,3 @@ pub use sched_jobs::{
     Retry, Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, TraceId, Usage,
     Waits, Wanted, What, Why,
 };
-#[cfg(feature = "process")]
-#[doc(inline)]
-pub use sched_jobs::process;

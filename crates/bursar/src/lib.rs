@@ -542,7 +542,19 @@ pub mod net;
 pub mod prelude;
 pub mod sync;
 
-/// The first page of the repository, so that its examples are compiled and run.
+/// The first page of the repository and the guides, so that their examples are compiled and run.
 #[cfg(all(doctest, feature = "flow", feature = "macros", feature = "process"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/determinism.md")]
+    struct Determinism;
+    #[doc = include_str!("../../../docs/flow.md")]
+    struct Flow;
+    #[doc = include_str!("../../../docs/jobs.md")]
+    struct Jobs;
+    #[doc = include_str!("../../../docs/tasks.md")]
+    struct Tasks;
+    #[doc = include_str!("../../../docs/tenants.md")]
+    struct Tenants;
+}

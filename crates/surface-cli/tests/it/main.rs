@@ -8,6 +8,7 @@ mod flow_lines;
 mod flow_live;
 mod flow_terminal;
 mod gpus;
+mod guide;
 mod hints;
 mod listing;
 mod prune;

@@ -44,8 +44,16 @@ impl Site {
     }
 
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = super::bursar(&[]);
-        command.args(args).current_dir(self.path("")).env("BURSAR_STATE_DIR", self.state_dir());
+        let mut command = self.within(super::bursar(&[]));
+        command.args(args);
+        command
+    }
+
+    /// A program that is started here, and finds `bursar` in its path.
+    pub(crate) fn within(&self, mut command: Command) -> Command {
+        let folder = Path::new(env!("CARGO_BIN_EXE_bursar")).parent().unwrap();
+        command.env("PATH", format!("{}:{}", folder.display(), std::env::var("PATH").unwrap()));
+        command.current_dir(self.path("")).env("BURSAR_STATE_DIR", self.state_dir());
         // Its own ledger and sockets, too: other tests run at the same time.
         command.env("XDG_RUNTIME_DIR", self.dir.path()).env("TMPDIR", self.temporary());
         for name in ["CPU_SLOTS", "RAM_MB_SOFT", "VRAM_MB_SOFT", "WORKERS"] {

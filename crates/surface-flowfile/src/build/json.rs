@@ -69,7 +69,8 @@ impl<'t> Iterator for Spellings<'t> {
                 self.rest = after_string(inside);
                 continue;
             }
-            let end = token.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(token.len());
+            let end =
+                token.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(token.len());
             let (number, rest) = token.split_at(end);
             self.rest = rest;
             return Some(number);
