@@ -13,7 +13,7 @@ use std::{
 use crate::{
     drive::{
         clock::{self, Alarm, AlarmKey, Clock},
-        unblock::here,
+        runtime,
     },
     strand,
     strand::future_wait::FutureWait,
@@ -81,7 +81,7 @@ impl Sleep {
             None if at <= clock::now() => true,
             None => {
                 let wait = FutureWait::begin(cx.waker());
-                let clock = &here().clock;
+                let clock = &runtime::here().clock;
                 let alarm = clock.set_at(at, Alarm::Wake(wait.ticket()));
                 self.set = Some(Set { wait, clock, alarm });
                 false

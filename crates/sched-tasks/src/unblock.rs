@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use crate::{confine::Confinement, drive::unblock::here, raw::unblock::run_elsewhere, strand, strand::panics};
+use crate::{confine::Confinement, drive::runtime, raw::unblock::run_elsewhere, strand, strand::panics};
 
 /// Every closure that is to run on another thread begins here, files among them: the one place to charge the task for it.
 #[inline]
@@ -77,7 +77,7 @@ where
     charge();
     let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None, given: false }));
     let there = meeting.clone();
-    let shared = here();
+    let shared = runtime::here();
     let confinement = Confinement::here();
     let job = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| match confinement {

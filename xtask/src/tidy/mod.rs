@@ -10,6 +10,7 @@ mod plain;
 mod quotes;
 mod rooms;
 mod unsafety;
+mod walks;
 
 use std::fs;
 use std::path::Path;
@@ -45,6 +46,7 @@ const RULES: &[(&str, Rule)] = &[
     ("rooms", rooms::check),
     ("unsafe", unsafety::check),
     ("quoted names", quotes::check),
+    ("walks", walks::check),
     ("file length", plain::length),
     ("machine paths", plain::machine_paths),
 ];

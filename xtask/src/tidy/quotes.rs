@@ -1,6 +1,6 @@
 //! Files and tests that the prose names exist.
 //!
-//! Prose is every comment of a `.rs` file, and `ARCHITECTURE.md`. Two kinds of names count:
+//! Prose is every comment of a `.rs` file, and the pages that PAGES lists. Two kinds of names count:
 //!
 //! - a file with a folder before it. It may be given from the root, from the crate, from the
 //!   crate's `src`, or from the file that names it;
@@ -30,6 +30,9 @@ const FOREIGN: &[&str] = &[
     "std",
     "tokio",
 ];
+
+/// Pages about the code.
+const PAGES: &[&str] = &["ARCHITECTURE.md", "docs/internals.md"];
 
 const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".c", ".h", ".sh"];
 
@@ -65,7 +68,7 @@ pub(super) fn check(files: &[File]) -> Vec<Problem> {
 
 fn prose(file: &File) -> Vec<Prose> {
     let numbered = |(index, text)| Prose { line: index + 1, text };
-    if file.path == "ARCHITECTURE.md" {
+    if PAGES.contains(&file.path.as_str()) {
         return file.text.lines().map(str::to_owned).enumerate().map(numbered).collect();
     }
     if !file.path.ends_with(".rs") {
@@ -132,7 +135,7 @@ fn is_test_name(name: &str) -> bool {
 }
 
 /// The names of all functions that a file defines.
-fn functions(text: &str) -> Vec<String> {
+pub(super) fn functions(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in lines(text) {
         let mut words = line.code.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -199,14 +202,16 @@ let path = \"src/gone.rs\";
     }
 
     #[test]
-    fn architecture_is_prose_from_end_to_end() {
+    fn pages_about_the_code_are_prose_from_end_to_end() {
         let page = "The house.\n`crates/gone/src/lib.rs`\n\nChecked by `a_ghost`.\n";
-        assert_eq!(
-            check(&[File::new("ARCHITECTURE.md", page)]),
-            [
-                "ARCHITECTURE.md:2 names `crates/gone/src/lib.rs`, no such file",
-                "ARCHITECTURE.md:4 names `a_ghost`, no such test",
-            ]
-        );
+        for path in PAGES {
+            assert_eq!(
+                check(&[File::new(path, page)]),
+                [
+                    format!("{path}:2 names `crates/gone/src/lib.rs`, no such file"),
+                    format!("{path}:4 names `a_ghost`, no such test"),
+                ]
+            );
+        }
     }
 }

@@ -20,6 +20,7 @@ use super::{stats, worker::Worker};
 use crate::{
     budget::{Account, Meter, Settlement},
     raw::scope::ScopeRef,
+    strand::Strand,
 };
 
 /// See the module.
@@ -77,11 +78,22 @@ impl Dues {
     }
 }
 
+impl Strand {
+    /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
+    #[inline]
+    pub(crate) fn count_ended(&self, scope: ScopeRef, owes_permit: bool) {
+        match &self.worker {
+            Some(worker) => worker.tally(scope, owes_permit),
+            None => scope.children_ended(1, u32::from(owes_permit)),
+        }
+    }
+}
+
 impl Worker {
     /// Notes that a task of `scope` ended. Its nursery is told at the latest before anything of another nursery runs: until then whatever
     /// runs here keeps that nursery open anyway.
     #[inline]
-    pub(crate) fn tally(&self, scope: ScopeRef, owes_permit: bool) {
+    fn tally(&self, scope: ScopeRef, owes_permit: bool) {
         let dues = &self.dues;
         if dues.scope.get() != Some(scope) {
             self.report();

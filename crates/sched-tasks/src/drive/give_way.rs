@@ -116,3 +116,22 @@ pub(crate) fn give_turn(strand: &Strand) {
         _ => {} // a plain thread has its turns from the system
     }
 }
+
+impl Strand {
+    /// A plain thread lets others run first.
+    #[cold]
+    fn yield_thread(&self) {
+        match &self.driver {
+            Some(driver) => driver.others_first(self),
+            None => std::thread::yield_now(),
+        }
+    }
+
+    /// Lets others run that are about to bring what this strand looks for, in a loop.
+    #[cold]
+    pub(crate) fn give_way(&self) {
+        if !self.worker.as_ref().is_some_and(|worker| worker.pause(self)) {
+            self.yield_thread();
+        }
+    }
+}

@@ -587,3 +587,8 @@ pub(crate) fn global() -> Result<&'static Runtime, BuildError> {
     static GLOBAL: OnceLock<Result<Runtime, BuildError>> = OnceLock::new();
     GLOBAL.get_or_init(|| Builder::default().start()).as_ref().map_err(Clone::clone)
 }
+
+/// The runtime of the caller, or the common one.
+pub(crate) fn here() -> &'static Shared {
+    strand::with(Strand::runtime).unwrap_or_else(|| global().unwrap_or_else(|error| panic!("{error}")).shared())
+}

@@ -15,11 +15,6 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    drive::{runtime, shared::Shared},
-    strand::{self, Strand},
-};
-
 /// How long a thread waits for another job.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -174,10 +169,4 @@ impl Pool {
         self.lock().stopped = true;
         self.submitted.notify_all();
     }
-}
-
-/// The runtime of the caller, or the common one.
-pub(crate) fn here() -> &'static Shared {
-    strand::with(Strand::runtime)
-        .unwrap_or_else(|| runtime::global().unwrap_or_else(|error| panic!("{error}")).shared())
 }

@@ -467,32 +467,6 @@ impl Strand {
         }
     }
 
-    /// A plain thread lets others run first.
-    #[cold]
-    pub(crate) fn yield_thread(&self) {
-        match &self.driver {
-            Some(driver) => driver.others_first(self),
-            None => std::thread::yield_now(),
-        }
-    }
-
-    /// Lets others run that are about to bring what this strand looks for, in a loop.
-    #[cold]
-    pub(crate) fn give_way(&self) {
-        if !self.worker.as_ref().is_some_and(|worker| worker.pause(self)) {
-            self.yield_thread();
-        }
-    }
-
-    /// Tells the nursery that a task of it ended here: at once, or together with the next ones.
-    #[inline]
-    pub(crate) fn count_ended(&self, scope: ScopeRef, owes_permit: bool) {
-        match &self.worker {
-            Some(worker) => worker.tally(scope, owes_permit),
-            None => scope.children_ended(1, u32::from(owes_permit)),
-        }
-    }
-
     /// Whether it is a fiber of this runtime.
     pub(crate) fn is_of(&self, shared: &'static Shared) -> bool {
         self.shared().is_some_and(|own| std::ptr::eq(own, shared))
