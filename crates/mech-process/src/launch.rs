@@ -172,7 +172,7 @@ pub enum How {
         limit_mb: u64,
     },
     /// The client ended it.
-    Canceled,
+    Cancelled,
     /// There was nothing to run; the text says what to change.
     CouldNotStart(String),
     /// Its keeper was killed by another process, or the connection to it broke. What could be found of the tree was ended; its exit status is not known.
@@ -191,7 +191,7 @@ impl fmt::Display for How {
                 f,
                 "held {used_mb} MB, over its limit of {limit_mb} MB, and was ended; allow it {used_mb} MB or more"
             ),
-            How::Canceled => f.write_str("canceled"),
+            How::Cancelled => f.write_str("cancelled"),
             How::CouldNotStart(why) => f.write_str(why),
             How::KeeperLost => f.write_str(
                 "its keeper process was killed, or the connection to it broke, so its exit status is not known; its processes were ended",

@@ -6,16 +6,16 @@
 //! ```text
 //!   bits: DONE      the value is there        (producer, once)
 //!         GONE      nobody will read it       (reader, once)
-//!         WAITING   the reader left a ticket  (reader)
+//!         WAITING   the reader left a token  (reader)
 //! ```
 //!
 //! # Invariant
 //! The value is read only after DONE. Exactly one side is told to free. A reader that waits is woken exactly once, and a
-//! producer that must wake it may still read the ticket.
+//! producer that must wake it may still read the token.
 //!
 //! # Why it holds
-//! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its ticket was
-//! woken, or until `retract` told it that no producer saw WAITING; so the ticket outlives the producer's look at it.
+//! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its token was
+//! woken, or until `retract` told it that no producer saw WAITING; so the token outlives the producer's look at it.
 //!
 //! Checked by `tests/loom/completion.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
 //! fails; if `retract` does not look at DONE, `a_reader_may_change_its_mind`.
@@ -23,7 +23,6 @@
 #[cfg(loom)]
 use crate::sync::atomic::Ordering::{Relaxed, Release};
 use crate::{
-    seat::{Ticket, TicketCell},
     sync::{
         atomic::{
             AtomicU32,
@@ -31,6 +30,7 @@ use crate::{
         },
         or_planted,
     },
+    waiter::{TokenCell, WaitToken},
 }; // for the planted bugs
 
 const DONE: u32 = 1;
@@ -41,7 +41,7 @@ const WAITING: u32 = 4;
 #[derive(Debug)]
 pub struct Completion {
     bits: AtomicU32,
-    reader: TicketCell,
+    reader: TokenCell,
 }
 
 /// What the producer does after [`Completion::finish`].
@@ -53,7 +53,7 @@ pub enum Finish {
     /// The reader left: the producer frees.
     Abandoned,
     /// Wake the reader. Touch nothing else any more.
-    Wake(Ticket),
+    Wake(WaitToken),
 }
 
 impl Default for Completion {
@@ -66,12 +66,12 @@ impl Completion {
     /// Nothing produced, nobody waiting.
     #[inline(always)]
     pub fn new() -> Self {
-        Self { bits: AtomicU32::new(0), reader: TicketCell::new() }
+        Self { bits: AtomicU32::new(0), reader: TokenCell::new() }
     }
 
     /// A value whose reader left before it began.
     pub fn unread() -> Self {
-        Self { bits: AtomicU32::new(GONE), reader: TicketCell::new() }
+        Self { bits: AtomicU32::new(GONE), reader: TokenCell::new() }
     }
 
     /// The producer has written the value.
@@ -81,7 +81,7 @@ impl Completion {
         let before = self.bits.fetch_or(DONE, order);
         debug_assert_eq!(before & DONE, 0, "a value is produced once");
         if before & WAITING != 0 {
-            Finish::Wake(self.reader.get().expect("a waiting reader left a ticket"))
+            Finish::Wake(self.reader.get().expect("a waiting reader left a token"))
         } else if before & GONE != 0 {
             Finish::Abandoned
         } else {
@@ -95,18 +95,18 @@ impl Completion {
         self.bits.load(or_planted!(Acquire, "is-done-relaxed" => Relaxed)) & DONE != 0
     }
 
-    /// The reader will wait for `ticket`. False if the value is there already.
-    pub fn wait(&self, ticket: Ticket) -> bool {
-        self.reader.set(ticket);
+    /// The reader will wait for `token`. False if the value is there already.
+    pub fn wait(&self, token: WaitToken) -> bool {
+        self.reader.set(token);
         self.bits.fetch_or(WAITING, AcqRel) & DONE == 0
     }
 
-    /// The ticket the reader left last. For the reader.
-    pub fn ticket(&self) -> Option<Ticket> {
+    /// The token the reader left last. For the reader.
+    pub fn token(&self) -> Option<WaitToken> {
         self.reader.get()
     }
 
-    /// The reader would rather not wait. False if the producer has already seen it: then the ticket *will* be woken, and the
+    /// The reader would rather not wait. False if the producer has already seen it: then the token *will* be woken, and the
     /// reader must wait for that.
     pub fn retract(&self) -> bool {
         self.bits.fetch_and(!WAITING, AcqRel) & or_planted!(DONE, "retract-without-look" => 0) == 0

@@ -4,14 +4,14 @@
 //! start more), and the owner waits until none is left.
 //!
 //! # Invariant
-//! Exactly one caller is told that the count reached zero: the last `done`, which gets the owner's ticket, or the owner's
+//! Exactly one caller is told that the count reached zero: the last `done`, which gets the owner's token, or the owner's
 //! `close`, if no member was left. Nobody else touches the countdown after their last call.
 //!
 //! # Why it holds
 //! The word begins at `OWNER`, a weight no number of members outweighs, so it cannot reach zero before `close`. The owner counts its own
 //! starts in a plain variable and pays them in with `close`, which also takes the weight away: until then the word is merely *short* by
 //! that number. From `close` on the word is the number of live members, and one RMW makes it zero. The owner wrote its
-//! ticket before `close` released it, so the last `done`, which acquires, reads it.
+//! token before `close` released it, so the last `done`, which acquires, reads it.
 //!
 //! # Rejected
 //! Counting every start with an RMW: a second contended operation per task for nothing.
@@ -20,7 +20,6 @@
 //! `members_may_start_members`.
 
 use crate::{
-    seat::{Ticket, TicketCell},
     sync::{
         atomic::{
             AtomicI64,
@@ -28,6 +27,7 @@ use crate::{
         },
         or_planted,
     },
+    waiter::{TokenCell, WaitToken},
 };
 
 const OWNER: i64 = 1 << 48;
@@ -36,7 +36,7 @@ const OWNER: i64 = 1 << 48;
 #[derive(Debug)]
 pub struct Countdown {
     word: AtomicI64,
-    owner: TicketCell,
+    owner: TokenCell,
 }
 
 impl Default for Countdown {
@@ -48,7 +48,7 @@ impl Default for Countdown {
 impl Countdown {
     /// No members yet.
     pub fn new() -> Self {
-        Self { word: AtomicI64::new(OWNER), owner: TicketCell::new() }
+        Self { word: AtomicI64::new(OWNER), owner: TokenCell::new() }
     }
 
     /// Counts members that somebody other than the owner starts: a member, which keeps the count above zero meanwhile.
@@ -70,21 +70,21 @@ impl Countdown {
         }
     }
 
-    /// Counts members that have ended. The last gets the owner's ticket, to be woken; it must not touch the countdown again.
+    /// Counts members that have ended. The last gets the owner's token, to be woken; it must not touch the countdown again.
     #[inline]
-    #[must_use = "the owner waits for its ticket"]
-    pub fn done(&self, members: u32) -> Option<Ticket> {
+    #[must_use = "the owner waits for its token"]
+    pub fn done(&self, members: u32) -> Option<WaitToken> {
         let order = or_planted!(AcqRel, "done-relaxed" => Relaxed);
         let left = self.word.fetch_sub(i64::from(members), order) - i64::from(members);
         debug_assert!(left >= 0, "more members ended than were started");
         if left == 0 { self.owner.get() } else { None }
     }
 
-    /// The owner has started its last member, `started` in all, and wants to be woken by `ticket`. True if none is left:
+    /// The owner has started its last member, `started` in all, and wants to be woken by `token`. True if none is left:
     /// then nobody will.
-    #[must_use = "if none is left the ticket is never woken"]
-    pub fn close(&self, started: u64, ticket: Ticket) -> bool {
-        self.owner.set(ticket);
+    #[must_use = "if none is left the token is never woken"]
+    pub fn close(&self, started: u64, token: WaitToken) -> bool {
+        self.owner.set(token);
         let started = i64::try_from(started).expect("fewer than 2^48 members");
         let order = or_planted!(AcqRel, "close-relaxed" => Relaxed);
         self.word.fetch_add(started - OWNER, order) + started - OWNER == 0

@@ -25,7 +25,6 @@
 //! second look finds work, fails `the_search_is_handed_on`; one that passes on to nobody, `a_worker_that_cannot_take_it_passes_the_search_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
 
 use crate::{
-    seat::Home,
     sync::{
         Mutex,
         atomic::{
@@ -35,6 +34,7 @@ use crate::{
         },
         lock, or_planted,
     },
+    waiter::Inbox,
 };
 
 /// In `census`: one searcher, and one sleeper.
@@ -50,7 +50,7 @@ pub struct Idle {
 
 #[derive(Debug)]
 struct Sleeper {
-    home: &'static Home,
+    inbox: &'static Inbox,
     /// It searched until it gave up.
     was_searching: bool,
     /// It can take whatever is published. Those who cannot stand first in the list, and are rung last.
@@ -76,13 +76,13 @@ impl Idle {
     /// Rings the sleeper whose turn it is, if it is `wanted`.
     #[cold]
     fn ring_if(&self, wanted: impl Fn(&Sleeper) -> bool) {
-        let home = {
+        let inbox = {
             let mut sleepers = lock(&self.sleepers);
-            let Some(Sleeper { home, .. }) = sleepers.pop_if(|sleeper| wanted(sleeper)) else { return };
+            let Some(Sleeper { inbox, .. }) = sleepers.pop_if(|sleeper| wanted(sleeper)) else { return };
             self.census.fetch_add(SEARCHER - SLEEPER, Relaxed); // it wakes as a searcher
-            home
+            inbox
         };
-        home.ring();
+        inbox.ring();
     }
 
     /// Whether some worker sleeps.
@@ -117,14 +117,14 @@ impl Idle {
         }
     }
 
-    /// A worker gives up; `takes_all` says whether it can take whatever is published. It must now look at everything once more, then `Home::sleep` or
+    /// A worker gives up; `takes_all` says whether it can take whatever is published. It must now look at everything once more, then `Inbox::sleep` or
     /// [`Idle::stay_awake`].
-    pub fn fall_asleep(&self, home: &'static Home, was_searching: bool, takes_all: bool) {
-        home.fall_asleep(); // first: whoever finds us in the list must be able to ring
+    pub fn fall_asleep(&self, inbox: &'static Inbox, was_searching: bool, takes_all: bool) {
+        inbox.fall_asleep(); // first: whoever finds us in the list must be able to ring
         {
             let mut sleepers = lock(&self.sleepers);
             let at = if takes_all { sleepers.len() } else { 0 };
-            sleepers.insert(at, Sleeper { home, was_searching, takes_all });
+            sleepers.insert(at, Sleeper { inbox, was_searching, takes_all });
             self.census.fetch_add(SLEEPER.wrapping_sub(if was_searching { SEARCHER } else { 0 }), Relaxed);
         }
         or_planted!(fence(SeqCst), "give-up-without-fence" => ()); // pairs with the fence in `published`
@@ -132,26 +132,26 @@ impl Idle {
 
     /// A worker that had announced sleep is awake again. True if it counts as a searcher: it was rung for work, or it was searching
     /// and its second look kept it from sleeping. Then it must search, or [`Idle::end_search`] before it works.
-    pub fn stay_awake(&self, home: &'static Home) -> bool {
-        home.stay_awake();
+    pub fn stay_awake(&self, inbox: &'static Inbox) -> bool {
+        inbox.stay_awake();
         let mut sleepers = lock(&self.sleepers);
-        let Some(at) = sleepers.iter().position(|sleeper| std::ptr::eq(sleeper.home, home)) else { return true };
+        let Some(at) = sleepers.iter().position(|sleeper| std::ptr::eq(sleeper.inbox, inbox)) else { return true };
         let still_searching =
-            sleepers.remove(at).was_searching && !or_planted!(home.has_slept(), "second-look-ends-search" => true);
+            sleepers.remove(at).was_searching && !or_planted!(inbox.has_slept(), "second-look-ends-search" => true);
         self.census.fetch_add(if still_searching { SEARCHER - SLEEPER } else { SLEEPER.wrapping_neg() }, Relaxed);
         still_searching
     }
 
     /// Rings every sleeper: the end is near.
     pub fn ring_all(&self) {
-        let homes = {
+        let inboxes = {
             let mut sleepers = lock(&self.sleepers);
             let rung = u64::try_from(sleepers.len()).expect("a count fits");
             self.census.fetch_add(rung.wrapping_mul(SEARCHER - SLEEPER), Relaxed);
             std::mem::take(&mut *sleepers)
         };
-        for sleeper in homes {
-            sleeper.home.ring();
+        for sleeper in inboxes {
+            sleeper.inbox.ring();
         }
     }
 }

@@ -30,7 +30,7 @@ impl Event {
     }
 }
 
-/// What can happen to a job. Every life of a job has exactly one of `Succeeded`, `Failed`, `Canceled`, and nothing after it.
+/// What can happen to a job. Every life of a job has exactly one of `Succeeded`, `Failed`, `Cancelled`, and nothing after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum What {
@@ -61,7 +61,7 @@ pub enum What {
     /// Its last attempt failed.
     Failed,
     /// It was cancelled, or an ancestor ended badly.
-    Canceled,
+    Cancelled,
     /// It begins a new life: somebody asked to try it, or what it was cancelled for, again.
     Revived,
 }
@@ -114,7 +114,7 @@ impl Followed {
             What::Retrying { .. } | What::Revived => State::Queued,
             What::Succeeded => State::Succeeded,
             What::Failed => State::Failed,
-            What::Canceled => State::Canceled,
+            What::Cancelled => State::Cancelled,
             What::Submitted | What::Progress(_) | What::Resumed => return None,
         };
         if self.state == State::Paused && from != State::Paused {

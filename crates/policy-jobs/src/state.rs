@@ -6,7 +6,7 @@
 //!    ^ | ^  \      | ^   \       | ^   \ 4
 //!    | | |   \6    | |    \6     | |    +--> Failed --7--+
 //!    | |5|8   \    | |8    \     | |8   \ 6              |
-//!    | v |     \   v |5     \    v |5    +-> Canceled    |
+//!    | v |     \   v |5     \    v |5    +-> Cancelled    |
 //!    | Paused   \ Paused     \  Paused        |9         |
 //!    +----------------------------------------+----------+
 //!
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! # Invariant
-//! Nothing leaves `Succeeded`. A job leaves `Failed` or `Canceled` only by a retry, so each life ends in exactly one of the three.
+//! Nothing leaves `Succeeded`. A job leaves `Failed` or `Cancelled` only by a retry, so each life ends in exactly one of the three.
 
 use core::fmt;
 
@@ -36,7 +36,7 @@ pub enum State {
     /// Its last attempt failed.
     Failed,
     /// Somebody cancelled it, or an ancestor of it failed.
-    Canceled,
+    Cancelled,
 }
 
 /// What can happen to a job.
@@ -55,7 +55,7 @@ pub enum Move {
     /// It failed.
     Failed,
     /// It was cancelled, or an ancestor ended badly.
-    Canceled,
+    Cancelled,
     /// It is tried again after a failure.
     Retried,
     /// What it was cancelled for is tried again, so it waits for it again.
@@ -74,7 +74,7 @@ pub struct IllegalMove {
 impl State {
     /// All states, in the order of a life.
     pub const ALL: [State; 7] =
-        [State::Queued, State::Ready, State::Running, State::Paused, State::Succeeded, State::Failed, State::Canceled];
+        [State::Queued, State::Ready, State::Running, State::Paused, State::Succeeded, State::Failed, State::Cancelled];
 
     /// The only function that makes one `State` from another.
     ///
@@ -89,15 +89,15 @@ impl State {
             (S::Running, E::Failed) => S::Failed,
             (S::Queued | S::Ready | S::Running, E::Paused) => S::Paused,
             (S::Paused, E::Resumed(to @ (S::Queued | S::Ready | S::Running))) => to,
-            (S::Queued | S::Ready | S::Running | S::Paused, E::Canceled) => S::Canceled,
-            (S::Failed, E::Retried) | (S::Canceled, E::Revived) => S::Queued,
+            (S::Queued | S::Ready | S::Running | S::Paused, E::Cancelled) => S::Cancelled,
+            (S::Failed, E::Retried) | (S::Cancelled, E::Revived) => S::Queued,
             (from, event) => return Err(IllegalMove { from, event }),
         })
     }
 
     /// Whether this life is over.
     pub const fn is_terminal(self) -> bool {
-        matches!(self, State::Succeeded | State::Failed | State::Canceled)
+        matches!(self, State::Succeeded | State::Failed | State::Cancelled)
     }
 
     /// In one lower-case word, as listings and journals write it.
@@ -109,12 +109,13 @@ impl State {
             State::Paused => "paused",
             State::Succeeded => "succeeded",
             State::Failed => "failed",
-            State::Canceled => "canceled",
+            State::Cancelled => "cancelled",
         }
     }
 
-    /// The state of that name.
+    /// The state of that name; in American spelling, too, as older journals have it.
     pub fn from_name(name: &str) -> Option<State> {
+        let name = if name == "canceled" { "cancelled" } else { name };
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
@@ -143,24 +144,25 @@ mod tests {
         let legal = [
             (S::Queued, E::Unblocked, S::Ready),
             (S::Queued, E::Paused, S::Paused),
-            (S::Queued, E::Canceled, S::Canceled),
+            (S::Queued, E::Cancelled, S::Cancelled),
             (S::Ready, E::Chosen, S::Running),
             (S::Ready, E::Paused, S::Paused),
-            (S::Ready, E::Canceled, S::Canceled),
+            (S::Ready, E::Cancelled, S::Cancelled),
             (S::Running, E::Paused, S::Paused),
             (S::Running, E::Succeeded, S::Succeeded),
             (S::Running, E::Failed, S::Failed),
-            (S::Running, E::Canceled, S::Canceled),
+            (S::Running, E::Cancelled, S::Cancelled),
             (S::Paused, E::Resumed(S::Queued), S::Queued),
             (S::Paused, E::Resumed(S::Ready), S::Ready),
             (S::Paused, E::Resumed(S::Running), S::Running),
-            (S::Paused, E::Canceled, S::Canceled),
+            (S::Paused, E::Cancelled, S::Cancelled),
             (S::Failed, E::Retried, S::Queued),
-            (S::Canceled, E::Revived, S::Queued),
+            (S::Cancelled, E::Revived, S::Queued),
         ];
-        let events = [E::Unblocked, E::Chosen, E::Paused, E::Succeeded, E::Failed, E::Canceled, E::Retried, E::Revived]
-            .into_iter()
-            .chain(S::ALL.map(E::Resumed));
+        let events =
+            [E::Unblocked, E::Chosen, E::Paused, E::Succeeded, E::Failed, E::Cancelled, E::Retried, E::Revived]
+                .into_iter()
+                .chain(S::ALL.map(E::Resumed));
         for event in events {
             for from in S::ALL {
                 let expected = legal.iter().find(|row| (row.0, row.1) == (from, event)).map(|row| row.2);
@@ -174,5 +176,6 @@ mod tests {
         for state in State::ALL {
             assert_eq!(State::from_name(state.name()), Some(state));
         }
+        assert_eq!(State::from_name("canceled"), Some(State::Cancelled), "as older journals have it");
     }
 }

@@ -112,7 +112,7 @@ pub enum Waits {
         /// It was asked to pause.
         pausing: bool,
         /// It was asked to end.
-        canceling: bool,
+        cancelling: bool,
         /// What it waits for inside, as it says itself.
         inside: Option<String>,
     },
@@ -190,7 +190,7 @@ impl fmt::Display for Why {
             Waits::Turn { ahead } => write!(f, "{job} fits and waits for its turn: {ahead} jobs rank before it"),
             Waits::Resume { asked: true, .. } => write!(f, "{job} was resumed and waits for its CPU slots"),
             Waits::Resume { from, .. } => write!(f, "{job} is paused (it was {from}); it goes on when resumed"),
-            Waits::Nothing { since, progress, left, pausing, canceling, inside } => {
+            Waits::Nothing { since, progress, left, pausing, cancelling, inside } => {
                 write!(f, "{job} does not wait: it has been running for {}", about(*since))?;
                 if let Some(progress) = progress {
                     write!(f, ", {:.0} % done", progress * 100.0)?;
@@ -198,7 +198,7 @@ impl fmt::Display for Why {
                 if let Some(left) = left {
                     write!(f, ", ~{} left", about(*left))?;
                 }
-                if *canceling {
+                if *cancelling {
                     f.write_str("; it was asked to end")?;
                 } else if *pausing {
                     f.write_str("; it was asked to pause and has not reached a checkpoint yet")?;
@@ -207,7 +207,7 @@ impl fmt::Display for Why {
             }
             Waits::Ended { cause: None } => write!(f, "{job} does not wait: it {}", self.state),
             Waits::Ended { cause: Some(cause) } => {
-                let ended = if self.state == State::Canceled { "was canceled" } else { "failed" };
+                let ended = if self.state == State::Cancelled { "was cancelled" } else { "failed" };
                 write!(f, "{job} does not wait: it {ended}: {cause}")
             }
         }

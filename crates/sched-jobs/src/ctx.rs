@@ -142,7 +142,7 @@ impl Ctx<'_> {
     }
 
     /// Whether the job was asked to end.
-    pub fn is_canceled(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.signals.asked.load(Ordering::Relaxed) & CANCEL != 0
     }
 
@@ -158,7 +158,7 @@ impl Ctx<'_> {
     #[cold]
     fn stand_still(&self) -> Result<(), Stopped> {
         self.scheduler.stand_still(self.id);
-        if self.is_canceled() { Err(Stopped) } else { Ok(()) }
+        if self.is_cancelled() { Err(Stopped) } else { Ok(()) }
     }
 
     /// Has [`Jobs::why`](crate::Jobs::why) call `why` as long as this attempt runs, and say what it says: for a closure that drives something which waits by itself, such as a flow. It is

@@ -235,7 +235,7 @@ impl Shared {
 impl Strand {
     /// Whether what runs here opened `scope`, or acts for the one who did.
     pub(crate) fn owns(&self, scope: &NurseryCore) -> bool {
-        scope.is_owned_by(self.seat) || self.acts_for.get().is_some_and(|seat| scope.is_owned_by(seat))
+        scope.is_owned_by(self.waiter) || self.acts_for.get().is_some_and(|waiter| scope.is_owned_by(waiter))
     }
 
     /// What the caller may do, if that is limited.

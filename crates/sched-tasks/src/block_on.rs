@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             listen 1            wake 2
-//!    POLLING ──────────► WAITING ────────► WOKEN     and the ticket is woken
+//!    POLLING ──────────► WAITING ────────► WOKEN     and the token is woken
 //!       │ wake 3                             │
 //!       ├───────────────► WOKEN ◄────────────┘
 //!       ▲                   │ poll 4
@@ -14,10 +14,10 @@
 //!
 //! # Why it holds
 //! Every move is a swap or a CAS on one word. A wake during a poll (3) makes `listen` (1) fail, so the strand does not wait. A wake of a
-//! waiting strand (2) happened after the ticket was left, and one waker makes that move. A ticket is used up before the next poll, by its
+//! waiting strand (2) happened after the token was left, and one waker makes that move. A token is used up before the next poll, by its
 //! waker or by withdrawing it: what the future itself waits for inside `poll` has another.
 //!
-//! A waker may come between its move and the ticket, and find the ticket of a later wait of the same `block_on`: one poll too many. It
+//! A waker may come between its move and the token, and find the token of a later wait of the same `block_on`: one poll too many. It
 //! cannot find somebody else's: a signal is used again only when no waker is left, which `Arc::get_mut` says.
 
 use std::{
@@ -34,7 +34,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use mech_sync::{Ticket, TicketCell};
+use mech_sync::{TokenCell, WaitToken};
 
 use crate::{
     free,
@@ -95,7 +95,7 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 /// What a waker and a strand share.
 struct Signal {
     state: AtomicU32,
-    ticket: TicketCell,
+    token: TokenCell,
 }
 
 impl Signal {
@@ -105,19 +105,19 @@ impl Signal {
 
     /// Waits for the next wake, unless it has come.
     fn wait(&self, strand: &Strand) {
-        let ticket = strand.seat.ticket();
-        if !self.listen(ticket) {
-            ticket.withdraw();
+        let token = strand.waiter.token();
+        if !self.listen(token) {
+            token.withdraw();
             return free::yield_now(); // a future that wakes itself wants others to go first
         }
-        if wait::wait(strand, ticket, None) == End::Cancelled {
+        if wait::wait(strand, token, None) == End::Cancelled {
             strand.unwind();
         }
     }
 
-    /// Leaves a ticket for the next waker. False if one has been here since the poll began.
-    fn listen(&self, ticket: Ticket) -> bool {
-        self.ticket.set(ticket);
+    /// Leaves a token for the next waker. False if one has been here since the poll began.
+    fn listen(&self, token: WaitToken) -> bool {
+        self.token.set(token);
         self.state.compare_exchange(POLLING, WAITING, AcqRel, Acquire).is_ok()
     }
 }
@@ -129,7 +129,7 @@ impl Wake for Signal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.state.swap(WOKEN, AcqRel) == WAITING {
-            strand::wake(self.ticket.get().expect("who waits left a ticket"), 0);
+            strand::wake(self.token.get().expect("who waits left a token"), 0);
         }
     }
 }
@@ -144,7 +144,7 @@ impl Listener {
     fn new() -> Self {
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         let signal =
-            spare.unwrap_or_else(|| Arc::new(Signal { state: AtomicU32::new(POLLING), ticket: TicketCell::new() }));
+            spare.unwrap_or_else(|| Arc::new(Signal { state: AtomicU32::new(POLLING), token: TokenCell::new() }));
         Self { waker: Waker::from(signal.clone()), signal }
     }
 }

@@ -8,23 +8,23 @@
 //! Started tasks go on in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
 //! Those that were woken behind it do not wait as long: of [`AHEAD`] choices one is for the unstarted, the others for them.
 //! A worker with only unstarted tasks takes the newest, for its warm caches. High priority goes before, low priority after everything. But every
-//! [`PATIENCE`]th choice belongs to what is otherwise put off: the shared queue, the oldest unstarted task, the first started one, low priority and
+//! [`GLOBAL_QUEUE_INTERVAL`]th choice belongs to what is otherwise put off: the shared queue, the oldest unstarted task, the first started one, low priority and
 //! what other workers have not begun take turns to be asked first. The last matters if the others compute and this one's tasks only yield.
 //!
 //! # Rejected
 //! Marks for woken tasks as well: a tree of tasks then opens breadth first, and a million stacks wait where six would do.
 
 /// After so many choices a worker attends to what it otherwise puts off. Prime, so that it does not beat in time with loops.
-pub const PATIENCE: u32 = 61;
+pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
 
 /// While a task that yielded waits for the older unstarted ones, every so many choices are one of those, and the others go to woken ones behind it. Not one in two: each
 /// unstarted task may need a stack, and what has one should rather come to its end.
 pub const AHEAD: u32 = 4;
 
 /// What a worker sees when it must choose. Asked only as far as needed: every look is a load.
-pub trait Sight {
+pub trait View {
     /// A task of high priority waits for any worker.
-    fn urgent(&self) -> bool;
+    fn high(&self) -> bool;
     /// The first started task in line, if any.
     fn ready(&self) -> Option<FirstReady>;
     /// There are unstarted tasks of its own.
@@ -32,7 +32,7 @@ pub trait Sight {
     /// There are tasks in the shared queue.
     fn injected(&self) -> bool;
     /// A task of low priority waits for any worker.
-    fn patient(&self) -> bool;
+    fn low(&self) -> bool;
     /// Another worker has unstarted tasks, and this one may take them.
     fn elsewhere(&self) -> bool;
 }
@@ -49,7 +49,7 @@ pub struct FirstReady {
 #[must_use]
 pub enum Choice {
     /// The shared queue of high priority.
-    Urgent,
+    High,
     /// The first started task in line.
     Ready,
     /// The first started task in line that waits for no unstarted one, past others that do; if there is none, the oldest unstarted task, which a log tells as
@@ -62,7 +62,7 @@ pub enum Choice {
     /// The shared queue.
     Injected,
     /// The shared queue of low priority.
-    Patient,
+    Low,
     /// Another worker's unstarted tasks.
     Elsewhere,
     /// Nothing here: rob others, then look at what has low priority, then sleep.
@@ -71,34 +71,34 @@ pub enum Choice {
 
 /// The place where a worker chooses. `tick` counts its choices.
 #[inline(always)]
-pub fn choose(tick: u32, sight: &impl Sight) -> Choice {
-    if tick.is_multiple_of(PATIENCE)
-        && let Some(choice) = put_off(tick / PATIENCE, sight)
+pub fn choose(tick: u32, view: &impl View) -> Choice {
+    if tick.is_multiple_of(GLOBAL_QUEUE_INTERVAL)
+        && let Some(choice) = put_off(tick / GLOBAL_QUEUE_INTERVAL, view)
     {
         return choice;
     }
-    if sight.urgent() {
-        return Choice::Urgent;
+    if view.high() {
+        return Choice::High;
     }
-    match sight.ready() {
+    match view.ready() {
         Some(FirstReady { is_next: true }) => Choice::Ready,
         Some(FirstReady { is_next: false }) if tick.is_multiple_of(AHEAD) => Choice::Oldest,
         Some(FirstReady { is_next: false }) => Choice::Ahead,
-        None if sight.unstarted() => Choice::Newest,
-        None if sight.injected() => Choice::Injected,
+        None if view.unstarted() => Choice::Newest,
+        None if view.injected() => Choice::Injected,
         None => Choice::Search,
     }
 }
 
 /// What is put off otherwise, if there is any: five kinds, asked in turn, so that none keeps another waiting for ever.
 #[cold]
-fn put_off(turn: u32, sight: &impl Sight) -> Option<Choice> {
+fn put_off(turn: u32, view: &impl View) -> Option<Choice> {
     (0..5).find_map(|later| match turn.wrapping_add(later) % 5 {
-        1 => sight.injected().then_some(Choice::Injected),
-        2 => sight.unstarted().then_some(Choice::Oldest),
-        3 => sight.ready().map(|first| if first.is_next { Choice::Ready } else { Choice::Oldest }),
-        4 => sight.patient().then_some(Choice::Patient),
-        _ => sight.elsewhere().then_some(Choice::Elsewhere),
+        1 => view.injected().then_some(Choice::Injected),
+        2 => view.unstarted().then_some(Choice::Oldest),
+        3 => view.ready().map(|first| if first.is_next { Choice::Ready } else { Choice::Oldest }),
+        4 => view.low().then_some(Choice::Low),
+        _ => view.elsewhere().then_some(Choice::Elsewhere),
     })
 }
 
@@ -153,18 +153,18 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy)]
-    struct View {
-        urgent: bool,
+    struct Seen {
+        high: bool,
         ready: Option<FirstReady>,
         unstarted: bool,
         injected: bool,
-        patient: bool,
+        low: bool,
         elsewhere: bool,
     }
 
-    impl Sight for View {
-        fn urgent(&self) -> bool {
-            self.urgent
+    impl View for Seen {
+        fn high(&self) -> bool {
+            self.high
         }
         fn ready(&self) -> Option<FirstReady> {
             self.ready
@@ -175,55 +175,53 @@ mod tests {
         fn injected(&self) -> bool {
             self.injected
         }
-        fn patient(&self) -> bool {
-            self.patient
+        fn low(&self) -> bool {
+            self.low
         }
         fn elsewhere(&self) -> bool {
             self.elsewhere
         }
     }
 
-    const NOTHING: View =
-        View { urgent: false, ready: None, unstarted: false, injected: false, patient: false, elsewhere: false };
+    const NOTHING: Seen =
+        Seen { high: false, ready: None, unstarted: false, injected: false, low: false, elsewhere: false };
     const FIRST: Option<FirstReady> = Some(FirstReady { is_next: true });
     const BEHIND_OLDER: Option<FirstReady> = Some(FirstReady { is_next: false });
 
     #[test]
     fn a_task_that_yielded_waits_for_the_older_unstarted_ones() {
-        let chosen = |tick| choose(tick, &View { ready: BEHIND_OLDER, unstarted: true, ..NOTHING });
-        assert!((1..PATIENCE).all(|tick| matches!(chosen(tick), Choice::Oldest | Choice::Ahead)));
-        assert!((1..PATIENCE).any(|tick| chosen(tick) == Choice::Oldest));
-        assert_eq!(choose(1, &View { ready: FIRST, unstarted: true, ..NOTHING }), Choice::Ready);
+        let chosen = |tick| choose(tick, &Seen { ready: BEHIND_OLDER, unstarted: true, ..NOTHING });
+        assert!((1..GLOBAL_QUEUE_INTERVAL).all(|tick| matches!(chosen(tick), Choice::Oldest | Choice::Ahead)));
+        assert!((1..GLOBAL_QUEUE_INTERVAL).any(|tick| chosen(tick) == Choice::Oldest));
+        assert_eq!(choose(1, &Seen { ready: FIRST, unstarted: true, ..NOTHING }), Choice::Ready);
     }
 
     #[test]
     fn only_unstarted_tasks_means_the_newest_but_sometimes_the_oldest() {
-        assert_eq!(choose(1, &View { unstarted: true, ..NOTHING }), Choice::Newest);
-        assert_eq!(choose(PATIENCE, &View { unstarted: true, ..NOTHING }), Choice::Oldest);
+        assert_eq!(choose(1, &Seen { unstarted: true, ..NOTHING }), Choice::Newest);
+        assert_eq!(choose(GLOBAL_QUEUE_INTERVAL, &Seen { unstarted: true, ..NOTHING }), Choice::Oldest);
     }
 
     #[test]
     fn a_busy_worker_forgets_neither_the_shared_queue_nor_its_oldest_task() {
-        let turns = |sight: View, wanted| (1..=PATIENCE).filter(|tick| choose(*tick, &sight) == wanted).count();
-        let busy = View { ready: FIRST, unstarted: true, ..NOTHING };
-        assert_eq!(turns(View { injected: true, ..busy }, Choice::Injected), 1);
+        let turns =
+            |view: Seen, wanted| (1..=GLOBAL_QUEUE_INTERVAL).filter(|tick| choose(*tick, &view) == wanted).count();
+        let busy = Seen { ready: FIRST, unstarted: true, ..NOTHING };
+        assert_eq!(turns(Seen { injected: true, ..busy }, Choice::Injected), 1);
         assert_eq!(turns(busy, Choice::Oldest), 1);
     }
 
-    const ALL: View =
-        View { urgent: true, ready: FIRST, unstarted: true, injected: true, patient: true, elsewhere: true };
+    const ALL: Seen = Seen { high: true, ready: FIRST, unstarted: true, injected: true, low: true, elsewhere: true };
 
     #[test]
     fn high_priority_goes_before_everything_but_what_was_put_off() {
-        assert!((1..PATIENCE).all(|tick| choose(tick, &ALL) == Choice::Urgent));
+        assert!((1..GLOBAL_QUEUE_INTERVAL).all(|tick| choose(tick, &ALL) == Choice::High));
     }
 
     #[test]
     fn whatever_keeps_arriving_everything_gets_its_turn() {
-        let chosen: Vec<_> = (0..PATIENCE * 5).map(|tick| choose(tick, &ALL)).collect();
-        for wanted in
-            [Choice::Urgent, Choice::Ready, Choice::Oldest, Choice::Injected, Choice::Patient, Choice::Elsewhere]
-        {
+        let chosen: Vec<_> = (0..GLOBAL_QUEUE_INTERVAL * 5).map(|tick| choose(tick, &ALL)).collect();
+        for wanted in [Choice::High, Choice::Ready, Choice::Oldest, Choice::Injected, Choice::Low, Choice::Elsewhere] {
             assert!(chosen.contains(&wanted), "{wanted:?} starves");
         }
     }

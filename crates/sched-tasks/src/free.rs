@@ -69,8 +69,8 @@ pub fn is_seeded() -> bool {
 pub fn sleep(time: Duration) {
     strand::with(|strand| {
         strand.stand_still_if_paused();
-        let ticket = strand.ticket();
-        if wait::wait(strand, ticket, Some(clock::due(time))) == End::Cancelled {
+        let token = strand.token();
+        if wait::wait(strand, token, Some(clock::due(time))) == End::Cancelled {
             strand.unwind();
         }
         strand.stand_still_if_paused(); // it does not go on while others stand

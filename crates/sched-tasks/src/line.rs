@@ -21,7 +21,7 @@ use std::{
     },
 };
 
-use mech_sync::{Delivery, SpinLock, Ticket, Wake};
+use mech_sync::{Delivery, SpinLock, WaitToken, Wake};
 
 use crate::strand;
 
@@ -35,7 +35,7 @@ pub(crate) struct Waits<N = ()> {
 
 #[derive(Debug)]
 struct Wait<N> {
-    ticket: Ticket,
+    token: WaitToken,
     code: u16,
     note: N,
 }
@@ -47,20 +47,20 @@ impl<N> Waits<N> {
 
     /// Adds a wait that is claimed with `code`.
     #[inline]
-    pub(crate) fn push(&mut self, ticket: Ticket, code: u16, note: N) {
-        self.queue.push_back(Wait { ticket, code, note });
+    pub(crate) fn push(&mut self, token: WaitToken, code: u16, note: N) {
+        self.queue.push_back(Wait { token, code, note });
     }
 
     /// Adds a wait that goes before all others.
-    pub(crate) fn push_front(&mut self, ticket: Ticket, code: u16, note: N) {
-        self.queue.push_front(Wait { ticket, code, note });
+    pub(crate) fn push_front(&mut self, token: WaitToken, code: u16, note: N) {
+        self.queue.push_front(Wait { token, code, note });
     }
 
     /// A wait of this line is over, and was not claimed from it.
     pub(crate) fn leave(&mut self) {
         self.over += 1;
         if self.over * 2 > self.queue.len() {
-            self.queue.retain(|wait| !wait.ticket.is_woken());
+            self.queue.retain(|wait| !wait.token.is_woken());
             self.over = 0;
         }
     }
@@ -74,15 +74,15 @@ impl<N> Waits<N> {
     /// Claims the oldest wait if its note says so.
     #[inline]
     pub(crate) fn claim_if(&mut self, mut wanted: impl FnMut(&N) -> bool) -> Option<Claimed> {
-        while let Some(Wait { ticket, code, note }) = self.queue.front() {
-            let (ticket, code) = (*ticket, *code);
-            if !wanted(note) && !ticket.is_woken() {
+        while let Some(Wait { token, code, note }) = self.queue.front() {
+            let (token, code) = (*token, *code);
+            if !wanted(note) && !token.is_woken() {
                 return None;
             }
             self.queue.pop_front();
-            match ticket.wake(code) {
-                Wake::Parked(delivery) => return Some(Claimed { ticket, code, delivery: Some(delivery) }),
-                Wake::Awake => return Some(Claimed { ticket, code, delivery: None }),
+            match token.wake(code) {
+                Wake::Parked(delivery) => return Some(Claimed { token, code, delivery: Some(delivery) }),
+                Wake::Awake => return Some(Claimed { token, code, delivery: None }),
                 Wake::Stale => self.over = self.over.saturating_sub(1),
             }
         }
@@ -94,14 +94,14 @@ impl<N> Waits<N> {
         std::iter::from_fn(|| self.claim()).collect()
     }
 
-    /// Whether somebody else than the owner of `ticket` waits here.
-    pub(crate) fn any_other_than(&self, ticket: Ticket) -> bool {
-        self.queue.iter().any(|wait| !std::ptr::eq(wait.ticket.seat(), ticket.seat()) && !wait.ticket.is_woken())
+    /// Whether somebody else than the owner of `token` waits here.
+    pub(crate) fn any_other_than(&self, token: WaitToken) -> bool {
+        self.queue.iter().any(|wait| !std::ptr::eq(wait.token.waiter(), token.waiter()) && !wait.token.is_woken())
     }
 
     /// Whether somebody waits here.
     pub(crate) fn any(&self) -> bool {
-        self.queue.iter().any(|wait| !wait.ticket.is_woken())
+        self.queue.iter().any(|wait| !wait.token.is_woken())
     }
 
     /// How many wait here, or did and left.
@@ -114,7 +114,7 @@ impl<N> Waits<N> {
 #[derive(Debug)]
 #[must_use = "it sleeps until it is delivered"]
 pub(crate) struct Claimed {
-    pub(crate) ticket: Ticket,
+    pub(crate) token: WaitToken,
     pub(crate) code: u16,
     delivery: Option<Delivery>,
 }
@@ -144,9 +144,9 @@ impl Line {
 
     /// Adds a wait. The caller must now look whether it is in vain.
     #[inline]
-    pub(crate) fn enlist(&self, ticket: Ticket, code: u16) {
+    pub(crate) fn enlist(&self, token: WaitToken, code: u16) {
         let mut waits = self.waits.lock();
-        waits.push(ticket, code, ());
+        waits.push(token, code, ());
         self.len.store(waits.len(), SeqCst);
     }
 

@@ -11,7 +11,7 @@
 //! The value goes to the receiver, or back to the sender; and a receiver that waits is woken by the value or by the sender's end.
 //!
 //! # Why it holds
-//! Every step is taken under one lock, and whoever makes a waiting receiver's wait pointless takes its ticket out and wakes it.
+//! Every step is taken under one lock, and whoever makes a waiting receiver's wait pointless takes its token out and wakes it.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{SpinLock, Ticket};
+use mech_sync::{SpinLock, WaitToken};
 
 use crate::{
     channel::{RecvError, RecvTimeoutError, SendError, TryRecvError},
@@ -56,7 +56,7 @@ pub fn channel<T: Send>() -> (Sender<T>, Receiver<T>) {
 
 enum State<T> {
     Empty,
-    Waiting(Ticket),
+    Waiting(WaitToken),
     Sent(T),
     Over,
 }
@@ -118,8 +118,8 @@ impl<T> Sender<T> {
 }
 
 fn wake<T>(state: State<T>) {
-    if let State::Waiting(ticket) = state {
-        strand::wake(ticket, 0);
+    if let State::Waiting(token) = state {
+        strand::wake(token, 0);
     }
 }
 
@@ -211,17 +211,17 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Leaves a ticket for the sender. False if there is something to take.
-    fn enlist(&self, ticket: Ticket) -> bool {
+    /// Leaves a token for the sender. False if there is something to take.
+    fn enlist(&self, token: WaitToken) -> bool {
         let mut state = self.shared.lock();
         let must_wait = matches!(&*state, State::Empty);
         if must_wait {
-            *state = State::Waiting(ticket);
+            *state = State::Waiting(token);
         }
         must_wait
     }
 
-    /// Takes the ticket back.
+    /// Takes the token back.
     fn leave(&self) {
         let mut state = self.shared.lock();
         if matches!(&*state, State::Waiting(_)) {
@@ -232,10 +232,10 @@ impl<T> Receiver<T> {
     fn until(&self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         strand::with(|strand| {
             strand.checkpoint();
-            let ticket = strand.seat.ticket();
+            let token = strand.waiter.token();
             let mut timed_out = false;
-            if self.enlist(ticket) {
-                match wait::wait(strand, ticket, deadline) {
+            if self.enlist(token) {
+                match wait::wait(strand, token, deadline) {
                     End::Claimed(_) => {}
                     End::TimedOut => timed_out = true,
                     End::Cancelled => {
@@ -281,7 +281,7 @@ impl<T> Future for RecvFuture<T> {
         ready!(strand.poll_turn(cx));
         if self.wait.is_none() {
             let wait = FutureWait::begin(cx.waker());
-            if self.receiver.enlist(wait.ticket()) {
+            if self.receiver.enlist(wait.token()) {
                 self.wait = Some(wait);
             }
         }

@@ -1,59 +1,59 @@
-//! Seats and homes for everybody who may block. They are never freed, only reused, so that a late waker always finds a live
-//! word (see `mech_sync::seat`).
+//! Waiters and homes for everybody who may block. They are never freed, only reused, so that a late waker always finds a live
+//! word (see `mech_sync::waiter`).
 
 use std::sync::{Mutex, PoisonError};
 
-use mech_sync::{Home, Seat};
+use mech_sync::{Inbox, Waiter};
 
-/// Seats are made by the batch: neighbours in memory mostly belong to one worker.
+/// Waiters are made by the batch: neighbours in memory mostly belong to one worker.
 const BATCH: usize = 64;
 
-static SEATS: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
-static THREAD_HOMES: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());
-static FUTURE_SEATS: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
+static SEATS: Mutex<Vec<&'static Waiter>> = Mutex::new(Vec::new());
+static THREAD_HOMES: Mutex<Vec<&'static Inbox>> = Mutex::new(Vec::new());
+static FUTURE_SEATS: Mutex<Vec<&'static Waiter>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A seat of `home`.
-pub(crate) fn take_seat(home: &'static Home) -> &'static Seat {
-    let mut seats = lock(&SEATS);
-    if seats.is_empty() {
-        let batch: Vec<Seat> = (0..BATCH).map(|_| Seat::new(home)).collect();
-        seats.extend(batch.leak().iter());
+/// A waiter of `inbox`.
+pub(crate) fn take_waiter(inbox: &'static Inbox) -> &'static Waiter {
+    let mut waiters = lock(&SEATS);
+    if waiters.is_empty() {
+        let batch: Vec<Waiter> = (0..BATCH).map(|_| Waiter::new(inbox)).collect();
+        waiters.extend(batch.leak().iter());
     }
-    let seat = seats.pop().expect("a batch was just made");
-    seat.move_to(home);
-    seat
+    let waiter = waiters.pop().expect("a batch was just made");
+    waiter.move_to(inbox);
+    waiter
 }
 
-/// Takes back a seat whose owner will not block on it any more.
-pub(crate) fn give_seat(seat: &'static Seat) {
-    lock(&SEATS).push(seat);
+/// Takes back a waiter whose owner will not block on it any more.
+pub(crate) fn give_waiter(waiter: &'static Waiter) {
+    lock(&SEATS).push(waiter);
 }
 
 /// A home for a thread.
-pub(crate) fn take_home() -> &'static Home {
-    lock(&THREAD_HOMES).pop().unwrap_or_else(|| Box::leak(Box::new(Home::for_thread())))
+pub(crate) fn take_inbox() -> &'static Inbox {
+    lock(&THREAD_HOMES).pop().unwrap_or_else(|| Box::leak(Box::new(Inbox::for_thread())))
 }
 
 /// Takes back the home of a thread that ends.
-pub(crate) fn give_home(home: &'static Home) {
-    home.stay_awake();
-    let _ = home.arrivals();
-    lock(&THREAD_HOMES).push(home);
+pub(crate) fn give_inbox(inbox: &'static Inbox) {
+    inbox.stay_awake();
+    let _ = inbox.arrivals();
+    lock(&THREAD_HOMES).push(inbox);
 }
 
-/// A seat with a home of its own, for one wait of a future.
-pub(crate) fn take_future_seat() -> &'static Seat {
+/// A waiter with a home of its own, for one wait of a future.
+pub(crate) fn take_future_waiter() -> &'static Waiter {
     lock(&FUTURE_SEATS).pop().unwrap_or_else(|| {
-        let home = Box::leak(Box::new(Home::for_future()));
-        Box::leak(Box::new(Seat::new(home)))
+        let inbox = Box::leak(Box::new(Inbox::for_future()));
+        Box::leak(Box::new(Waiter::new(inbox)))
     })
 }
 
 /// Takes it back: nothing is on its way there.
-pub(crate) fn give_future_seat(seat: &'static Seat) {
-    lock(&FUTURE_SEATS).push(seat);
+pub(crate) fn give_future_waiter(waiter: &'static Waiter) {
+    lock(&FUTURE_SEATS).push(waiter);
 }

@@ -4,7 +4,7 @@
 //! Exactly one case is completed. No value is taken for a case that was not chosen, and no value is sent for one.
 //!
 //! # Why it holds
-//! A select completes a case only while no live ticket of its own is out: before it enlists, after it took its ticket back, or after the ticket was claimed. One ticket stands
+//! A select completes a case only while no live token of its own is out: before it enlists, after it took its token back, or after the token was claimed. One token stands
 //! in every line with the number of its case as code; it can be claimed once, and the code says by which case. That case is then tried first; if what it was
 //! claimed for is gone, nothing is owed and the select begins again. The other lines are left before anything else is done, and offered values come back.
 //!
@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{TIMEOUT, Ticket};
+use mech_sync::{TIMEOUT, WaitToken};
 
 use crate::{
     channel::{Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError},
@@ -29,7 +29,7 @@ use crate::{
 pub trait Case: sealed::Steps {}
 
 mod sealed {
-    use mech_sync::Ticket;
+    use mech_sync::WaitToken;
 
     /// What a select asks of a case.
     pub trait Steps {
@@ -37,12 +37,12 @@ mod sealed {
         fn is_open(&self) -> bool;
         /// Completes the case if that can be done at once.
         fn attempt(&mut self) -> bool;
-        /// Puts the ticket into the channel's line. True if the select should not wait but try again.
-        fn enlist(&mut self, ticket: Ticket, code: u16) -> bool;
-        /// The ticket is over, and was not claimed here.
-        fn leave(&mut self, ticket: Ticket, code: u16);
-        /// The ticket was claimed here. True if that completed the case.
-        fn claimed(&mut self, ticket: Ticket, code: u16) -> bool;
+        /// Puts the token into the channel's line. True if the select should not wait but try again.
+        fn enlist(&mut self, token: WaitToken, code: u16) -> bool;
+        /// The token is over, and was not claimed here.
+        fn leave(&mut self, token: WaitToken, code: u16);
+        /// The token was claimed here. True if that completed the case.
+        fn claimed(&mut self, token: WaitToken, code: u16) -> bool;
     }
 }
 
@@ -150,16 +150,16 @@ impl<T> sealed::Steps for RecvCase<'_, T> {
         self.outcome.is_some()
     }
 
-    fn enlist(&mut self, ticket: Ticket, code: u16) -> bool {
-        self.receiver.core().enlist_recv(ticket, code)
+    fn enlist(&mut self, token: WaitToken, code: u16) -> bool {
+        self.receiver.core().enlist_recv(token, code)
     }
 
-    fn leave(&mut self, _: Ticket, _: u16) {
+    fn leave(&mut self, _: WaitToken, _: u16) {
         self.receiver.core().leave_recv();
     }
 
-    fn claimed(&mut self, ticket: Ticket, _: u16) -> bool {
-        self.outcome = self.receiver.core().claimed_recv(ticket).map(Ok);
+    fn claimed(&mut self, token: WaitToken, _: u16) -> bool {
+        self.outcome = self.receiver.core().claimed_recv(token).map(Ok);
         self.outcome.is_some() || self.attempt()
     }
 }
@@ -182,16 +182,16 @@ impl<T> sealed::Steps for SendCase<'_, T> {
         self.outcome.is_some()
     }
 
-    fn enlist(&mut self, ticket: Ticket, code: u16) -> bool {
-        self.sender.core().enlist_send(ticket, code, &mut self.slot)
+    fn enlist(&mut self, token: WaitToken, code: u16) -> bool {
+        self.sender.core().enlist_send(token, code, &mut self.slot)
     }
 
-    fn leave(&mut self, ticket: Ticket, code: u16) {
-        self.sender.core().leave_send(ticket, code, &mut self.slot);
+    fn leave(&mut self, token: WaitToken, code: u16) {
+        self.sender.core().leave_send(token, code, &mut self.slot);
     }
 
-    fn claimed(&mut self, ticket: Ticket, code: u16) -> bool {
-        self.sender.core().claimed_send(ticket, code, &mut self.slot);
+    fn claimed(&mut self, token: WaitToken, code: u16) -> bool {
+        self.sender.core().claimed_send(token, code, &mut self.slot);
         if self.slot.is_none() {
             self.outcome = Some(Ok(()));
             return true;
@@ -270,25 +270,25 @@ impl<'a> Select<'a> {
                 if let Some(done) = self.attempt(strand) {
                     return Some(done);
                 }
-                let ticket = strand.seat.ticket();
-                if self.enlist(ticket) && ticket.withdraw() {
-                    self.leave(ticket, None);
+                let token = strand.waiter.token();
+                if self.enlist(token) && token.withdraw() {
+                    self.leave(token, None);
                     continue;
                 }
-                match wait::wait(strand, ticket, deadline) {
+                match wait::wait(strand, token, deadline) {
                     End::Claimed(code) => {
-                        self.leave(ticket, Some(code));
+                        self.leave(token, Some(code));
                         let (number, case) = &mut self.cases[usize::from(code)];
-                        if case.claimed(ticket, code) {
+                        if case.claimed(token, code) {
                             return Some(*number);
                         }
                     }
                     End::TimedOut => {
-                        self.leave(ticket, None);
+                        self.leave(token, None);
                         return self.attempt(strand);
                     }
                     End::Cancelled => {
-                        self.leave(ticket, None);
+                        self.leave(token, None);
                         strand.unwind();
                     }
                 }
@@ -306,18 +306,18 @@ impl<'a> Select<'a> {
     }
 
     /// Enters every line, in the order of the last attempt: a case's place is its code. True if one of them should be tried again.
-    fn enlist(&mut self, ticket: Ticket) -> bool {
+    fn enlist(&mut self, token: WaitToken) -> bool {
         let mut ready = false;
         for (place, (_, case)) in self.cases.iter_mut().enumerate() {
-            ready |= case.enlist(ticket, place as u16);
+            ready |= case.enlist(token, place as u16);
         }
         ready
     }
 
-    fn leave(&mut self, ticket: Ticket, except: Option<u16>) {
+    fn leave(&mut self, token: WaitToken, except: Option<u16>) {
         for (place, (_, case)) in self.cases.iter_mut().enumerate() {
             if Some(place as u16) != except {
-                case.leave(ticket, place as u16);
+                case.leave(token, place as u16);
             }
         }
     }

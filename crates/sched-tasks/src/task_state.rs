@@ -13,7 +13,7 @@
 //!
 //! # Invariant
 //! No task writes down where it stands. What is told is put together from what is there anyway: its completion, the list of its account, the members of its
-//! nursery, the nameplates of the workers. So a running task pays nothing for it, and the answer may be old by the time it is read; an end is not.
+//! nursery, the name slots of the workers. So a running task pays nothing for it, and the answer may be old by the time it is read; an end is not.
 
 use std::fmt;
 

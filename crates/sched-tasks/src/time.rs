@@ -82,7 +82,7 @@ impl Sleep {
             None => {
                 let wait = FutureWait::begin(cx.waker());
                 let clock = &runtime::here().clock;
-                let alarm = clock.set_at(at, Alarm::Wake(wait.ticket()));
+                let alarm = clock.set_at(at, Alarm::Wake(wait.token()));
                 self.set = Some(Set { wait, clock, alarm });
                 false
             }

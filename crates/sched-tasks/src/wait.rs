@@ -1,18 +1,18 @@
 //! Waiting: until woken, until a time, until cancelled. Everything that blocks and has no better reason to do otherwise waits here.
 //!
 //! # Invariant
-//! A wait ends once, by one of three: somebody claimed the ticket, or time was up, or the task was cancelled. In the last two nobody claimed the ticket and
+//! A wait ends once, by one of three: somebody claimed the token, or time was up, or the task was cancelled. In the last two nobody claimed the token and
 //! nobody ever will.
 //!
 //! # Why it holds
-//! All three move the ticket's epoch on, by the same CAS. An alarm does it with the code `TIMEOUT`; a cancelled strand does it itself.
+//! All three move the token's epoch on, by the same CAS. An alarm does it with the code `TIMEOUT`; a cancelled strand does it itself.
 //!
 //! A claim may come while the strand is being cancelled. Then the claim counts: the caller finishes what it was claimed for, and the
 //! cancellation is seen at the next checkpoint. So nothing that was handed over is lost.
 
 use std::{hint, time::Instant};
 
-use mech_sync::{TIMEOUT, Ticket};
+use mech_sync::{TIMEOUT, WaitToken};
 
 use crate::{
     drive::{clock::Alarm, give_way},
@@ -21,9 +21,9 @@ use crate::{
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a ticket that nobody claimed is to be taken off the lists it is on"]
+#[must_use = "a token that nobody claimed is to be taken off the lists it is on"]
 pub(crate) enum End {
-    /// Somebody claimed the ticket, with this code.
+    /// Somebody claimed the token, with this code.
     Claimed(u16),
     /// Time was up.
     TimedOut,
@@ -31,12 +31,12 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// Stops the strand until `ticket` is claimed, `deadline` has passed, or it is cancelled. Inlined as far as [`Strand::wait`] is, for the same reason.
+/// Stops the strand until `token` is claimed, `deadline` has passed, or it is cancelled. Inlined as far as [`Strand::wait`] is, for the same reason.
 ///
 /// A task that is paused meanwhile stands still before it goes on with what it was claimed for.
 #[inline(always)]
-pub(crate) fn wait(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
-    let end = wait_through_pauses(strand, ticket, deadline);
+pub(crate) fn wait(strand: &Strand, token: WaitToken, deadline: Option<Instant>) -> End {
+    let end = wait_through_pauses(strand, token, deadline);
     if strand.needs_attention() && end != End::Cancelled {
         strand.rest_while_paused();
     }
@@ -45,21 +45,21 @@ pub(crate) fn wait(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -
 
 /// The same, but goes on also if it is paused: for those whom others would wait for, as for who is woken to take a lock.
 #[inline(always)]
-pub(crate) fn wait_through_pauses(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
+pub(crate) fn wait_through_pauses(strand: &Strand, token: WaitToken, deadline: Option<Instant>) -> End {
     if deadline.is_some() {
-        return wait_with_deadline(strand, ticket, deadline);
+        return wait_with_deadline(strand, token, deadline);
     }
-    until(strand, ticket, None)
+    until(strand, token, None)
 }
 
 #[cold]
-fn wait_with_deadline(strand: &Strand, ticket: Ticket, deadline: Option<Instant>) -> End {
+fn wait_with_deadline(strand: &Strand, token: WaitToken, deadline: Option<Instant>) -> End {
     let (Some(at), Some(shared)) = (deadline, strand.shared()) else {
-        return until(strand, ticket, deadline);
+        return until(strand, token, deadline);
     };
     let clock = &shared.clock;
-    let alarm = clock.set_at(at, Alarm::Wake(ticket));
-    let end = until(strand, ticket, None);
+    let alarm = clock.set_at(at, Alarm::Wake(token));
+    let end = until(strand, token, None);
     if end != End::TimedOut {
         clock.clear(alarm);
     }
@@ -67,39 +67,39 @@ fn wait_with_deadline(strand: &Strand, ticket: Ticket, deadline: Option<Instant>
 }
 
 #[inline(always)]
-fn until(strand: &Strand, ticket: Ticket, thread_deadline: Option<Instant>) -> End {
+fn until(strand: &Strand, token: WaitToken, thread_deadline: Option<Instant>) -> End {
     loop {
-        // Before every stop, not only after a kick: an earlier wait may have used the kick up.
-        if strand.is_cancelled() && ticket.withdraw() {
+        // Before every stop, not only after an interrupt: an earlier wait may have used the interrupt up.
+        if strand.is_cancelled() && token.withdraw() {
             return End::Cancelled;
         }
-        match strand.wait_until(ticket, thread_deadline) {
+        match strand.wait_until(token, thread_deadline) {
             None | Some(Woken::By(TIMEOUT)) => return End::TimedOut,
             Some(Woken::By(code)) => return End::Claimed(code),
-            Some(Woken::Kicked) => {}
+            Some(Woken::Interrupted) => {}
         }
     }
 }
 
-/// Stops the strand until `ticket` is claimed, behind a shield that only the deadlock of a seeded run breaks.
-pub(crate) fn wait_shielded(strand: &Strand, ticket: Ticket) -> End {
+/// Stops the strand until `token` is claimed, behind a shield that only the deadlock of a seeded run breaks.
+pub(crate) fn wait_shielded(strand: &Strand, token: WaitToken) -> End {
     loop {
-        if strand.breaks_shields() && !strand.is_unwinding() && ticket.withdraw() {
+        if strand.breaks_shields() && !strand.is_unwinding() && token.withdraw() {
             return End::Cancelled;
         }
-        match strand.wait(ticket) {
+        match strand.wait(token) {
             Woken::By(code) => return End::Claimed(code),
-            Woken::Kicked => {}
+            Woken::Interrupted => {}
         }
     }
 }
 
-/// Stops the strand until `ticket` is claimed, come what may. For what must be finished before a cancellation may go on.
-pub(crate) fn wait_regardless(strand: &Strand, ticket: Ticket) -> u16 {
+/// Stops the strand until `token` is claimed, come what may. For what must be finished before a cancellation may go on.
+pub(crate) fn wait_regardless(strand: &Strand, token: WaitToken) -> u16 {
     loop {
-        match strand.wait(ticket) {
+        match strand.wait(token) {
             Woken::By(code) => return code,
-            Woken::Kicked => {}
+            Woken::Interrupted => {}
         }
     }
 }

@@ -64,14 +64,14 @@ What was running goes on as soon as its CPU slots are free. To continue a run wh
 pub(crate) const CANCEL: &str = "\
 Examples:
   bursar cancel r-7f3a             that run
-  bursar cancel image[8]           one job; what needs it is canceled with it
+  bursar cancel image[8]           one job; what needs it is cancelled with it
   bursar cancel image[8] --now     kill it, without asking first
 
 It returns when everything has ended, with all the processes it started.";
 
 pub(crate) const RETRY: &str = "\
 Examples:
-  bursar retry image[3]            a job that failed, and what was canceled because of it
+  bursar retry image[3]            a job that failed, and what was cancelled because of it
   bursar retry r-7f3a              every failed job of a run that goes on
 
 For a run that has ended: bursar run --resume RUN --retry-failed";

@@ -54,7 +54,7 @@ enum Command {
     /// End a run or a job, with everything it started
     #[command(after_help = help::CANCEL)]
     Cancel(steer::Cancel),
-    /// Try a job again that failed or was canceled
+    /// Try a job again that failed or was cancelled
     #[command(after_help = help::RETRY)]
     Retry(steer::Whom),
     /// Print what a job printed

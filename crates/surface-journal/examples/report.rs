@@ -76,11 +76,11 @@ fn simulate(jobs: &[Job], mut tell: impl FnMut(u64, Moved)) {
         for job in 0..jobs.len() {
             if state[job] == State::Queued {
                 let over = jobs[job].needs.iter().any(|need| {
-                    state[*need] == State::Canceled || (state[*need] == State::Failed && attempt[*need] > 1)
+                    state[*need] == State::Cancelled || (state[*need] == State::Failed && attempt[*need] > 1)
                 });
                 if over {
-                    state[job] = State::Canceled;
-                    tell(now, Moved::new(job as u32, attempt[job], State::Canceled));
+                    state[job] = State::Cancelled;
+                    tell(now, Moved::new(job as u32, attempt[job], State::Cancelled));
                 } else if jobs[job].needs.iter().all(|need| state[*need] == State::Succeeded) && now >= ready_ms[job] {
                     state[job] = State::Ready;
                     ready_ms[job] = now;

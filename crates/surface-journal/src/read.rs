@@ -147,7 +147,7 @@ fn run_row(db: &Connection, row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let status = match row.get::<_, Option<String>>(10)?.as_deref() {
         Some("succeeded") => Status::Succeeded,
         Some("failed") => Status::Failed,
-        Some(_) => Status::Canceled,
+        Some(_) => Status::Cancelled,
         None if !process.is_alive() => Status::Interrupted,
         None if row.get(11)? => Status::Paused,
         None => Status::Running,

@@ -75,8 +75,9 @@ pub enum Outcome {
     Succeeded,
     /// A job failed.
     Failed,
-    /// Somebody cancelled it.
-    Canceled,
+    /// A user cancelled it.
+    #[serde(alias = "canceled")]
+    Cancelled,
 }
 
 impl Outcome {
@@ -84,7 +85,7 @@ impl Outcome {
         match self {
             Outcome::Succeeded => "succeeded",
             Outcome::Failed => "failed",
-            Outcome::Canceled => "canceled",
+            Outcome::Cancelled => "cancelled",
         }
     }
 }
@@ -103,8 +104,9 @@ pub enum Status {
     Succeeded,
     /// A job failed.
     Failed,
-    /// Somebody cancelled it.
-    Canceled,
+    /// A user cancelled it.
+    #[serde(alias = "canceled")]
+    Cancelled,
 }
 
 impl Status {
@@ -116,7 +118,7 @@ impl Status {
             Status::Interrupted => "interrupted",
             Status::Succeeded => "succeeded",
             Status::Failed => "failed",
-            Status::Canceled => "canceled",
+            Status::Cancelled => "cancelled",
         }
     }
 
@@ -142,7 +144,8 @@ pub struct Counts {
     pub paused: u32,
     pub succeeded: u32,
     pub failed: u32,
-    pub canceled: u32,
+    #[serde(alias = "canceled")]
+    pub cancelled: u32,
 }
 
 impl Counts {
@@ -153,7 +156,7 @@ impl Counts {
 
     /// The number of jobs whose life is over.
     pub fn ended(self) -> u32 {
-        self.succeeded + self.failed + self.canceled
+        self.succeeded + self.failed + self.cancelled
     }
 
     /// How many of these are in each state.
@@ -171,7 +174,7 @@ impl Counts {
             State::Paused => &mut self.paused,
             State::Succeeded => &mut self.succeeded,
             State::Failed => &mut self.failed,
-            State::Canceled => &mut self.canceled,
+            State::Cancelled => &mut self.cancelled,
         }
     }
 }

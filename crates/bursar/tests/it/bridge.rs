@@ -46,7 +46,7 @@ fn cancelling_and_pausing_a_job_reach_the_flow_in_it() {
         let asked = Instant::now();
         jobs.cancel_and_wait(job).unwrap();
         assert!(asked.elapsed() < SOON);
-        assert_eq!(jobs.status(job).unwrap().state, State::Canceled, "{workers} workers");
+        assert_eq!(jobs.status(job).unwrap().state, State::Cancelled, "{workers} workers");
     }
 }
 
@@ -155,5 +155,5 @@ fn a_node_that_is_cancelled_cancels_its_jobs() {
         })
         .unwrap();
     let _ = jobs.wait_timeout(SOON).expect("its job was cancelled, too");
-    assert_eq!(jobs.status("slow").unwrap().state, State::Canceled);
+    assert_eq!(jobs.status("slow").unwrap().state, State::Cancelled);
 }

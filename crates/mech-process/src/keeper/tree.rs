@@ -181,7 +181,7 @@ impl Tree {
 
     /// The client wants it gone.
     pub(super) fn cancel(&mut self, grace: Duration, now: Instant) {
-        self.end(Some(How::Canceled), grace, now);
+        self.end(Some(How::Cancelled), grace, now);
     }
 
     /// Begins the end. A second call can only make it come sooner.

@@ -16,7 +16,7 @@ fn a_tree_that_forks_leaves_its_session_and_ignores_term_is_gone_when_its_end_is
     bench.wait_for("up");
     assert!(bench.left().len() >= 2);
     running.handle.cancel(Duration::from_millis(50));
-    assert_eq!(running.end().how, How::Canceled);
+    assert_eq!(running.end().how, How::Cancelled);
     assert_eq!(bench.left(), [0; 0]);
 }
 
@@ -72,7 +72,7 @@ fn a_fork_bomb_is_ended() {
     bench.wait_for("up");
     let start = Instant::now();
     running.handle.cancel(Duration::ZERO);
-    assert_eq!(running.end().how, How::Canceled);
+    assert_eq!(running.end().how, How::Cancelled);
     assert_eq!(bench.left(), [0; 0]);
     assert!(start.elapsed() < Duration::from_secs(20), "the bomb went on for {:?}", start.elapsed());
 }
@@ -86,7 +86,7 @@ fn a_tree_whose_parts_start_each_other_again_is_ended() {
     let running = bench.start(bench.script(text));
     bench.wait_for("up");
     running.handle.cancel(Duration::from_millis(20));
-    assert_eq!(running.end().how, How::Canceled);
+    assert_eq!(running.end().how, How::Cancelled);
     assert_eq!(bench.left(), [0; 0]);
 }
 
@@ -97,7 +97,7 @@ fn a_command_that_hears_term_has_its_grace() {
     bench.wait_for("up");
     running.handle.cancel(Duration::from_secs(50));
     let end = running.end();
-    assert_eq!(end.how, How::Canceled);
+    assert_eq!(end.how, How::Cancelled);
     assert!(bench.log().ends_with("bye\n"), "{}", bench.log());
     assert!(end.wall < Duration::from_secs(40), "{end:?}");
 }
@@ -109,7 +109,7 @@ fn a_second_cancel_makes_it_sooner_and_a_late_one_does_not_reach_the_next_comman
     bench.wait_for("up");
     running.handle.cancel(Duration::from_secs(1000));
     running.handle.cancel(Duration::ZERO);
-    assert_eq!(running.end().how, How::Canceled);
+    assert_eq!(running.end().how, How::Cancelled);
     let next = bench.start(bench.script("echo go > go; while ! test -e stop; do sleep 0.01; done"));
     bench.wait_for("go");
     running.handle.cancel(Duration::ZERO);
@@ -139,7 +139,7 @@ fn dropping_the_pool_ends_its_commands_and_tells_their_listeners() {
     bench.wait_for("up");
     let Bench { dir, keepers } = bench;
     drop(keepers);
-    assert_eq!(running.end().how, How::Canceled);
+    assert_eq!(running.end().how, How::Cancelled);
     assert_eq!(std::fs::read_dir(dir.path().join("home")).unwrap().count(), 0, "keepers leave nothing behind");
     let mark = format!("TREE={}", dir.path().display());
     assert_eq!(crate::bench::marked(&mark), [0; 0]);

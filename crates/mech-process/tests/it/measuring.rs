@@ -76,7 +76,7 @@ fn a_tree_that_is_only_to_be_warned_is_warned_once_and_goes_on() {
                 warnings += 1;
                 running.handle.cancel(Duration::ZERO);
             }
-            Report::Ended(end) => break assert_eq!(end.how, How::Canceled),
+            Report::Ended(end) => break assert_eq!(end.how, How::Cancelled),
             _ => {}
         }
     }

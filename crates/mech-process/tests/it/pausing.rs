@@ -49,7 +49,7 @@ fn a_tree_that_forks_all_the_time_is_frozen_whole() {
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!((bench.left(), read(bench.path("far")).len()), before);
         running.handle.cancel(Duration::ZERO);
-        assert_eq!(running.end().how, How::Canceled);
+        assert_eq!(running.end().how, How::Cancelled);
         assert_eq!(bench.left(), [0; 0]);
     }
 }
@@ -122,7 +122,7 @@ fn a_frozen_tree_has_its_grace_when_it_is_cancelled() {
         running.handle.pause();
         running.wait_for(&Report::Paused);
         running.handle.cancel(Duration::from_secs(50));
-        assert_eq!(running.end().how, How::Canceled);
+        assert_eq!(running.end().how, How::Cancelled);
         assert!(bench.log().ends_with("bye\n"), "{}", bench.log());
     }
 }

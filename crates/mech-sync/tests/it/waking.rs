@@ -1,4 +1,4 @@
-//! Seats, tickets, homes, and those who wake them.
+//! Waiters, tokens, homes, and those who wake them.
 
 use std::{
     sync::{
@@ -10,19 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{Completion, Countdown, Finish, Home, Idle, Park, Seat, TIMEOUT, Ticket, TicketCell, Wake};
+use mech_sync::{Completion, Countdown, Finish, Idle, Inbox, Park, TIMEOUT, TokenCell, WaitToken, Waiter, Wake};
 
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-fn thread_seat() -> (&'static Home, &'static Seat) {
-    let home = leak(Home::for_thread());
-    (home, leak(Seat::new(home)))
+fn thread_waiter() -> (&'static Inbox, &'static Waiter) {
+    let inbox = leak(Inbox::for_thread());
+    (inbox, leak(Waiter::new(inbox)))
 }
 
-fn wake(ticket: Ticket, code: u16) -> bool {
-    match ticket.wake(code) {
+fn wake(token: WaitToken, code: u16) -> bool {
+    match token.wake(code) {
         Wake::Parked(delivery) => delivery.send(),
         Wake::Awake => {}
         Wake::Stale => return false,
@@ -31,166 +31,167 @@ fn wake(ticket: Ticket, code: u16) -> bool {
 }
 
 #[test]
-fn a_ticket_wakes_one_wait() {
-    let (home, seat) = thread_seat();
-    let first = seat.ticket();
+fn a_token_wakes_one_wait() {
+    let (inbox, waiter) = thread_waiter();
+    let first = waiter.token();
     assert!(!first.is_woken());
     assert_eq!(first.park(), Park::Parked);
     assert!(wake(first, 7));
     assert!(first.is_woken());
-    assert_eq!(home.arrivals().count(), 1);
+    assert_eq!(inbox.arrivals().count(), 1);
     assert_eq!(first.park(), Park::Woken(7));
-    assert!(!wake(first, 8), "a ticket is good for one wake");
+    assert!(!wake(first, 8), "a token is good for one wake");
 
-    let second = seat.ticket();
+    let second = waiter.token();
     assert_eq!(second.park(), Park::Parked);
-    assert!(!wake(first, 9), "an old ticket does nothing to the next wait");
-    assert!(!second.is_woken() && !home.has_arrivals());
+    assert!(!wake(first, 9), "an old token does nothing to the next wait");
+    assert!(!second.is_woken() && !inbox.has_arrivals());
     assert!(wake(second, TIMEOUT));
     assert_eq!(second.park(), Park::Woken(TIMEOUT));
 }
 
 #[test]
 fn a_wake_before_the_wait_delivers_nothing() {
-    let (home, seat) = thread_seat();
-    let ticket = seat.ticket();
-    assert!(matches!(ticket.wake(1), Wake::Awake));
-    assert_eq!(ticket.park(), Park::Woken(1));
-    assert!(!home.has_arrivals());
+    let (inbox, waiter) = thread_waiter();
+    let token = waiter.token();
+    assert!(matches!(token.wake(1), Wake::Awake));
+    assert_eq!(token.park(), Park::Woken(1));
+    assert!(!inbox.has_arrivals());
 }
 
 #[test]
-fn a_withdrawn_ticket_is_stale() {
-    let (home, seat) = thread_seat();
-    let ticket = seat.ticket();
-    assert!(ticket.withdraw());
-    assert!(!wake(ticket, 1));
-    assert!(!ticket.withdraw());
+fn a_withdrawn_token_is_stale() {
+    let (inbox, waiter) = thread_waiter();
+    let token = waiter.token();
+    assert!(token.withdraw());
+    assert!(!wake(token, 1));
+    assert!(!token.withdraw());
 
-    let woken = seat.ticket();
+    let woken = waiter.token();
     assert!(wake(woken, 3));
     assert!(!woken.withdraw(), "it comes too late");
     assert_eq!(woken.park(), Park::Woken(3));
-    assert!(!home.has_arrivals());
+    assert!(!inbox.has_arrivals());
 }
 
 #[test]
 fn an_owner_that_comes_back_knows_what_will_arrive() {
-    let (home, seat) = thread_seat();
-    let alone = seat.ticket();
+    let (inbox, waiter) = thread_waiter();
+    let alone = waiter.token();
     assert_eq!(alone.park(), Park::Parked);
     assert!(alone.unpark(), "nobody else came");
     assert!(!wake(alone, 1));
 
-    let woken = seat.ticket();
+    let woken = waiter.token();
     assert_eq!(woken.park(), Park::Parked);
     let Wake::Parked(late) = woken.wake(4) else { panic!("it was parked") };
     assert!(!woken.unpark());
     assert_eq!(woken.park(), Park::Woken(4));
     late.send();
-    assert_eq!(home.arrivals().count(), 1);
+    assert_eq!(inbox.arrivals().count(), 1);
 
-    let kicked = seat.ticket();
-    assert_eq!(kicked.park(), Park::Parked);
-    let late = seat.kick().expect("it was parked");
-    assert!(!kicked.unpark());
-    assert_eq!(kicked.park(), Park::Woken(TIMEOUT));
+    let interrupted = waiter.token();
+    assert_eq!(interrupted.park(), Park::Parked);
+    let late = waiter.interrupt().expect("it was parked");
+    assert!(!interrupted.unpark());
+    assert_eq!(interrupted.park(), Park::Woken(TIMEOUT));
     late.send();
-    assert_eq!(home.arrivals().count(), 1);
+    assert_eq!(inbox.arrivals().count(), 1);
 }
 
 #[test]
-fn a_kick_is_remembered() {
-    let (home, seat) = thread_seat();
-    assert!(seat.kick().is_none(), "it does not sleep");
-    assert!(seat.kick().is_none(), "two kicks are one");
-    let ticket = seat.ticket();
-    assert!(wake(ticket, 5));
-    assert_eq!(ticket.park(), Park::Woken(5));
-    let next = seat.ticket();
-    assert_eq!(next.park(), Park::Kicked, "the kick outlived the wait before");
+fn a_interrupt_is_remembered() {
+    let (inbox, waiter) = thread_waiter();
+    assert!(waiter.interrupt().is_none(), "it does not sleep");
+    assert!(waiter.interrupt().is_none(), "two interrupts are one");
+    let token = waiter.token();
+    assert!(wake(token, 5));
+    assert_eq!(token.park(), Park::Woken(5));
+    let next = waiter.token();
+    assert_eq!(next.park(), Park::Interrupted, "the interrupt outlived the wait before");
     assert_eq!(next.park(), Park::Parked);
-    seat.kick().expect("it sleeps").send();
-    assert_eq!(home.arrivals().count(), 1);
-    assert!(!next.is_woken(), "a kick leaves the ticket good");
-    assert_eq!(next.park(), Park::Kicked);
+    waiter.interrupt().expect("it sleeps").send();
+    assert_eq!(inbox.arrivals().count(), 1);
+    assert!(!next.is_woken(), "an interrupt leaves the token good");
+    assert_eq!(next.park(), Park::Interrupted);
     assert!(wake(next, 6));
     assert_eq!(next.park(), Park::Woken(6));
 }
 
 #[test]
-fn a_delivery_knows_its_home() {
-    let ((here, seat), (there, _)) = (thread_seat(), thread_seat());
-    seat.move_to(there);
-    let ticket = seat.ticket();
-    assert_eq!(ticket.park(), Park::Parked);
-    let Wake::Parked(delivery) = ticket.wake(0) else { panic!("it was parked") };
+fn a_delivery_knows_its_inbox() {
+    let ((here, waiter), (there, _)) = (thread_waiter(), thread_waiter());
+    waiter.move_to(there);
+    let token = waiter.token();
+    assert_eq!(token.park(), Park::Parked);
+    let Wake::Parked(delivery) = token.wake(0) else { panic!("it was parked") };
     assert!(delivery.is_for(there) && !delivery.is_for(here));
     delivery.send();
     assert!(there.has_arrivals() && !here.has_arrivals());
 }
 
 #[test]
-fn a_cell_keeps_a_ticket() {
-    let (_, seat) = thread_seat();
-    let cell = TicketCell::new();
+fn a_cell_keeps_a_token() {
+    let (_, waiter) = thread_waiter();
+    let cell = TokenCell::new();
     assert!(cell.get().is_none());
-    assert!(seat.ticket().withdraw());
-    cell.set(seat.ticket());
+    assert!(waiter.token().withdraw());
+    cell.set(waiter.token());
     assert!(cell.get().is_some_and(|kept| wake(kept, 0)));
-    assert!(seat.ticket().withdraw(), "a new wait has begun");
+    assert!(waiter.token().withdraw(), "a new wait has begun");
 }
 
 #[test]
 fn arrivals_come_in_the_order_delivered() {
-    let home = leak(Home::for_thread());
+    let inbox = leak(Inbox::for_thread());
     for tag in 0..5 {
-        let seat = leak(Seat::new(home));
-        seat.set_tag(tag);
-        let ticket = seat.ticket();
-        assert_eq!(ticket.park(), Park::Parked);
-        assert!(wake(ticket, 0));
+        let waiter = leak(Waiter::new(inbox));
+        waiter.set_tag(tag);
+        let token = waiter.token();
+        assert_eq!(token.park(), Park::Parked);
+        assert!(wake(token, 0));
     }
-    assert!(home.has_arrivals());
-    let mut arrivals = home.arrivals();
-    let tags: Vec<u32> = arrivals.by_ref().inspect(|seat| assert!(seat.next().is_none())).map(Seat::tag).collect();
+    assert!(inbox.has_arrivals());
+    let mut arrivals = inbox.arrivals();
+    let tags: Vec<u32> =
+        arrivals.by_ref().inspect(|waiter| assert!(waiter.next().is_none())).map(Waiter::tag).collect();
     assert_eq!(tags, [0, 1, 2, 3, 4]);
-    assert!(!home.has_arrivals());
+    assert!(!inbox.has_arrivals());
 }
 
 #[test]
 fn sleep_ends_at_the_deadline() {
-    let home = leak(Home::for_thread());
+    let inbox = leak(Inbox::for_thread());
     let deadline = Instant::now() + Duration::from_millis(20);
-    home.fall_asleep();
-    assert!(!home.sleep(Some(deadline)), "nobody rang");
+    inbox.fall_asleep();
+    assert!(!inbox.sleep(Some(deadline)), "nobody rang");
     assert!(Instant::now() >= deadline);
-    home.fall_asleep();
-    assert!(!home.sleep(Some(deadline)), "a deadline in the past is over at once");
+    inbox.fall_asleep();
+    assert!(!inbox.sleep(Some(deadline)), "a deadline in the past is over at once");
 }
 
 #[test]
 fn sleep_ends_with_a_ring() {
-    let home = leak(Home::for_thread());
-    home.fall_asleep();
-    home.ring(); // between the announcement and the sleep
-    assert!(home.sleep(None));
+    let inbox = leak(Inbox::for_thread());
+    inbox.fall_asleep();
+    inbox.ring(); // between the announcement and the sleep
+    assert!(inbox.sleep(None));
     for deadline in [None, Some(Instant::now() + Duration::from_secs(60))] {
-        home.fall_asleep();
+        inbox.fall_asleep();
         let ringer = thread::spawn(|| {
             thread::sleep(Duration::from_millis(5));
-            home.ring();
+            inbox.ring();
         });
-        assert!(home.sleep(deadline));
+        assert!(inbox.sleep(deadline));
         ringer.join().unwrap();
     }
-    home.ring(); // it is awake: nothing is kept
-    home.fall_asleep();
-    assert!(!home.sleep(Some(Instant::now())));
+    inbox.ring(); // it is awake: nothing is kept
+    inbox.fall_asleep();
+    assert!(!inbox.sleep(Some(Instant::now())));
 }
 
 /// Counts its wakes; and when dropped, does what foreign code may do: uses the home it was left at.
-struct Bell(AtomicUsize, &'static Home);
+struct Bell(AtomicUsize, &'static Inbox);
 
 impl StdWake for Bell {
     fn wake(self: Arc<Self>) {
@@ -206,33 +207,33 @@ impl Drop for Bell {
 
 #[test]
 fn a_future_is_woken_through_its_newest_waker() {
-    let home = leak(Home::for_future());
-    let ticket = leak(Seat::new(home)).ticket();
-    let bells = [(); 2].map(|()| Arc::new(Bell(AtomicUsize::new(0), home)));
+    let inbox = leak(Inbox::for_future());
+    let token = leak(Waiter::new(inbox)).token();
+    let bells = [(); 2].map(|()| Arc::new(Bell(AtomicUsize::new(0), inbox)));
     let rung = || [&bells[0], &bells[1]].map(|bell| bell.0.load(SeqCst));
-    home.set_waker(&Waker::from(bells[0].clone()));
-    assert_eq!(ticket.park(), Park::Parked);
-    home.set_waker(&Waker::from(bells[1].clone()));
-    assert!(wake(ticket, 0));
+    inbox.set_waker(&Waker::from(bells[0].clone()));
+    assert_eq!(token.park(), Park::Parked);
+    inbox.set_waker(&Waker::from(bells[1].clone()));
+    assert!(wake(token, 0));
     assert_eq!(rung(), [0, 1]);
-    assert_eq!(home.arrivals().count(), 1);
-    home.ring();
+    assert_eq!(inbox.arrivals().count(), 1);
+    inbox.ring();
     assert_eq!(rung(), [0, 1], "a waker is used once");
 }
 
 #[test]
-fn a_home_drops_wakers_when_it_is_unlocked() {
-    let home = leak(Home::for_future());
-    let waker = || Waker::from(Arc::new(Bell(AtomicUsize::new(0), home)));
-    home.set_waker(&waker());
-    home.set_waker(&waker()); // drops the first, which rings
-    home.clear_waker();
+fn a_inbox_drops_wakers_when_it_is_unlocked() {
+    let inbox = leak(Inbox::for_future());
+    let waker = || Waker::from(Arc::new(Bell(AtomicUsize::new(0), inbox)));
+    inbox.set_waker(&waker());
+    inbox.set_waker(&waker()); // drops the first, which rings
+    inbox.clear_waker();
 }
 
 #[test]
-#[should_panic(expected = "a thread's home has no waker")]
+#[should_panic(expected = "a thread's inbox has no waker")]
 fn a_thread_has_no_waker() {
-    Home::for_thread().set_waker(Waker::noop());
+    Inbox::for_thread().set_waker(Waker::noop());
 }
 
 #[test]
@@ -247,20 +248,20 @@ fn at_most_so_many_search() {
 
 #[test]
 fn work_rings_a_sleeper_only_if_nobody_searches() {
-    let (idle, home) = (Idle::new(), leak(Home::for_thread()));
+    let (idle, inbox) = (Idle::new(), leak(Inbox::for_thread()));
     let soon = || Some(Instant::now() + Duration::from_millis(1));
     assert!(idle.begin_search(1));
-    idle.fall_asleep(home, false, true);
+    idle.fall_asleep(inbox, false, true);
     assert!(idle.any_sleeper());
     idle.published();
-    assert!(!home.sleep(soon()), "the searcher will see it");
-    assert!(!idle.stay_awake(home));
+    assert!(!inbox.sleep(soon()), "the searcher will see it");
+    assert!(!idle.stay_awake(inbox));
     assert!(!idle.any_sleeper());
 
-    idle.fall_asleep(home, false, true);
+    idle.fall_asleep(inbox, false, true);
     idle.end_search(); // the last searcher passes the search on
-    assert!(home.sleep(None));
-    assert!(idle.stay_awake(home), "it was rung to search");
+    assert!(inbox.sleep(None));
+    assert!(idle.stay_awake(inbox), "it was rung to search");
     assert!(!idle.begin_search(1));
     idle.end_search();
     assert!(idle.begin_search(1));
@@ -268,29 +269,29 @@ fn work_rings_a_sleeper_only_if_nobody_searches() {
 
 #[test]
 fn a_searcher_that_changes_its_mind_still_searches() {
-    let (idle, home) = (Idle::new(), leak(Home::for_thread()));
+    let (idle, inbox) = (Idle::new(), leak(Inbox::for_thread()));
     assert!(idle.begin_search(1));
-    idle.fall_asleep(home, true, true);
-    assert!(idle.stay_awake(home), "it looked, found work and did not sleep");
-    idle.fall_asleep(home, true, true);
-    assert!(!home.sleep(Some(Instant::now())));
-    assert!(!idle.stay_awake(home), "it looked, found nothing and slept");
+    idle.fall_asleep(inbox, true, true);
+    assert!(idle.stay_awake(inbox), "it looked, found work and did not sleep");
+    idle.fall_asleep(inbox, true, true);
+    assert!(!inbox.sleep(Some(Instant::now())));
+    assert!(!idle.stay_awake(inbox), "it looked, found nothing and slept");
     assert!(idle.begin_search(1));
 }
 
 #[test]
 fn who_cannot_take_everything_is_rung_last_and_passes_on() {
     let idle = Idle::new();
-    let [first, picky, last] = [(); 3].map(|()| leak(Home::for_thread()));
+    let [first, picky, last] = [(); 3].map(|()| leak(Inbox::for_thread()));
     idle.fall_asleep(first, false, true);
     idle.fall_asleep(picky, false, false);
     idle.fall_asleep(last, false, true);
-    for home in [last, first, picky] {
+    for inbox in [last, first, picky] {
         idle.published();
-        assert!(home.sleep(None));
-        assert!(idle.stay_awake(home), "it was rung to search");
+        assert!(inbox.sleep(None));
+        assert!(idle.stay_awake(inbox), "it was rung to search");
         idle.pass_on(); // so that the next is not taken for seen
-        if std::ptr::eq(home, last) {
+        if std::ptr::eq(inbox, last) {
             assert!(first.sleep(None), "passed on");
             assert!(idle.stay_awake(first));
             idle.pass_on();
@@ -306,45 +307,45 @@ fn who_cannot_take_everything_is_rung_last_and_passes_on() {
 #[test]
 fn the_end_rings_all() {
     let idle = Idle::new();
-    let homes = [(); 3].map(|()| leak(Home::for_thread()));
-    homes.iter().for_each(|home| idle.fall_asleep(home, false, true));
+    let inboxes = [(); 3].map(|()| leak(Inbox::for_thread()));
+    inboxes.iter().for_each(|inbox| idle.fall_asleep(inbox, false, true));
     idle.ring_all();
-    for home in homes {
-        assert!(home.sleep(None));
-        assert!(idle.stay_awake(home));
+    for inbox in inboxes {
+        assert!(inbox.sleep(None));
+        assert!(idle.stay_awake(inbox));
         idle.end_search();
     }
     assert!(!idle.any_sleeper() && idle.begin_search(1));
 }
 
 #[test]
-fn the_last_to_end_gets_the_ticket() {
-    let (_, seat) = thread_seat();
-    let ticket = seat.ticket();
+fn the_last_to_end_gets_the_token() {
+    let (_, waiter) = thread_waiter();
+    let token = waiter.token();
     let countdown = Countdown::new();
     assert!(countdown.done(1).is_none(), "the owner has not closed");
     countdown.add(2);
     assert!(countdown.done(1).is_none());
-    assert!(!countdown.close(3, ticket));
+    assert!(!countdown.close(3, token));
     assert!(countdown.done(2).is_none());
     assert!(countdown.done(1).is_some_and(|owner| wake(owner, 0)));
-    assert!(ticket.is_woken());
+    assert!(token.is_woken());
 
     let empty = Countdown::new();
-    assert!(empty.close(0, seat.ticket()), "none was started");
+    assert!(empty.close(0, waiter.token()), "none was started");
     let over = Countdown::new();
     assert!(over.done(4).is_none());
-    assert!(over.close(4, seat.ticket()), "all have ended");
+    assert!(over.close(4, waiter.token()), "all have ended");
 }
 
 #[test]
 fn the_second_to_leave_frees() {
-    let (_, seat) = thread_seat();
+    let (_, waiter) = thread_waiter();
     let kept = Completion::new();
     assert!(!kept.is_done());
     assert!(matches!(kept.finish(), Finish::Kept));
     assert!(kept.is_done());
-    assert!(!kept.wait(seat.ticket()), "there is nothing to wait for");
+    assert!(!kept.wait(waiter.token()), "there is nothing to wait for");
     assert!(kept.abandon());
 
     let left = Completion::new();
@@ -353,9 +354,9 @@ fn the_second_to_leave_frees() {
     assert!(matches!(Completion::unread().finish(), Finish::Abandoned));
 
     let waited = Completion::new();
-    assert!(waited.wait(seat.ticket()));
+    assert!(waited.wait(waiter.token()));
     assert!(waited.retract());
-    assert!(waited.wait(seat.ticket()));
-    assert!(matches!(waited.finish(), Finish::Wake(ticket) if wake(ticket, 0)));
+    assert!(waited.wait(waiter.token()));
+    assert!(matches!(waited.finish(), Finish::Wake(token) if wake(token, 0)));
     assert!(!waited.retract(), "the producer has seen it");
 }

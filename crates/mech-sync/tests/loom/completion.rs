@@ -26,7 +26,7 @@ impl Shared {
         match self.completion.finish() {
             Finish::Kept => {}
             Finish::Abandoned => self.free(),
-            Finish::Wake(ticket) => assert!(wake(ticket, 1), "a reader that waits is woken once"),
+            Finish::Wake(token) => assert!(wake(token, 1), "a reader that waits is woken once"),
         }
     }
 
@@ -60,10 +60,10 @@ fn check_reader(reader: fn(&'static Shared)) {
 #[test]
 fn a_result_is_read_once_and_freed_once() {
     check_reader(|shared| {
-        let (home, seat) = thread_seat();
-        let ticket = seat.ticket();
-        if shared.completion.wait(ticket) {
-            await_wake(home, ticket);
+        let (inbox, waiter) = thread_waiter();
+        let token = waiter.token();
+        if shared.completion.wait(token) {
+            await_wake(inbox, token);
         }
         shared.read();
     });
@@ -80,31 +80,31 @@ fn a_result_is_read_once_and_freed_once() {
 fn a_reader_may_change_its_mind() {
     // It gives up after all.
     check_reader(|shared| {
-        let (home, seat) = thread_seat();
-        let ticket = seat.ticket();
-        if !shared.completion.wait(ticket) {
+        let (inbox, waiter) = thread_waiter();
+        let token = waiter.token();
+        if !shared.completion.wait(token) {
             shared.read();
         } else if shared.completion.retract() {
-            assert!(ticket.withdraw(), "nobody saw the ticket");
+            assert!(token.withdraw(), "nobody saw the token");
             shared.leave();
         } else {
-            await_wake(home, ticket);
+            await_wake(inbox, token);
             shared.read();
         }
     });
-    // It looks around and waits again, with another ticket.
+    // It looks around and waits again, with another token.
     check_reader(|shared| {
-        let (home, seat) = thread_seat();
-        let mut ticket = seat.ticket();
-        if shared.completion.wait(ticket) {
+        let (inbox, waiter) = thread_waiter();
+        let mut token = waiter.token();
+        if shared.completion.wait(token) {
             let mut waits = true;
             if shared.completion.retract() {
-                assert!(ticket.withdraw(), "nobody saw the ticket");
-                ticket = seat.ticket();
-                waits = shared.completion.wait(ticket);
+                assert!(token.withdraw(), "nobody saw the token");
+                token = waiter.token();
+                waits = shared.completion.wait(token);
             }
             if waits {
-                await_wake(home, ticket);
+                await_wake(inbox, token);
             }
         }
         shared.read();

@@ -37,13 +37,13 @@ impl House {
     }
 
     /// Looks for one item as a worker does, and returns when it has one.
-    fn find_work(&self, home: &'static Home, mut searching: bool) {
+    fn find_work(&self, inbox: &'static Inbox, mut searching: bool) {
         while !self.work.take() {
-            self.idle.fall_asleep(home, searching, true);
+            self.idle.fall_asleep(inbox, searching, true);
             if !self.work.any() {
-                home.sleep(None);
+                inbox.sleep(None);
             }
-            searching = self.idle.stay_awake(home);
+            searching = self.idle.stay_awake(inbox);
         }
         if searching {
             self.idle.end_search();
@@ -65,9 +65,9 @@ impl House {
 fn no_wakeup_is_lost() {
     for searching in [false, true] {
         check(move || {
-            let (house, home) = (House::new(), leak(Home::for_thread()));
+            let (house, inbox) = (House::new(), leak(Inbox::for_thread()));
             let worker = thread::spawn(move || {
-                house.find_work(home, searching && house.idle.begin_search(1));
+                house.find_work(inbox, searching && house.idle.begin_search(1));
             });
             house.publish();
             worker.join().unwrap();
@@ -84,8 +84,8 @@ fn the_search_is_handed_on() {
         let house = House::new();
         let workers = [false, true].map(|searching| {
             thread::spawn(move || {
-                let home = leak(Home::for_thread());
-                house.find_work(home, searching && house.idle.begin_search(1));
+                let inbox = leak(Inbox::for_thread());
+                house.find_work(inbox, searching && house.idle.begin_search(1));
                 house.run_until(2);
             })
         });
@@ -104,23 +104,23 @@ fn the_search_is_handed_on() {
 fn two_bells_wake_one_worker() {
     check(|| {
         let house = House::new();
-        let (home, seat) = thread_seat();
-        let ticket = seat.ticket();
-        assert_eq!(ticket.park(), Park::Parked);
-        let waker = thread::spawn(move || assert!(wake(ticket, 0)));
+        let (inbox, waiter) = thread_waiter();
+        let token = waiter.token();
+        assert_eq!(token.park(), Park::Parked);
+        let waker = thread::spawn(move || assert!(wake(token, 0)));
         let publisher = thread::spawn(move || house.publish());
         let (mut arrived, mut worked, mut searching) = (0, false, false);
         while arrived == 0 || !worked {
-            arrived += home.arrivals().count();
+            arrived += inbox.arrivals().count();
             worked |= house.work.take();
             if searching {
                 house.idle.end_search();
             }
-            house.idle.fall_asleep(home, false, true);
-            if (arrived == 0 || !worked) && !home.has_arrivals() && !house.work.any() {
-                home.sleep(None);
+            house.idle.fall_asleep(inbox, false, true);
+            if (arrived == 0 || !worked) && !inbox.has_arrivals() && !house.work.any() {
+                inbox.sleep(None);
             }
-            searching = house.idle.stay_awake(home);
+            searching = house.idle.stay_awake(inbox);
         }
         if searching {
             house.idle.end_search();
@@ -137,7 +137,7 @@ fn two_bells_wake_one_worker() {
 fn the_end_reaches_every_sleeper() {
     check(|| {
         let house = House::new();
-        let workers = [(); 2].map(|()| thread::spawn(move || house.find_work(leak(Home::for_thread()), false)));
+        let workers = [(); 2].map(|()| thread::spawn(move || house.find_work(leak(Inbox::for_thread()), false)));
         house.work.push();
         house.work.push();
         loom::sync::atomic::fence(SeqCst);
@@ -155,7 +155,7 @@ fn the_end_reaches_every_sleeper() {
 fn a_worker_that_cannot_take_it_passes_the_search_on() {
     check(|| {
         let (house, over) = (House::new(), leak(AtomicU32::new(0)));
-        let (picky, able) = (leak(Home::for_thread()), leak(Home::for_thread()));
+        let (picky, able) = (leak(Inbox::for_thread()), leak(Inbox::for_thread()));
         house.idle.fall_asleep(picky, false, false);
         let picky = thread::spawn(move || {
             loop {

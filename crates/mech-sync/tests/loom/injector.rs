@@ -18,18 +18,18 @@ fn an_injected_item_is_not_overlooked() {
 #[test]
 fn an_injected_item_wakes_a_worker() {
     check(|| {
-        let (idle, home) = (leak(Idle::new()), leak(Home::for_thread()));
+        let (idle, inbox) = (leak(Idle::new()), leak(Inbox::for_thread()));
         let injector: &Injector<Box<Parcel>> = leak(Injector::default());
         let worker = thread::spawn(move || {
             loop {
                 if let Some(parcel) = injector.pop_batch(0, |_| {}) {
                     return parcel.take();
                 }
-                idle.fall_asleep(home, false, true);
+                idle.fall_asleep(inbox, false, true);
                 if injector.is_empty() {
-                    home.sleep(None);
+                    inbox.sleep(None);
                 }
-                if idle.stay_awake(home) {
+                if idle.stay_awake(inbox) {
                     idle.end_search();
                 }
             }

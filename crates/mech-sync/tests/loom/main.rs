@@ -8,7 +8,7 @@
 //! `tests/planted.rs`, which breaks the code on purpose.
 //!
 //! What a thread hands to another is a [`Parcel`]: loom stops at any access to it that is not ordered after the one before.
-//! Seats and homes live for ever in the real program, so here they are leaked.
+//! Waiters and homes live for ever in the real program, so here they are leaked.
 #![cfg(loom)]
 
 use std::{sync::Arc, task::Wake as StdWake};
@@ -25,8 +25,8 @@ use loom::{
     thread,
 };
 use mech_sync::{
-    Agenda, Awake, Completion, Countdown, Deque, Finish, Home, Idle, Injector, Park, Ring, Seat, SpinLock, Steal,
-    Stealer, Stock, TIMEOUT, Ticket, Vigil, Wake,
+    Arming, Awake, BatchClaim, Completion, Countdown, Deque, Finish, Idle, Inbox, Injector, Park, PermitCache, Ring,
+    SpinLock, Steal, Stealer, TIMEOUT, WaitToken, Waiter, Wake,
 };
 
 /// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
@@ -71,42 +71,42 @@ impl Parcel {
     }
 }
 
-/// A thread's home and a seat there.
-fn thread_seat() -> (&'static Home, &'static Seat) {
-    let home = leak(Home::for_thread());
-    (home, leak(Seat::new(home)))
+/// A thread's home and a waiter there.
+fn thread_waiter() -> (&'static Inbox, &'static Waiter) {
+    let inbox = leak(Inbox::for_thread());
+    (inbox, leak(Waiter::new(inbox)))
 }
 
-/// Sleeps until something is delivered; says how many seats were.
-fn await_arrivals(home: &'static Home) -> usize {
+/// Sleeps until something is delivered; says how many waiters were.
+fn await_arrivals(inbox: &'static Inbox) -> usize {
     loop {
-        let arrived = home.arrivals().count();
+        let arrived = inbox.arrivals().count();
         if arrived > 0 {
             return arrived;
         }
-        home.fall_asleep();
-        if home.has_arrivals() {
-            home.stay_awake();
+        inbox.fall_asleep();
+        if inbox.has_arrivals() {
+            inbox.stay_awake();
         } else {
-            home.sleep(None);
+            inbox.sleep(None);
         }
     }
 }
 
 /// Waits as a plain thread does, and returns the code it was woken with.
-fn await_wake(home: &'static Home, ticket: Ticket) -> u16 {
+fn await_wake(inbox: &'static Inbox, token: WaitToken) -> u16 {
     loop {
-        match ticket.park() {
+        match token.park() {
             Park::Woken(code) => return code,
-            Park::Parked => assert_eq!(await_arrivals(home), 1, "a parked seat is delivered once"),
-            Park::Kicked => {}
+            Park::Parked => assert_eq!(await_arrivals(inbox), 1, "a parked waiter is delivered once"),
+            Park::Interrupted => {}
         }
     }
 }
 
-/// Wakes and delivers; says whether the ticket was still good.
-fn wake(ticket: Ticket, code: u16) -> bool {
-    match ticket.wake(code) {
+/// Wakes and delivers; says whether the token was still good.
+fn wake(token: WaitToken, code: u16) -> bool {
+    match token.wake(code) {
         Wake::Parked(delivery) => delivery.send(),
         Wake::Awake => {}
         Wake::Stale => return false,
@@ -116,9 +116,9 @@ fn wake(ticket: Ticket, code: u16) -> bool {
 
 mod deque;
 
-mod seat;
+mod waiter;
 
-mod home;
+mod inbox;
 
 mod idle;
 
@@ -132,8 +132,8 @@ mod spin;
 
 mod ring;
 
-mod stock;
+mod permit_cache;
 
-mod vigil;
+mod arming;
 
-mod agenda;
+mod batch_claim;

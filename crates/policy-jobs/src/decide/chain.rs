@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 
 use super::cards::CardSet;
-use super::graph::{CANCELING, CLAIMED, EXTRA, PART, PAUSING, RESUMING};
+use super::graph::{CANCELLING, CLAIMED, EXTRA, PART, PAUSING, RESUMING};
 use super::lanes::Entry;
 use super::{Core, Ended};
 use crate::aging::Time;
@@ -95,7 +95,7 @@ impl Core {
     pub fn hand_over(&mut self, now: Time, before: u32, next: u32) {
         let node = &mut self.nodes[before as usize];
         let at = node.held_at;
-        if node.flags & (PAUSING | CANCELING | RESUMING | EXTRA | PART) == 0 {
+        if node.flags & (PAUSING | CANCELLING | RESUMING | EXTRA | PART) == 0 {
             // As `conclude` would, without the questions that are answered already.
             node.stamp = node.stamp.wrapping_add(1);
             self.step(before, Move::Succeeded);

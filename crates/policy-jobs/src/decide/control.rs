@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 
 use hashbrown::HashSet;
 
-use super::graph::{CANCELING, EXTRA, Edge, NONE, PART, PAUSING, RESUMING};
+use super::graph::{CANCELLING, EXTRA, Edge, NONE, PART, PAUSING, RESUMING};
 use super::{Alarm, Core, Effect};
 use crate::aging::Time;
 use crate::error::{Cause, ControlError};
@@ -55,8 +55,8 @@ impl Core {
     /// The error that says that a job is in no state for that request.
     pub fn not_now(&self, id: u32, request: &'static str) -> ControlError {
         // One that was asked to end cannot be paused any more; but it cannot be tried again before it has ended.
-        let is_over = self.is_canceling(id) && request != "retry";
-        let state = if is_over { State::Canceled } else { self.state(id) };
+        let is_over = self.is_cancelling(id) && request != "retry";
+        let state = if is_over { State::Cancelled } else { self.state(id) };
         ControlError::NotNow { job: self.name(id).into_owned(), state, request }
     }
 
@@ -79,7 +79,7 @@ impl Core {
                     self.nodes[id as usize].paused_from = State::Ready;
                     self.tell(now, id, What::Paused);
                 }
-                State::Running if !self.nodes[id as usize].is(CANCELING) => {
+                State::Running if !self.nodes[id as usize].is(CANCELLING) => {
                     let node = &mut self.nodes[id as usize];
                     if !node.is(PAUSING) {
                         node.set(PAUSING, true);
@@ -103,7 +103,7 @@ impl Core {
     /// A running job stands still at a checkpoint, or is frozen. `false` if that is no longer wanted.
     pub fn paused(&mut self, now: Time, id: u32) -> bool {
         let node = &mut self.nodes[id as usize];
-        if node.state != State::Running || !node.is(PAUSING) || node.is(CANCELING) {
+        if node.state != State::Running || !node.is(PAUSING) || node.is(CANCELLING) {
             return false;
         }
         node.set(PAUSING, false);
@@ -132,7 +132,7 @@ impl Core {
         for id in members {
             let node = &mut self.nodes[id as usize];
             match (node.state, node.paused_from) {
-                (State::Paused, State::Running) if node.is(CANCELING) || node.is(RESUMING) => {}
+                (State::Paused, State::Running) if node.is(CANCELLING) || node.is(RESUMING) => {}
                 (State::Paused, State::Running) => {
                     node.set(RESUMING, true);
                     self.resuming.push_back(id);
@@ -198,14 +198,14 @@ impl Core {
         }
         for id in self.members(scope) {
             match self.state(id) {
-                State::Succeeded | State::Failed | State::Canceled => {}
+                State::Succeeded | State::Failed | State::Cancelled => {}
                 State::Running => self.cancel_running(now, id, cause.clone()),
                 State::Paused if self.nodes[id as usize].paused_from == State::Running => {
                     self.cancel_running(now, id, cause.clone());
                 }
                 _ => {
                     self.drop_from_line(now, id);
-                    self.end(now, id, Move::Canceled, Some(cause.clone()));
+                    self.end(now, id, Move::Cancelled, Some(cause.clone()));
                     self.cancel_dependents(now, id);
                 }
             }
@@ -214,10 +214,10 @@ impl Core {
 
     fn cancel_running(&mut self, now: Time, id: u32, cause: Cause) {
         let node = &mut self.nodes[id as usize];
-        if node.is(CANCELING) {
+        if node.is(CANCELLING) {
             return;
         }
-        node.set(CANCELING, true);
+        node.set(CANCELLING, true);
         node.set(EXTRA, true);
         node.set(RESUMING, false);
         self.extras.entry(id).or_default().cause = Some(cause);
@@ -231,7 +231,7 @@ impl Core {
     /// # Errors
     /// If it neither failed nor was cancelled.
     pub fn retry(&mut self, now: Time, id: u32) -> Result<(), ControlError> {
-        let ended_badly = |core: &Self, id: u32| matches!(core.state(id), State::Failed | State::Canceled);
+        let ended_badly = |core: &Self, id: u32| matches!(core.state(id), State::Failed | State::Cancelled);
         if !ended_badly(self, id) {
             return Err(self.not_now(id, "retry"));
         }
@@ -252,7 +252,7 @@ impl Core {
                 let Edge { dependent, next, .. } = self.edges[edge as usize];
                 edge = next;
                 let for_ancestor = dependent < self.admitted
-                    && self.state(dependent) == State::Canceled
+                    && self.state(dependent) == State::Cancelled
                     && matches!(self.cause(dependent), Some(Cause::Ancestor { .. }));
                 if for_ancestor
                     && !chosen.contains(&dependent)

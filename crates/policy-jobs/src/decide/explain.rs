@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use super::graph::{CANCELING, PAUSING, RESUMING};
+use super::graph::{CANCELLING, PAUSING, RESUMING};
 use super::reserve::Reservation;
 use super::room::{Kept, Need};
 use super::{Alarm, Core};
@@ -29,7 +29,7 @@ impl Core {
                 progress,
                 left: self.left(now, id),
                 pausing: node.is(PAUSING),
-                canceling: node.is(CANCELING),
+                cancelling: node.is(CANCELLING),
                 inside: None,
             },
             State::Paused => Waits::Resume { from: node.paused_from, asked: node.is(RESUMING) },

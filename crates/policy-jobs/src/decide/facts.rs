@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 
-use super::graph::{CANCELING, LOCAL, NEVER, NONE, PAUSING};
+use super::graph::{CANCELLING, LOCAL, NEVER, NONE, PAUSING};
 use super::{Core, Usage};
 use crate::JobId;
 use crate::aging::Time;
@@ -107,8 +107,8 @@ impl Core {
 
     /// Whether it was asked to end and has not yet.
     #[inline]
-    pub fn is_canceling(&self, id: u32) -> bool {
-        self.nodes[id as usize].is(CANCELING)
+    pub fn is_cancelling(&self, id: u32) -> bool {
+        self.nodes[id as usize].is(CANCELLING)
     }
 
     /// Whether it was asked to pause and has not yet.

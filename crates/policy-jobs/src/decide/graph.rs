@@ -20,7 +20,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// It was asked to pause, and has not yet.
 pub(super) const PAUSING: u8 = 1;
 /// It was asked to end, and has not yet.
-pub(super) const CANCELING: u8 = 2;
+pub(super) const CANCELLING: u8 = 2;
 /// It was paused while running and is to go on as soon as it has its CPU slots.
 pub(super) const RESUMING: u8 = 4;
 /// There is more about it in `extras`.

@@ -48,7 +48,7 @@ pub use self::wanted::Wanted;
 
 use self::alarms::{Alarm, backoff};
 use self::cards::{CardSet, KeptCards};
-use self::graph::{CANCELING, CLAIMED, EXTRA, Edge, NONE, Names, Node, PART, PAUSING, RESUMING};
+use self::graph::{CANCELLING, CLAIMED, EXTRA, Edge, NONE, Names, Node, PART, PAUSING, RESUMING};
 use self::lanes::{Entry, Lanes};
 use self::parts::Parts;
 use self::reserve::Reservation;
@@ -403,14 +403,14 @@ impl Core {
     #[inline]
     fn conclude(&mut self, now: Time, id: u32, how: Ended) {
         let node = &mut self.nodes[id as usize];
-        let canceling = node.is(CANCELING);
+        let cancelling = node.is(CANCELLING);
         let to_pause = node.is(PAUSING) || (node.state == State::Paused && !node.is(RESUMING));
-        node.flags &= !(PAUSING | CANCELING | RESUMING | CLAIMED);
+        node.flags &= !(PAUSING | CANCELLING | RESUMING | CLAIMED);
         node.stamp = node.stamp.wrapping_add(1); // a pause timeout is void
         node.place = NONE; // where it ran, another job will run
         match how {
-            _ if canceling => {
-                self.end(now, id, Move::Canceled, None);
+            _ if cancelling => {
+                self.end(now, id, Move::Cancelled, None);
                 self.cancel_dependents(now, id); // who came to need it since it was asked to end
             }
             Ended::Well => {
@@ -482,7 +482,7 @@ impl Core {
         let what = match how {
             Move::Succeeded => What::Succeeded,
             Move::Failed => What::Failed,
-            _ => What::Canceled,
+            _ => What::Cancelled,
         };
         self.tell(now, id, what);
     }
@@ -521,7 +521,7 @@ impl Core {
     fn cancel_dependents(&mut self, now: Time, id: u32) {
         self.misfortunes += 1;
         // One that was asked to end and has not yet counts as ended: it will not succeed any more.
-        let state = Some(self.nodes[id as usize].state).filter(|state| state.is_terminal()).unwrap_or(State::Canceled);
+        let state = Some(self.nodes[id as usize].state).filter(|state| state.is_terminal()).unwrap_or(State::Cancelled);
         let name = self.names.get(id).into_owned();
         let mut stack = vec![id];
         while let Some(at) = stack.pop() {
@@ -534,7 +534,7 @@ impl Core {
                 }
                 let cause = Cause::Ancestor { id: JobId(id), name: name.clone(), state };
                 self.drop_from_line(now, dependent);
-                self.end(now, dependent, Move::Canceled, Some(cause));
+                self.end(now, dependent, Move::Cancelled, Some(cause));
                 stack.push(dependent);
             }
         }

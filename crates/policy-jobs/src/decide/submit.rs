@@ -131,7 +131,7 @@ impl Core {
             // Something it needs may have ended badly since it was added.
             let bad = self.edges[draft.first_edge..]
                 .iter()
-                .find(|edge| matches!(self.nodes[edge.need as usize].state, State::Failed | State::Canceled));
+                .find(|edge| matches!(self.nodes[edge.need as usize].state, State::Failed | State::Cancelled));
             if let Some(edge) = bad {
                 return Err(self.dependency_failed(edge.dependent, edge.need));
             }
@@ -206,7 +206,7 @@ impl Core {
             let node = &mut self.nodes[need as usize];
             match node.state {
                 State::Succeeded => {}
-                State::Failed | State::Canceled => return Err(self.dependency_failed(id, need)),
+                State::Failed | State::Cancelled => return Err(self.dependency_failed(id, need)),
                 _ => unmet += 1,
             }
             let next = core::mem::replace(&mut node.first_dependent, at);

@@ -5,7 +5,7 @@
 //! every job in its true state.
 //!
 //! # Why it holds
-//! The worker's `Agenda` counts what it has begun. Its works lie in its post, behind a small lock of their own, so what was not
+//! The worker's `BatchClaim` counts what it has begun. Its works lie in its post, behind a small lock of their own, so what was not
 //! begun can be put back by another. A worker goes on only from a job that succeeded and returned nothing, so whoever takes the rest
 //! back knows how all but the last begun have ended.
 //!
@@ -73,7 +73,7 @@ impl Inner {
 
     #[cold]
     fn take_back_from(&mut self, index: usize, now: Time) {
-        if let Some(begun) = self.posts[index].agenda.stop() {
+        if let Some(begun) = self.posts[index].batch_claim.stop() {
             self.put_back(index, now, begun);
         }
     }

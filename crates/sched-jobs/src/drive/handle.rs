@@ -264,7 +264,7 @@ impl Jobs {
         }
         let mut inner = self.shared().wait_for_news(true);
         while asked.iter().any(|&id| {
-            inner.core.state(id) == State::Running && inner.core.is_pausing(id) && !inner.core.is_canceling(id)
+            inner.core.state(id) == State::Running && inner.core.is_pausing(id) && !inner.core.is_cancelling(id)
         }) {
             inner.wait();
         }
@@ -272,7 +272,7 @@ impl Jobs {
             if let Some(Cause::PauseTimeout { waited }) = inner.core.cause(id) {
                 return Err(ControlError::PauseTimeout { job: inner.core.name(id).into_owned(), waited: *waited });
             }
-            let is_over = inner.core.state(id).is_terminal() || inner.core.is_canceling(id);
+            let is_over = inner.core.state(id).is_terminal() || inner.core.is_cancelling(id);
             if is_over && matches!(scope, Scope::Job(_)) {
                 return Err(inner.core.not_now(id, "pause"));
             }

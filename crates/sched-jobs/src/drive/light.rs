@@ -31,7 +31,7 @@ impl Inner {
     pub(super) fn begin_light(&mut self, id: u32) {
         let post = self.new_post();
         self.core.set_place(id, post.index);
-        if self.core.is_canceling(id) {
+        if self.core.is_cancelling(id) {
             self.ask(&post, Effect::Cancel(id));
         }
         if self.core.is_pausing(id) {

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mech_sync::Agenda;
+use mech_sync::BatchClaim;
 use sched_tasks::{Canceller, Condvar, MutexGuard, NurseryOptions, Pauser, Stop, contain, nursery_with};
 
 use policy_jobs::{Cause, Effect, Ended, Scope, State, Time};
@@ -46,7 +46,7 @@ pub(crate) struct Post {
     /// It stands still, and its worker is not counted on: until it is resumed, or has ended. Changed under the lock.
     pub(super) is_aside: AtomicBool,
     /// How far its worker is with what it claimed.
-    pub(super) agenda: Agenda,
+    pub(super) batch_claim: BatchClaim,
     /// What is to be done for each of those.
     pub(super) works: Mutex<Vec<Work>>,
     /// Reaches the nursery that its worker runs closures in.
@@ -115,7 +115,7 @@ impl Inner {
     pub(super) fn look_who_stands_still(&mut self, now: Time) {
         let asked = core::mem::take(&mut self.pausing);
         for id in asked {
-            if self.core.state(id) != State::Running || !self.core.is_pausing(id) || self.core.is_canceling(id) {
+            if self.core.state(id) != State::Running || !self.core.is_pausing(id) || self.core.is_cancelling(id) {
                 continue;
             }
             let post = self.posts.get(self.core.place(id) as usize).cloned();
@@ -150,7 +150,7 @@ impl Inner {
             signals: Signals::new(),
             wake: Condvar::new(),
             is_aside: AtomicBool::new(false),
-            agenda: Agenda::new(),
+            batch_claim: BatchClaim::new(),
             works: Mutex::new(Vec::new()),
             nursery: Mutex::new(None),
             is_doomed: AtomicBool::new(false),
@@ -293,12 +293,12 @@ impl Shared {
     fn report(&self, inner: &mut Inner, post: &Post, turn: &Turn, last: (Work, Done)) -> Option<Work> {
         let (now, index) = (self.now(), post.index as usize);
         inner.come_back(post);
-        post.agenda.stop();
+        post.batch_claim.stop();
         inner.put_back(index, now, turn.begun);
         let chain = &mut inner.chains[index];
         let id = chain.ids[chain.current];
         chain.ids.clear();
-        if matches!(last.1, Err(Failure::Stopped)) && !inner.core.is_canceling(id) && sched_tasks::is_cancelled() {
+        if matches!(last.1, Err(Failure::Stopped)) && !inner.core.is_cancelling(id) && sched_tasks::is_cancelled() {
             inner.stop_with_runtime(now); // that stopped it
         }
         inner.closure_ended(now, id, last.0, last.1)
@@ -328,7 +328,7 @@ impl Shared {
         post.signals.clear();
         inner.core.set_place(id, post.index);
         // Asked between the choice and now.
-        if inner.core.is_canceling(id) {
+        if inner.core.is_cancelling(id) {
             inner.ask(post, Effect::Cancel(id));
         }
         if inner.core.is_pausing(id) {
@@ -354,7 +354,7 @@ impl Shared {
             works.push(core::mem::replace(&mut inner.works[id as usize], Work::Nothing));
         }
         turn.joined = inner.core.joined();
-        post.agenda.begin(chain.ids.len());
+        post.batch_claim.begin(chain.ids.len());
     }
 
     /// Runs what was claimed, as long as nothing but success happens.
@@ -367,7 +367,7 @@ impl Shared {
             let ctx = Ctx { scheduler: self, signals: &post.signals, id, attempt };
             let done = run(&mut work, &ctx);
             let is_plain = matches!(done, Ok(None)) && turn.begun < turn.jobs.len();
-            if !is_plain || self.is_overtaken(turn) || !post.agenda.go_on() {
+            if !is_plain || self.is_overtaken(turn) || !post.batch_claim.go_on() {
                 turn.last = Some((work, done));
                 break;
             }

@@ -48,7 +48,7 @@ pub struct Summary {
     /// Jobs that failed.
     pub failed: usize,
     /// Jobs that were cancelled.
-    pub canceled: usize,
+    pub cancelled: usize,
 }
 
 /// Some jobs of a run, or of a part of it, did not succeed.
@@ -63,8 +63,8 @@ pub struct RunFailed {
 
 impl fmt::Display for RunFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { succeeded, failed, canceled } = self.summary;
-        write!(f, "{failed} failed, {canceled} canceled, {succeeded} succeeded")?;
+        let Summary { succeeded, failed, cancelled } = self.summary;
+        write!(f, "{failed} failed, {cancelled} cancelled, {succeeded} succeeded")?;
         self.first.iter().try_for_each(|(name, cause)| write!(f, "; {name}: {cause}"))
     }
 }
@@ -124,9 +124,9 @@ impl Inner {
         let summary = Summary {
             succeeded: count(State::Succeeded),
             failed: count(State::Failed),
-            canceled: count(State::Canceled),
+            cancelled: count(State::Cancelled),
         };
-        if summary.failed + summary.canceled == 0 {
+        if summary.failed + summary.cancelled == 0 {
             return Ok(summary);
         }
         let bad = |id: u32| match self.core.cause(id)? {

@@ -15,7 +15,7 @@ fn one_of_each(jobs: &Jobs) -> Door {
     let door = Door::default();
     jobs.submit(Job::new("succeeded")).unwrap();
     let failed = Job::new("failed").run(|_| Err::<(), _>(JobError::msg("no")));
-    jobs.submit_all([failed, Job::new("canceled").needs("failed")]).unwrap();
+    jobs.submit_all([failed, Job::new("cancelled").needs("failed")]).unwrap();
     jobs.wait().unwrap_err();
     let (paused, runs) = works_until(&door, "paused");
     jobs.submit(paused).unwrap();
@@ -40,7 +40,7 @@ fn a_pause_holds_queued_ready_and_running_jobs_and_nothing_that_has_ended() {
             jobs.pause(name).unwrap();
             assert_eq!(state(&jobs, name), State::Paused, "{name}");
         }
-        for name in ["succeeded", "failed", "canceled"] {
+        for name in ["succeeded", "failed", "cancelled"] {
             let told = format!("job `{name}` is {name}; only jobs that are queued, ready or running can be paused");
             assert_eq!(words(jobs.pause(name)), told);
         }
@@ -68,7 +68,7 @@ fn a_resume_restores_where_a_job_was_paused_from() {
         jobs.resume("paused").unwrap();
         assert_eq!(state(&jobs, "paused"), State::Paused, "`running` has its slot");
         assert_eq!(jobs.why("paused").unwrap().to_string(), "paused was resumed and waits for its CPU slots");
-        for name in ["succeeded", "failed", "canceled", "ready", "queued", "running"] {
+        for name in ["succeeded", "failed", "cancelled", "ready", "queued", "running"] {
             assert!(words(jobs.resume(name)).ends_with("only paused jobs can be resumed"), "{name}");
         }
         door.open();
@@ -105,7 +105,7 @@ fn a_cancel_ends_whatever_has_not_ended_and_may_be_asked_again() {
             }
         }
         let failed = jobs.wait().unwrap_err();
-        assert_eq!((failed.summary.succeeded, failed.summary.failed, failed.summary.canceled), (1, 1, 5));
+        assert_eq!((failed.summary.succeeded, failed.summary.failed, failed.summary.cancelled), (1, 1, 5));
         assert_eq!(jobs.usage().ram_mb, 0);
         assert_eq!(jobs.status("running").unwrap().cause, Some(Cause::Asked));
         assert_eq!(jobs.status("queued").unwrap().cause, Some(Cause::Asked), "it was asked before its ancestor was");
@@ -120,8 +120,8 @@ fn a_retry_is_for_those_that_failed_or_were_cancelled() {
             let told = format!("job `{name}` is {name}; only failed or cancelled jobs can be tried again");
             assert_eq!(words(jobs.retry(name)), told);
         }
-        jobs.retry("canceled").unwrap();
-        assert_eq!((state(&jobs, "failed"), state(&jobs, "canceled")), (State::Ready, State::Queued));
+        jobs.retry("cancelled").unwrap();
+        assert_eq!((state(&jobs, "failed"), state(&jobs, "cancelled")), (State::Ready, State::Queued));
         door.open();
         jobs.resume("paused").unwrap();
         jobs.wait().unwrap_err();
@@ -160,7 +160,7 @@ fn a_subtree_is_a_job_and_all_below_it() {
         let below_a = Target::Subtree(Needed::from("a"));
         jobs.pause(below_a.clone()).unwrap();
         let states = || ["first", "a", "b", "c", "d"].map(|name| state(&jobs, name));
-        use State::{Canceled, Paused, Queued, Running, Succeeded};
+        use State::{Cancelled, Paused, Queued, Running, Succeeded};
         assert_eq!(states(), [Running, Paused, Paused, Queued, Paused]);
         door.open();
         until(&jobs, "c", Succeeded);
@@ -168,7 +168,7 @@ fn a_subtree_is_a_job_and_all_below_it() {
         jobs.resume("b").unwrap();
         assert_eq!(state(&jobs, "b"), Queued);
         jobs.cancel(below_a.clone()).unwrap();
-        assert_eq!(states(), [Succeeded, Canceled, Canceled, Succeeded, Canceled]);
+        assert_eq!(states(), [Succeeded, Cancelled, Cancelled, Succeeded, Cancelled]);
         jobs.retry("a").unwrap();
         assert_eq!(jobs.wait().unwrap().succeeded, 5);
         jobs.pause(below_a.clone()).unwrap(); // what has ended is left out
@@ -191,10 +191,10 @@ fn a_job_that_reaches_no_checkpoint_in_time_is_cancelled_with_3003() {
             let told = "[3003] job `deaf` reached no checkpoint within 30 ms and was cancelled; \
                         call `ctx.progress` more often or raise the pause timeout";
             assert_eq!(error.to_string(), told);
-            assert_eq!(state(&jobs, "below"), State::Canceled);
+            assert_eq!(state(&jobs, "below"), State::Cancelled);
             door.open();
             jobs.wait().unwrap_err();
-            assert_eq!(state(&jobs, "deaf"), State::Canceled);
+            assert_eq!(state(&jobs, "deaf"), State::Cancelled);
             assert_eq!(jobs.status("deaf").unwrap().cause.unwrap().code(), Some(3003));
         },
     );
@@ -300,7 +300,7 @@ fn a_cancel_wins_over_a_result_that_comes_after_it() {
         jobs.cancel("deaf").unwrap();
         door.open();
         let failed = jobs.wait().unwrap_err();
-        assert_eq!((failed.summary.succeeded, failed.summary.canceled), (0, 2));
+        assert_eq!((failed.summary.succeeded, failed.summary.cancelled), (0, 2));
         assert_eq!(jobs.status("deaf").unwrap().cause, Some(Cause::Asked));
     });
 }
@@ -314,7 +314,7 @@ fn cancel_and_wait_returns_when_nothing_of_it_runs_any_more() {
         jobs.submit(Job::new("below").needs("work")).unwrap();
         runs.recv().unwrap();
         jobs.cancel_and_wait(Target::Subtree("work".into())).unwrap();
-        assert_eq!((state(&jobs, "work"), state(&jobs, "below")), (State::Canceled, State::Canceled));
+        assert_eq!((state(&jobs, "work"), state(&jobs, "below")), (State::Cancelled, State::Cancelled));
         assert_eq!(jobs.usage().running, 0);
         jobs.cancel_and_wait(Target::Run).unwrap();
     });

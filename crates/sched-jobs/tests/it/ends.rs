@@ -75,7 +75,7 @@ fn dropping_the_last_handle_cancels_what_runs_and_returns_when_nothing_does() {
         assert!(dropped.load(Ordering::SeqCst), "closures are gone");
         assert!(!ended.load(Ordering::SeqCst), "and were not run");
         assert_eq!(
-            std::iter::from_fn(|| events.recv()).filter(|event| event.what == sched_jobs::What::Canceled).count(),
+            std::iter::from_fn(|| events.recv()).filter(|event| event.what == sched_jobs::What::Cancelled).count(),
             2
         );
     });

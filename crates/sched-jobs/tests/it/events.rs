@@ -8,7 +8,7 @@ use sched_jobs::{Events, Job, JobError, Jobs, Retry, Scheduler, What};
 use crate::{Door, LONG, in_time, on_both, stands_at, works_until};
 
 fn is_end(what: What) -> bool {
-    matches!(what, What::Succeeded | What::Failed | What::Canceled)
+    matches!(what, What::Succeeded | What::Failed | What::Cancelled)
 }
 
 /// What happened to a job, in order.
@@ -45,7 +45,7 @@ fn a_life_is_told_in_order_and_ends_once() {
         };
         let bad = [&[What::Submitted][..], &attempts(1), &[What::Revived], &attempts(3)].concat();
         assert_eq!(of("bad"), bad);
-        assert_eq!(of("below"), [What::Submitted, What::Canceled, What::Revived, What::Canceled]);
+        assert_eq!(of("below"), [What::Submitted, What::Cancelled, What::Revived, What::Cancelled]);
         assert!(all.windows(2).all(|pair| pair[0].at() <= pair[1].at()), "time runs forward");
     });
 }
@@ -61,7 +61,7 @@ fn pause_resume_and_cancel_are_told() {
         jobs.resume("work").unwrap();
         jobs.cancel_and_wait("work").unwrap();
         let wanted =
-            [What::Submitted, What::Ready, What::Started { attempt: 1 }, What::Paused, What::Resumed, What::Canceled];
+            [What::Submitted, What::Ready, What::Started { attempt: 1 }, What::Paused, What::Resumed, What::Cancelled];
         assert_eq!(story(&mut events, &jobs, "work"), wanted);
     });
 }

@@ -221,7 +221,7 @@ fn a_cancel_reaches_running_and_frozen_jobs_and_they_end_when_the_executor_says_
             let _ = play.jobs.resume("a");
             assert!(!state(&play.jobs, "a").is_terminal(), "it ends when it has ended");
             play.report(0).ended(Outcome::Stopped);
-            until(&play.jobs, "a", State::Canceled);
+            until(&play.jobs, "a", State::Cancelled);
             assert_eq!(play.jobs.usage().ram_mb, 0);
         });
     }
@@ -335,7 +335,7 @@ fn an_executor_hears_of_a_job_first_that_it_is_to_start() {
                 .collect();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             jobs.cancel(Target::Run).unwrap();
-            assert_eq!(jobs.wait().unwrap_err().summary.canceled, 200);
+            assert_eq!(jobs.wait().unwrap_err().summary.cancelled, 200);
         }
     });
 }

@@ -62,8 +62,8 @@ fn failure_cancels_everything_below_naming_the_ancestor_and_nothing_else() {
         ])
         .unwrap();
         let failed = jobs.wait().unwrap_err();
-        assert_eq!((failed.summary.succeeded, failed.summary.failed, failed.summary.canceled), (2, 1, 2));
-        assert_eq!(failed.to_string(), "1 failed, 2 canceled, 2 succeeded; bad: no such luck");
+        assert_eq!((failed.summary.succeeded, failed.summary.failed, failed.summary.cancelled), (2, 1, 2));
+        assert_eq!(failed.to_string(), "1 failed, 2 cancelled, 2 succeeded; bad: no such luck");
         let cause = jobs.status("grandchild").unwrap().cause.unwrap();
         assert_eq!((cause.code(), cause.to_string()), (Some(3004), "[3004] `bad`, which it needs, failed".to_owned()));
         assert!(matches!(cause, Cause::Ancestor { state: State::Failed, .. }));
@@ -85,10 +85,10 @@ fn a_chain_of_100_000_falls_with_its_head() {
             |i: u32| Job::new(format!("{i}")).needs(if i == 1 { "head".to_owned() } else { format!("{}", i - 1) });
         jobs.submit_all((1..=100_000).map(link)).unwrap();
         jobs.cancel("head").unwrap();
-        assert_eq!(state(&jobs, "100000"), State::Canceled);
+        assert_eq!(state(&jobs, "100000"), State::Cancelled);
         door.open();
         let failed = jobs.wait().unwrap_err();
-        assert_eq!(failed.summary.canceled, 100_001);
+        assert_eq!(failed.summary.cancelled, 100_001);
     });
 }
 
@@ -100,7 +100,7 @@ fn a_retry_revives_what_fell_with_it() {
             .run(move |_| if core::mem::take(&mut first) { Err(JobError::msg("not yet")) } else { Ok(()) });
         jobs.submit_all([flaky, Job::new("below").needs("flaky"), Job::new("last").needs("below")]).unwrap();
         jobs.wait().unwrap_err();
-        assert_eq!(state(&jobs, "last"), State::Canceled);
+        assert_eq!(state(&jobs, "last"), State::Cancelled);
         jobs.retry("last").unwrap();
         assert_eq!(jobs.wait().unwrap().succeeded, 3);
         assert_eq!(jobs.status("flaky").unwrap().cause, None);

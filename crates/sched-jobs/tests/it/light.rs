@@ -101,7 +101,7 @@ fn a_light_job_is_paused_resumed_and_cancelled_where_it_waits() {
         jobs.resume(job).unwrap();
         while !moves() {}
         jobs.cancel_and_wait(job).unwrap();
-        assert_eq!(jobs.status(job).unwrap().state, State::Canceled);
+        assert_eq!(jobs.status(job).unwrap().state, State::Cancelled);
         assert!(!moves());
     });
 }
@@ -132,6 +132,6 @@ fn light_jobs_and_others_are_explored_together() {
         sleep(Duration::from_secs(1));
         jobs.cancel("sleeps").unwrap();
         let failed = jobs.wait().unwrap_err();
-        assert_eq!((failed.summary.succeeded, failed.summary.canceled), (2, 1));
+        assert_eq!((failed.summary.succeeded, failed.summary.cancelled), (2, 1));
     });
 }

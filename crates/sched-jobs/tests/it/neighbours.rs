@@ -101,7 +101,7 @@ fn a_resumed_job_that_lacks_the_slots_others_hold_wants_slots_alone() {
     let (started, starts) = mpsc::channel();
     let work = move |ctx: &sched_jobs::Ctx<'_>| {
         let _ = started.send(());
-        while !ctx.is_canceled() {
+        while !ctx.is_cancelled() {
             ctx.checkpoint()?;
             std::thread::yield_now();
         }

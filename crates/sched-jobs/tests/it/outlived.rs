@@ -65,7 +65,7 @@ fn a_paused_job_is_cancelled_with_it_and_does_not_fail() {
     jobs.pause("sleeps").unwrap();
     drop(runtime);
     let failed = jobs.wait_timeout(SOON).expect("it ends").unwrap_err();
-    assert_eq!((failed.summary.canceled, failed.summary.failed), (1, 0), "{failed}");
+    assert_eq!((failed.summary.cancelled, failed.summary.failed), (1, 0), "{failed}");
     assert!(matches!(&failed.first[0].1, Cause::Stopped(why) if why.contains("runtime")), "{failed}");
 }
 

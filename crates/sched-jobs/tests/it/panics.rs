@@ -218,7 +218,7 @@ fn an_executor_that_panics_at_a_cancel_does_not_keep_the_run_from_ending() {
         jobs.submit(remote("a", &executor)).unwrap();
         starts.recv_timeout(LONG).unwrap();
         jobs.cancel_and_wait("a").unwrap();
-        assert_eq!(jobs.status("a").unwrap().state, State::Canceled);
+        assert_eq!(jobs.status("a").unwrap().state, State::Cancelled);
         assert_eq!(jobs.panics().executors, 1);
     });
 }

@@ -54,9 +54,9 @@ fn pipeline(scheduler: Scheduler) -> Vec<String> {
     })
     .unwrap();
     let failed = jobs.wait().unwrap_err();
-    assert_eq!((failed.summary.succeeded, failed.summary.canceled), (4, 2));
+    assert_eq!((failed.summary.succeeded, failed.summary.cancelled), (4, 2));
     let state = |job: &str| jobs.status(job).unwrap().state;
-    assert_eq!([state("sleeper"), state("after")], [State::Canceled; 2]);
+    assert_eq!([state("sleeper"), state("after")], [State::Cancelled; 2]);
     assert_eq!(jobs.status("right").unwrap().attempts, 3);
     let order = order.lock().unwrap().clone();
     let at = |name: &str| order.iter().position(|done| done == name).unwrap();
@@ -165,5 +165,5 @@ fn when_a_runtime_is_dropped_its_jobs_have_ended() {
     let jobs = jobs.unwrap().unwrap();
     drop(runtime);
     let ended = jobs.wait_timeout(Duration::from_secs(20)).unwrap_or_else(|| panic!("{:#?}", jobs.statuses()));
-    assert_eq!(ended.unwrap_err().summary.canceled, 4);
+    assert_eq!(ended.unwrap_err().summary.cancelled, 4);
 }

@@ -12,7 +12,7 @@ use crate::{Door, LONG, in_time, works_until};
 /// Every life in a log ends once.
 fn check_lives(events: impl Iterator<Item = Event>, told: &str) -> HashMap<usize, Vec<What>> {
     let mut lives: HashMap<usize, Vec<What>> = HashMap::new();
-    let is_end = |what: &What| matches!(what, What::Succeeded | What::Failed | What::Canceled);
+    let is_end = |what: &What| matches!(what, What::Succeeded | What::Failed | What::Cancelled);
     for event in events {
         let life = lives.entry(event.job.index()).or_default();
         let over = life.last().is_some_and(is_end);
@@ -126,7 +126,7 @@ fn storm(seed: u64, count: u64) {
         let wanted = match lives[&status.id.index()].last() {
             Some(What::Succeeded) => State::Succeeded,
             Some(What::Failed) => State::Failed,
-            _ => State::Canceled,
+            _ => State::Cancelled,
         };
         assert_eq!(status.state, wanted, "{told}: {}", status.name);
     }
@@ -176,7 +176,7 @@ fn ten_thousand_cancels_leave_nothing_behind() {
             jobs.cancel(name.as_str()).unwrap();
         }
         door.open();
-        assert_eq!(jobs.wait().unwrap_err().summary.canceled, 10_000);
+        assert_eq!(jobs.wait().unwrap_err().summary.cancelled, 10_000);
         drop(jobs);
         assert_eq!(alive.load(Ordering::SeqCst), 0, "closures outlived their scheduler");
     });

@@ -72,7 +72,7 @@ fn a_job_below_one_that_failed_or_was_cancelled_is_refused_with_3002() {
         jobs.wait().unwrap_err();
         let words = "[3002] job `b` needs `bad`, which failed already; retry that one first";
         assert_eq!(refused(&jobs, Job::new("b").needs("bad"), words).code(), Some(3002));
-        let words = "[3002] job `b` needs `gone`, which canceled already; retry that one first";
+        let words = "[3002] job `b` needs `gone`, which cancelled already; retry that one first";
         refused(&jobs, Job::new("b").needs("gone"), words);
     });
 }
@@ -166,7 +166,7 @@ fn a_job_below_one_that_is_being_cancelled_is_cancelled_with_it() {
         jobs.cancel("first").unwrap();
         jobs.submit(Job::new("late").needs("first")).unwrap();
         door.open();
-        until(&jobs, "late", State::Canceled);
+        until(&jobs, "late", State::Cancelled);
         let cause = jobs.status("late").unwrap().cause.unwrap();
         assert_eq!(cause.to_string(), "[3004] `first`, which it needs, was cancelled");
     });

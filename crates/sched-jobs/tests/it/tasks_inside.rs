@@ -23,7 +23,7 @@ fn cancelled_in(jobs: &Jobs, body: impl Fn(&mpsc::Sender<()>) + Send + 'static) 
     let asked = Instant::now();
     jobs.cancel_and_wait(job).unwrap();
     let took = asked.elapsed();
-    assert_eq!(jobs.status(job).unwrap().state, State::Canceled);
+    assert_eq!(jobs.status(job).unwrap().state, State::Cancelled);
     // The worker is as good as new.
     let next = jobs.submit(Job::unnamed().run(|_| sleep(Duration::from_millis(1)))).unwrap();
     let _ = jobs.wait();
@@ -179,7 +179,7 @@ fn a_pause_reaches_a_nursery_a_nested_nursery_a_thread_task_a_future_and_a_fiber
         let asked = Instant::now();
         jobs.cancel_and_wait(job).unwrap(); // also where it stands still
         assert!(asked.elapsed() < SOON);
-        assert_eq!(jobs.status(job).unwrap().state, State::Canceled);
+        assert_eq!(jobs.status(job).unwrap().state, State::Cancelled);
         jobs.submit(Job::new("next").run(|_| sleep(Duration::from_millis(1)))).unwrap();
         let _ = jobs.wait();
         assert_eq!(jobs.status("next").unwrap().state, State::Succeeded);
@@ -220,7 +220,7 @@ fn a_paused_job_that_waits_for_its_own_scheduler_holds_nothing_up() {
         let inner = jobs.clone();
         jobs.submit(Job::new("parent").cpu_slots(1).run(move |ctx| {
             let mut events = inner.events();
-            while !ctx.is_canceled() {
+            while !ctx.is_cancelled() {
                 let _ = inner.wait_timeout(Duration::from_micros(100));
                 let _ = events.recv_timeout(Duration::from_micros(100));
             }
@@ -236,7 +236,7 @@ fn a_paused_job_that_waits_for_its_own_scheduler_holds_nothing_up() {
         }
         jobs.pause("parent").unwrap();
         jobs.cancel_and_wait("parent").unwrap();
-        assert_eq!(jobs.status("parent").unwrap().state, State::Canceled);
+        assert_eq!(jobs.status("parent").unwrap().state, State::Cancelled);
     });
 }
 
@@ -264,5 +264,5 @@ fn a_job_is_paused_when_nothing_it_started_runs_and_cancelled_if_that_takes_too_
     stop.store(true, SeqCst);
     assert!(refused.to_string().contains("computes"), "{refused}");
     let _ = jobs.wait();
-    assert_eq!(jobs.status("computes").unwrap().state, State::Canceled);
+    assert_eq!(jobs.status("computes").unwrap().state, State::Cancelled);
 }

@@ -254,7 +254,7 @@ fn an_error_that_is_permanent_is_not_retried_and_why_says_so() {
         ])
         .unwrap();
         let failed = jobs.wait().unwrap_err();
-        assert_eq!((failed.summary.failed, failed.summary.canceled), (2, 1));
+        assert_eq!((failed.summary.failed, failed.summary.cancelled), (2, 1));
         for (name, message) in [("said", "no such bucket"), ("made", "invalid digit found in string")] {
             let status = jobs.status(name).unwrap();
             assert_eq!((status.attempts, status.cause), (1, Some(Cause::Permanent(message.to_owned()))));
@@ -285,7 +285,7 @@ fn a_job_that_was_asked_to_end_is_cancelled_and_no_permanent_failure() {
         let (sent, runs) = mpsc::channel();
         jobs.submit(Job::new("a").retries(3).run(move |ctx| {
             let _ = sent.send(());
-            while !ctx.is_canceled() {
+            while !ctx.is_cancelled() {
                 std::thread::yield_now();
             }
             ctx.checkpoint().map_err(|stopped| JobError::from(stopped).no_retry())
@@ -294,7 +294,7 @@ fn a_job_that_was_asked_to_end_is_cancelled_and_no_permanent_failure() {
         runs.recv_timeout(LONG).unwrap();
         jobs.cancel_and_wait("a").unwrap();
         let status = jobs.status("a").unwrap();
-        assert_eq!((status.state, status.cause), (State::Canceled, Some(Cause::Asked)));
+        assert_eq!((status.state, status.cause), (State::Cancelled, Some(Cause::Asked)));
     });
 }
 

@@ -7,7 +7,7 @@
 //! Two accounts are never locked at the same time.
 //!
 //! # Why they hold
-//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a purse is out, a treasurer
+//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a worker_cache is out, a treasurer
 //! is there, a period will end. Each of these, when it answers or goes away, takes the same lock and wakes the list.
 
 use std::{
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{SpinLock, Ticket};
+use mech_sync::{SpinLock, WaitToken};
 use slab::Slab;
 use vocab::{Budget, Component, UNLIMITED};
 
@@ -89,11 +89,11 @@ pub(super) struct Books {
     aside: Option<Reading>,
     /// What later periods took from the source, beside what was given at first.
     fetched: Budget,
-    /// Workers that have a purse.
+    /// Workers that have a worker_cache.
     purses: u32,
     pub(super) treasurers: u32,
     /// Treasurers that wait for somebody to ask.
-    pub(super) watchers: Vec<Ticket>,
+    pub(super) watchers: Vec<WaitToken>,
     pub(super) waiting: Slab<Waiting>,
     /// When the present period ends.
     period_end: Option<Instant>,
@@ -101,7 +101,7 @@ pub(super) struct Books {
 
 /// A task that is exhausted and waits.
 pub(super) struct Waiting {
-    pub(super) ticket: Ticket,
+    pub(super) token: WaitToken,
     pub(super) exhausted: Exhausted,
     /// It waits for a treasurer, who is to see it; not only for a settlement.
     pub(super) asks: bool,
@@ -124,7 +124,7 @@ pub(super) enum Told {
 /// What became of a draw.
 pub(super) enum Draw {
     Drawn(Budget),
-    /// There is not enough, but some may come back: the ticket is on the list, at this place.
+    /// There is not enough, but some may come back: the token is on the list, at this place.
     Wait {
         place: u32,
         /// Then a new period begins.
@@ -318,7 +318,7 @@ impl Account {
     }
 
     /// Draws for as many children as leaves enough for the other workers.
-    pub(crate) fn draw_purse(&self, workers: usize) -> Budget {
+    pub(crate) fn draw_worker_cache(&self, workers: usize) -> Budget {
         let mut books = self.books.lock();
         let left = books.pool.left();
         let share = |component: Component| match (self.child[component], left[component]) {
@@ -334,12 +334,12 @@ impl Account {
         books.pool.draw(&wanted)
     }
 
-    /// Takes a worker's purse back.
-    pub(crate) fn return_purse(&self, purse: &Settlement) {
+    /// Takes a worker's worker_cache back.
+    pub(crate) fn return_worker_cache(&self, worker_cache: &Settlement) {
         let waiting = {
             let mut books = self.books.lock();
             books.purses -= 1;
-            books.pool.settle(purse);
+            books.pool.settle(worker_cache);
             books.tell_to_look(&self.wanted)
         };
         wake(waiting);
@@ -384,8 +384,8 @@ impl Account {
         (books.pool.left()[exhausted.component] >= exhausted.missing).then(|| books.pool.draw(wanted))
     }
 
-    /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `ticket` is on the list.
-    pub(super) fn draw_or_wait(&self, exhausted: &Exhausted, wanted: &Budget, ticket: Ticket) -> Draw {
+    /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `token` is on the list.
+    pub(super) fn draw_or_wait(&self, exhausted: &Exhausted, wanted: &Budget, token: WaitToken) -> Draw {
         if let Some(length) = self.period {
             self.begin_period(length, clock::now());
         }
@@ -410,7 +410,7 @@ impl Account {
             return Draw::Dry;
         }
         self.wanted.store(true, Release);
-        Draw::Wait { place: books.enlist(ticket, exhausted, false), until }
+        Draw::Wait { place: books.enlist(token, exhausted, false), until }
     }
 
     /// Begins a new period if the last one is over: what was spent is there again, as far as the source has it.
@@ -503,26 +503,26 @@ impl Account {
 }
 
 impl Books {
-    pub(super) fn enlist(&mut self, ticket: Ticket, exhausted: &Exhausted, asks: bool) -> u32 {
-        let waiting = Waiting { ticket, exhausted: exhausted.clone(), asks, seen: false, answer: None };
+    pub(super) fn enlist(&mut self, token: WaitToken, exhausted: &Exhausted, asks: bool) -> u32 {
+        let waiting = Waiting { token, exhausted: exhausted.clone(), asks, seen: false, answer: None };
         u32::try_from(self.waiting.insert(waiting)).expect("fewer than 2^32 tasks wait at a time")
     }
 
     /// Gives answers to those who have none, and returns whom to wake.
-    pub(super) fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> Vec<Ticket> {
+    pub(super) fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> Vec<WaitToken> {
         let mut woken = Vec::new();
         for (_, waiting) in &mut self.waiting {
             if waiting.answer.is_none()
                 && let Some(told) = answer(waiting)
             {
                 waiting.answer = Some(told);
-                woken.push(waiting.ticket);
+                woken.push(waiting.token);
             }
         }
         woken
     }
 
-    fn tell_to_look(&mut self, wanted: &AtomicBool) -> Vec<Ticket> {
+    fn tell_to_look(&mut self, wanted: &AtomicBool) -> Vec<WaitToken> {
         if !wanted.load(Relaxed) {
             return Vec::new();
         }
@@ -546,8 +546,8 @@ impl Books {
     }
 }
 
-pub(super) fn wake(waiting: Vec<Ticket>) {
-    for ticket in waiting {
-        strand::wake(ticket, 0);
+pub(super) fn wake(waiting: Vec<WaitToken>) {
+    for token in waiting {
+        strand::wake(token, 0);
     }
 }

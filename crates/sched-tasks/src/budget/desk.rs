@@ -6,7 +6,7 @@
 //! # Why it holds
 //! Both sides change the list under the lock of the account; wakes and bells come after it is released.
 
-use mech_sync::Ticket;
+use mech_sync::WaitToken;
 use vocab::{Budget, TaskId};
 
 use super::{
@@ -16,13 +16,13 @@ use super::{
 
 impl Account {
     /// Waits for a treasurer, if there is one.
-    pub(super) fn ask_treasurer(&self, exhausted: &Exhausted, ticket: Ticket) -> Option<u32> {
+    pub(super) fn ask_treasurer(&self, exhausted: &Exhausted, token: WaitToken) -> Option<u32> {
         let (place, watchers) = {
             let mut books = self.books.lock();
             if books.treasurers == 0 {
                 return None;
             }
-            (books.enlist(ticket, exhausted, true), std::mem::take(&mut books.watchers))
+            (books.enlist(token, exhausted, true), std::mem::take(&mut books.watchers))
         };
         wake(watchers);
         if let Some(bell) = self.bell.get() {
@@ -46,21 +46,21 @@ impl Account {
         wake(refused);
     }
 
-    /// The next who asks and of whom no treasurer has heard; else `ticket` is woken when there is one.
-    pub(super) fn next_exhausted(&self, ticket: Ticket) -> Option<Exhausted> {
+    /// The next who asks and of whom no treasurer has heard; else `token` is woken when there is one.
+    pub(super) fn next_exhausted(&self, token: WaitToken) -> Option<Exhausted> {
         let mut books = self.books.lock();
         let fresh = books.waiting.iter_mut().find(|(_, waiting)| waiting.asks && !waiting.seen);
         if let Some((_, waiting)) = fresh {
             waiting.seen = true;
             return Some(waiting.exhausted.clone());
         }
-        books.watchers.push(ticket);
+        books.watchers.push(token);
         None
     }
 
     /// A treasurer does not wait any more.
-    pub(super) fn stop_watching(&self, ticket: Ticket) {
-        self.books.lock().watchers.retain(|watcher| !watcher.is_same(ticket));
+    pub(super) fn stop_watching(&self, token: WaitToken) {
+        self.books.lock().watchers.retain(|watcher| !watcher.is_same(token));
     }
 
     /// Who waits for a treasurer.
@@ -101,7 +101,7 @@ impl Account {
             };
             let waiting = &mut books.waiting[place];
             waiting.answer = Some(told);
-            waiting.ticket
+            waiting.token
         };
         wake(vec![woken]);
         Some(given.unwrap_or(Budget::ZERO))

@@ -229,7 +229,7 @@ impl Strand {
     /// budget somebody set, no pool gives by itself, but a handler or a treasurer may.
     fn ask_from(&self, innermost: Option<ScopeRef>, exhausted: &Exhausted, mut asker: Asker) -> Reply {
         if let Some(worker) = &self.worker {
-            worker.report(); // what is missing may be in our own purse
+            worker.report(); // what is missing may be in our own worker_cache
         }
         let mut level = innermost;
         while let Some(scope) = level
@@ -355,12 +355,12 @@ impl Strand {
             };
         }
         loop {
-            let ticket = self.ticket();
-            match account.draw_or_wait(exhausted, &share, ticket) {
+            let token = self.token();
+            match account.draw_or_wait(exhausted, &share, token) {
                 Draw::Drawn(amount) => return Reply::Given(amount),
                 Draw::Dry => return Reply::NotMe,
                 Draw::Wait { place, until } => {
-                    let ended = wait::wait(self, ticket, until);
+                    let ended = wait::wait(self, token, until);
                     account.stop_waiting(place);
                     if ended == End::Cancelled {
                         return Reply::Cancelled;
@@ -371,9 +371,9 @@ impl Strand {
     }
 
     fn ask_treasurer(&self, account: &Account, exhausted: &Exhausted) -> Reply {
-        let ticket = self.ticket();
-        let Some(place) = account.ask_treasurer(exhausted, ticket) else { return Reply::NotMe };
-        let ended = wait::wait(self, ticket, None);
+        let token = self.token();
+        let Some(place) = account.ask_treasurer(exhausted, token) else { return Reply::NotMe };
+        let ended = wait::wait(self, token, None);
         match (account.stop_waiting(place), ended) {
             (Told::Recharged(amount), _) => Reply::Given(amount),
             (_, End::Cancelled) => Reply::Cancelled,

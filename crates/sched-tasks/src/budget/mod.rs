@@ -1,7 +1,7 @@
 //! Budgets: what tasks may spend, where it comes from, and what happens when it is gone.
 //!
 //! ```text
-//!   a root's grant ──► pool of a nursery ──draw──► purse of a worker ──► meter of a task ──► spent
+//!   a root's grant ──► pool of a nursery ──draw──► worker_cache of a worker ──► meter of a task ──► spent
 //!                           ▲   ▲                        │                  │    │
 //!                           │   └────────── settle ──────┴──────────────────┘    │ opens a nursery
 //!                           └──────────── its pool comes out of the meter ───────┘
@@ -138,7 +138,7 @@ pub fn budget_left() -> Budget {
             return Budget::UNLIMITED;
         }
         if let Some(worker) = &strand.worker {
-            worker.report(); // what is in the purse is in no pool
+            worker.report(); // what is in the worker_cache is in no pool
         }
         let mut left = strand.meter.left();
         left.recharge(&strand.undrawn());

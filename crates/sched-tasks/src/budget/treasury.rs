@@ -61,18 +61,18 @@ impl Treasury {
     fn next_before(&self, deadline: Option<std::time::Instant>) -> Option<Exhausted> {
         strand::with(|strand| {
             loop {
-                let ticket = strand.ticket();
-                if let Some(exhausted) = self.account().next_exhausted(ticket) {
+                let token = strand.token();
+                if let Some(exhausted) = self.account().next_exhausted(token) {
                     return Some(exhausted);
                 }
-                match wait::wait(strand, ticket, deadline) {
+                match wait::wait(strand, token, deadline) {
                     End::Claimed(_) => {}
                     End::TimedOut => {
-                        self.account().stop_watching(ticket);
+                        self.account().stop_watching(token);
                         return None;
                     }
                     End::Cancelled => {
-                        self.account().stop_watching(ticket);
+                        self.account().stop_watching(token);
                         strand.unwind();
                     }
                 }

@@ -19,7 +19,7 @@
 //! Handing the value to the receiver: one switch less when a receiver waits, but a lock around every operation, and then a stream through two workers is
 //! five times slower.
 
-use mech_sync::{Ring, Ticket};
+use mech_sync::{Ring, WaitToken};
 
 use super::error::{TryRecvError, TrySendError};
 use crate::line::Line;
@@ -74,14 +74,14 @@ impl<T> Bounded<T> {
     }
 
     #[inline]
-    pub(super) fn enlist_send(&self, ticket: Ticket, code: u16) -> bool {
-        self.senders.enlist(ticket, code);
+    pub(super) fn enlist_send(&self, token: WaitToken, code: u16) -> bool {
+        self.senders.enlist(token, code);
         self.can_send()
     }
 
     #[inline]
-    pub(super) fn enlist_recv(&self, ticket: Ticket, code: u16) -> bool {
-        self.receivers.enlist(ticket, code);
+    pub(super) fn enlist_recv(&self, token: WaitToken, code: u16) -> bool {
+        self.receivers.enlist(token, code);
         self.can_recv()
     }
 

@@ -5,12 +5,12 @@
 //! has not taken anything from the channel.
 //!
 //! # Why it holds
-//! An operation *tries*; if that fails it *enlists* its ticket and looks once more; then it waits. It unwinds only on entry and after
-//! [`End::Cancelled`], when nobody had claimed its ticket and it has been taken off the list. If it was claimed it tries again, cancelled or not.
+//! An operation *tries*; if that fails it *enlists* its token and looks once more; then it waits. It unwinds only on entry and after
+//! [`End::Cancelled`], when nobody had claimed its token and it has been taken off the list. If it was claimed it tries again, cancelled or not.
 
 use std::time::Instant;
 
-use mech_sync::Ticket;
+use mech_sync::WaitToken;
 
 use super::{
     bounded::Bounded,
@@ -64,30 +64,30 @@ impl<T> Core<T> {
     }
 
     /// Enlists a sender that has `slot` to send. True if it should not wait but try again.
-    pub(crate) fn enlist_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) -> bool {
+    pub(crate) fn enlist_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) -> bool {
         match self {
-            Self::Bounded(channel) => channel.enlist_send(ticket, code),
+            Self::Bounded(channel) => channel.enlist_send(token, code),
             Self::Unbounded(_) => true,
-            Self::Rendezvous(channel) => channel.enlist_send(ticket, code, slot),
+            Self::Rendezvous(channel) => channel.enlist_send(token, code, slot),
         }
     }
 
     /// Enlists a receiver. True if it should not wait but try again.
     #[inline]
-    pub(crate) fn enlist_recv(&self, ticket: Ticket, code: u16) -> bool {
+    pub(crate) fn enlist_recv(&self, token: WaitToken, code: u16) -> bool {
         match self {
-            Self::Bounded(channel) => channel.enlist_recv(ticket, code),
-            Self::Unbounded(channel) => channel.enlist_recv(ticket, code),
-            Self::Rendezvous(channel) => channel.enlist_recv(ticket, code),
+            Self::Bounded(channel) => channel.enlist_recv(token, code),
+            Self::Unbounded(channel) => channel.enlist_recv(token, code),
+            Self::Rendezvous(channel) => channel.enlist_recv(token, code),
         }
     }
 
     /// A sender's wait ended elsewhere: it is off the list, and has its value again.
-    pub(crate) fn leave_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
+    pub(crate) fn leave_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.leave_send(),
             Self::Unbounded(_) => {}
-            Self::Rendezvous(channel) => channel.retract(ticket, code, slot),
+            Self::Rendezvous(channel) => channel.retract(token, code, slot),
         }
     }
 
@@ -101,36 +101,36 @@ impl<T> Core<T> {
     }
 
     /// A sender was claimed. Either its value is sent, or it has it again and should try.
-    pub(crate) fn claimed_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
+    pub(crate) fn claimed_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         if let Self::Rendezvous(channel) = self {
-            channel.retract(ticket, code, slot);
+            channel.retract(token, code, slot);
         }
     }
 
     /// A receiver was claimed. Either here is its value, or it should try.
     #[inline]
-    pub(crate) fn claimed_recv(&self, ticket: Ticket) -> Option<T> {
+    pub(crate) fn claimed_recv(&self, token: WaitToken) -> Option<T> {
         match self {
-            Self::Rendezvous(channel) => channel.fetch(ticket),
+            Self::Rendezvous(channel) => channel.fetch(token),
             _ => None,
         }
     }
 
     /// A sender was claimed and goes away.
-    pub(crate) fn pass_on_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
+    pub(crate) fn pass_on_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.pass_on_send(),
             Self::Unbounded(_) => {}
-            Self::Rendezvous(channel) => channel.retract(ticket, code, slot),
+            Self::Rendezvous(channel) => channel.retract(token, code, slot),
         }
     }
 
     /// A receiver was claimed and goes away.
-    pub(crate) fn pass_on_recv(&self, ticket: Ticket) {
+    pub(crate) fn pass_on_recv(&self, token: WaitToken) {
         match self {
             Self::Bounded(channel) => channel.pass_on_recv(),
             Self::Unbounded(channel) => channel.pass_on_recv(),
-            Self::Rendezvous(channel) => channel.pass_on_recv(ticket),
+            Self::Rendezvous(channel) => channel.pass_on_recv(token),
         }
     }
 
@@ -162,19 +162,19 @@ impl<T> Core<T> {
                 Err(TrySendError::Full(value)) if timed_out => return Err(SendTimeoutError::Timeout(value)),
                 Err(TrySendError::Full(value)) => slot = Some(value),
             }
-            let ticket = strand.ticket();
-            if self.enlist_send(ticket, 0, &mut slot) && ticket.withdraw() {
-                self.leave_send(ticket, 0, &mut slot);
+            let token = strand.token();
+            if self.enlist_send(token, 0, &mut slot) && token.withdraw() {
+                self.leave_send(token, 0, &mut slot);
                 continue;
             }
-            match wait::wait(strand, ticket, deadline) {
-                End::Claimed(_) => self.claimed_send(ticket, 0, &mut slot),
+            match wait::wait(strand, token, deadline) {
+                End::Claimed(_) => self.claimed_send(token, 0, &mut slot),
                 End::TimedOut => {
-                    self.leave_send(ticket, 0, &mut slot);
+                    self.leave_send(token, 0, &mut slot);
                     timed_out = true;
                 }
                 End::Cancelled => {
-                    self.leave_send(ticket, 0, &mut slot);
+                    self.leave_send(token, 0, &mut slot);
                     strand.unwind();
                 }
             }
@@ -221,14 +221,14 @@ impl<T> Core<T> {
                 }
             }
             try_first = true;
-            let ticket = strand.ticket();
-            if self.enlist_recv(ticket, 0) && ticket.withdraw() {
+            let token = strand.token();
+            if self.enlist_recv(token, 0) && token.withdraw() {
                 self.leave_recv();
                 continue;
             }
-            match wait::wait(strand, ticket, deadline) {
+            match wait::wait(strand, token, deadline) {
                 End::Claimed(_) => {
-                    if let Some(value) = self.claimed_recv(ticket) {
+                    if let Some(value) = self.claimed_recv(token) {
                         return Ok(value);
                     }
                 }

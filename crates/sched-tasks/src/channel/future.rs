@@ -4,7 +4,7 @@
 //! A future that is dropped has sent or received its value, or has left the channel as if it had never asked.
 //!
 //! # Why it holds
-//! Its wait is claimed or taken back, by one CAS. Taken back: the ticket is off the list and an offered value is back in the future. Claimed: what it was claimed
+//! Its wait is claimed or taken back, by one CAS. Taken back: the token is off the list and an offered value is back in the future. Claimed: what it was claimed
 //! for is passed on to the next one who waits.
 
 use std::{
@@ -85,7 +85,7 @@ impl<T> SendFuture<'_, T> {
                 if !wait.poll(cx.waker()) {
                     return Poll::Pending;
                 }
-                this.core.claimed_send(wait.ticket(), 0, &mut this.slot);
+                this.core.claimed_send(wait.token(), 0, &mut this.slot);
                 this.wait = None;
             }
             let Some(value) = this.slot.take() else { return Poll::Ready(Ok(())) };
@@ -95,9 +95,9 @@ impl<T> SendFuture<'_, T> {
                 Err(TrySendError::Full(value)) => this.slot = Some(value),
             }
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
-            let ticket = wait.ticket();
-            if this.core.enlist_send(ticket, 0, &mut this.slot) && wait.withdraw() {
-                this.core.leave_send(ticket, 0, &mut this.slot);
+            let token = wait.token();
+            if this.core.enlist_send(token, 0, &mut this.slot) && wait.withdraw() {
+                this.core.leave_send(token, 0, &mut this.slot);
                 this.wait = None;
             }
         }
@@ -108,11 +108,11 @@ impl<T> Drop for SendFuture<'_, T> {
     fn drop(&mut self) {
         if let Some(wait) = &mut self.wait {
             let _room = room::to_drop();
-            let ticket = wait.ticket();
+            let token = wait.token();
             if wait.withdraw() {
-                self.core.leave_send(ticket, 0, &mut self.slot);
+                self.core.leave_send(token, 0, &mut self.slot);
             } else {
-                self.core.pass_on_send(ticket, 0, &mut self.slot);
+                self.core.pass_on_send(token, 0, &mut self.slot);
             }
         }
     }
@@ -145,7 +145,7 @@ impl<T> RecvFuture<'_, T> {
                 if !wait.poll(cx.waker()) {
                     return Poll::Pending;
                 }
-                let value = this.core.claimed_recv(wait.ticket());
+                let value = this.core.claimed_recv(wait.token());
                 this.wait = None;
                 if let Some(value) = value {
                     return Poll::Ready(Ok(value));
@@ -157,8 +157,8 @@ impl<T> RecvFuture<'_, T> {
                 Err(TryRecvError::Empty) => {}
             }
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
-            let ticket = wait.ticket();
-            if this.core.enlist_recv(ticket, 0) && wait.withdraw() {
+            let token = wait.token();
+            if this.core.enlist_recv(token, 0) && wait.withdraw() {
                 this.core.leave_recv();
                 this.wait = None;
             }
@@ -170,11 +170,11 @@ impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {
         if let Some(wait) = &mut self.wait {
             let _room = room::to_drop();
-            let ticket = wait.ticket();
+            let token = wait.token();
             if wait.withdraw() {
                 self.core.leave_recv();
             } else {
-                self.core.pass_on_recv(ticket);
+                self.core.pass_on_recv(token);
             }
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! # Why it holds
 //! Everything happens under one lock. A waiting sender's value lies in its offer. Who finds a counterpart claims it and moves the value in one go: out of the offer, or into
-//! `delivered` under the receiver's seat, where the receiver fetches it before its seat can wait again. An offer whose wait is over stays where it is until
+//! `delivered` under the receiver's waiter, where the receiver fetches it before its waiter can wait again. An offer whose wait is over stays where it is until
 //! its owner takes it back, so a stale claim cannot lose a value.
 //!
 //! Nobody enlists while a live counterpart waits: of two that come together the second sees the first. Only a select, which waits in several
@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use mech_sync::{Seat, SpinLock, Ticket, Wake};
+use mech_sync::{SpinLock, WaitToken, Waiter, Wake};
 
 use super::error::{TryRecvError, TrySendError};
 use crate::{
@@ -33,14 +33,14 @@ pub(crate) struct Rendezvous<T> {
 struct State<T> {
     offers: VecDeque<Offer<T>>,
     receivers: Waits,
-    delivered: VecDeque<(&'static Seat, T)>,
+    delivered: VecDeque<(&'static Waiter, T)>,
     orphans: VecDeque<T>,
     closed: bool,
 }
 
 #[derive(Debug)]
 struct Offer<T> {
-    ticket: Ticket,
+    token: WaitToken,
     code: u16,
     value: T,
 }
@@ -50,22 +50,22 @@ impl<T> State<T> {
     fn give(&mut self, value: T) -> Result<Claimed, T> {
         match self.receivers.claim() {
             Some(claimed) => {
-                self.delivered.push_back((claimed.ticket.seat(), value));
+                self.delivered.push_back((claimed.token.waiter(), value));
                 Ok(claimed)
             }
             None => Err(value),
         }
     }
 
-    /// Takes the offer of `ticket`'s seat out, if it is still there. A select may have several, with different codes.
-    fn retract(&mut self, ticket: Ticket, code: u16) -> Option<T> {
-        let is_it = |offer: &Offer<T>| std::ptr::eq(offer.ticket.seat(), ticket.seat()) && offer.code == code;
+    /// Takes the offer of `token`'s waiter out, if it is still there. A select may have several, with different codes.
+    fn retract(&mut self, token: WaitToken, code: u16) -> Option<T> {
+        let is_it = |offer: &Offer<T>| std::ptr::eq(offer.token.waiter(), token.waiter()) && offer.code == code;
         let at = self.offers.iter().position(is_it)?;
         self.offers.remove(at).map(|offer| offer.value)
     }
 
-    fn fetch(&mut self, ticket: Ticket) -> Option<T> {
-        let at = self.delivered.iter().position(|(seat, _)| std::ptr::eq(*seat, ticket.seat()))?;
+    fn fetch(&mut self, token: WaitToken) -> Option<T> {
+        let at = self.delivered.iter().position(|(waiter, _)| std::ptr::eq(*waiter, token.waiter()))?;
         self.delivered.remove(at).map(|(_, value)| value)
     }
 }
@@ -101,7 +101,7 @@ impl<T> Rendezvous<T> {
         }
         let mut claimed = None;
         for (at, offer) in state.offers.iter().enumerate() {
-            match offer.ticket.wake(offer.code) {
+            match offer.token.wake(offer.code) {
                 Wake::Stale => {} // its owner is about to take it back
                 Wake::Awake => claimed = Some((at, None)),
                 Wake::Parked(delivery) => claimed = Some((at, Some(delivery))),
@@ -122,31 +122,31 @@ impl<T> Rendezvous<T> {
     }
 
     /// Leaves an offer, unless a receiver waits. The value goes into the offer.
-    pub(super) fn enlist_send(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) -> bool {
+    pub(super) fn enlist_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) -> bool {
         let mut state = self.state.lock();
-        let ready = state.closed || state.receivers.any_other_than(ticket);
+        let ready = state.closed || state.receivers.any_other_than(token);
         if !ready {
             let value = slot.take().expect("a sender that waits has a value");
-            state.offers.push_back(Offer { ticket, code, value });
+            state.offers.push_back(Offer { token, code, value });
         }
         ready
     }
 
-    pub(super) fn enlist_recv(&self, ticket: Ticket, code: u16) -> bool {
+    pub(super) fn enlist_recv(&self, token: WaitToken, code: u16) -> bool {
         let mut state = self.state.lock();
         let others_offer =
-            |offer: &Offer<T>| !std::ptr::eq(offer.ticket.seat(), ticket.seat()) && !offer.ticket.is_woken();
+            |offer: &Offer<T>| !std::ptr::eq(offer.token.waiter(), token.waiter()) && !offer.token.is_woken();
         let ready = state.closed || !state.orphans.is_empty() || state.offers.iter().any(others_offer);
         if !ready {
-            state.receivers.push(ticket, code, ());
+            state.receivers.push(token, code, ());
         }
         ready
     }
 
     /// The wait is over, claimed or not: the value comes back unless a receiver took it.
-    pub(super) fn retract(&self, ticket: Ticket, code: u16, slot: &mut Option<T>) {
+    pub(super) fn retract(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         if slot.is_none() {
-            *slot = self.state.lock().retract(ticket, code);
+            *slot = self.state.lock().retract(token, code);
         }
     }
 
@@ -154,16 +154,16 @@ impl<T> Rendezvous<T> {
         self.state.lock().receivers.leave();
     }
 
-    /// What a sender left for the claimed `ticket`; nothing if the channel was closed instead.
-    pub(super) fn fetch(&self, ticket: Ticket) -> Option<T> {
-        self.state.lock().fetch(ticket)
+    /// What a sender left for the claimed `token`; nothing if the channel was closed instead.
+    pub(super) fn fetch(&self, token: WaitToken) -> Option<T> {
+        self.state.lock().fetch(token)
     }
 
-    /// The claimed `ticket` does not want its value after all.
-    pub(super) fn pass_on_recv(&self, ticket: Ticket) {
+    /// The claimed `token` does not want its value after all.
+    pub(super) fn pass_on_recv(&self, token: WaitToken) {
         let claimed = {
             let mut state = self.state.lock();
-            let Some(value) = state.fetch(ticket) else { return };
+            let Some(value) = state.fetch(token) else { return };
             match state.give(value) {
                 Ok(claimed) => claimed,
                 Err(value) => return state.orphans.push_back(value),
@@ -178,12 +178,12 @@ impl<T> Rendezvous<T> {
             let was_closed = std::mem::replace(&mut state.closed, true);
             let receivers = state.receivers.claim_all();
             // The offers stay: their owners find them untouched, and take them back.
-            let senders: Vec<_> = state.offers.iter().map(|offer| (offer.ticket, offer.code)).collect();
+            let senders: Vec<_> = state.offers.iter().map(|offer| (offer.token, offer.code)).collect();
             (was_closed, receivers, senders)
         };
         receivers.into_iter().for_each(Claimed::go);
-        for (ticket, code) in senders {
-            strand::wake(ticket, code);
+        for (token, code) in senders {
+            strand::wake(token, code);
         }
         !was_closed
     }

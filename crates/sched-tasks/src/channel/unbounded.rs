@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use mech_sync::{SpinLock, Ticket};
+use mech_sync::{SpinLock, WaitToken};
 
 use super::error::{TryRecvError, TrySendError};
 use crate::line::{Claimed, Waits};
@@ -96,11 +96,11 @@ impl<T> Unbounded<T> {
         self.state.lock().can_recv()
     }
 
-    pub(super) fn enlist_recv(&self, ticket: Ticket, code: u16) -> bool {
+    pub(super) fn enlist_recv(&self, token: WaitToken, code: u16) -> bool {
         let mut state = self.state.lock();
         let ready = state.can_recv();
         if !ready {
-            state.receivers.push(ticket, code, ());
+            state.receivers.push(token, code, ());
         }
         ready
     }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{TIMEOUT, Ticket};
+use mech_sync::{TIMEOUT, WaitToken};
 
 use super::shared::Shared;
 use super::trace::nanos;
@@ -24,7 +24,7 @@ use crate::{error::Reason, nursery::NurseryCore, strand};
 /// What happens when the time comes.
 pub(crate) enum Alarm {
     /// A wait is over.
-    Wake(Ticket),
+    Wake(WaitToken),
     /// A nursery had its time.
     Deadline { nursery: Weak<NurseryCore>, after: Duration },
     /// A cancelled nursery had its grace.
@@ -219,8 +219,8 @@ impl Clock {
 impl Alarm {
     fn go_off(self) {
         match self {
-            Alarm::Wake(ticket) => {
-                strand::wake(ticket, TIMEOUT);
+            Alarm::Wake(token) => {
+                strand::wake(token, TIMEOUT);
             }
             Alarm::Deadline { nursery, after } => {
                 if let Some(nursery) = nursery.upgrade() {

@@ -5,74 +5,74 @@
 //!
 //! All of it is inlined into the caller as far as a yield needs it, for the reason that [`Strand::wait`] is.
 
-use mech_sync::Seat;
+use mech_sync::Waiter;
 
 use super::worker::{HOP, Next, Ready, ReadyWhat, Worker};
 use crate::{decide, strand::Strand};
 
 impl Worker {
-    /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `seat` goes to the back.
+    /// The common case of a yield: nothing happened meanwhile, and the first in line is another fiber. It is taken, and `waiter` goes to the back.
     #[inline(always)]
-    fn other_ready_fiber(&self, seat: &'static Seat) -> Option<usize> {
+    fn other_ready_fiber(&self, waiter: &'static Waiter) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
         let first = self.ready.front()?;
         let ReadyWhat::Fiber(other) = first.what else { return None };
         let undisturbed = !self.watched
             && !self.looks_closely.get()
-            && !tick.is_multiple_of(decide::PATIENCE)
-            && !self.home.has_arrivals()
-            && self.shared.urgent.is_empty()
+            && !tick.is_multiple_of(decide::GLOBAL_QUEUE_INTERVAL)
+            && !self.inbox.has_arrivals()
+            && self.shared.high.is_empty()
             && self.deque.has_passed(first.mark);
         if !undisturbed {
             return None;
         }
         self.tick.set(tick);
         self.report();
-        self.ready.rotate(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(seat) });
+        self.ready.rotate(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(waiter) });
         Some(HOP + other.tag() as usize)
     }
 
-    /// Any other case: whoever is to run before `seat` goes on, if there is somebody.
+    /// Any other case: whoever is to run before `waiter` goes on, if there is somebody.
     #[inline(never)]
-    fn other_work(&self, seat: &'static Seat) -> Option<usize> {
+    fn other_work(&self, waiter: &'static Waiter) -> Option<usize> {
         if self.stepwise.is_some() {
-            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+            self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
             return Some(self.yield_step());
         }
         if !self.has_other_work() {
-            // Alone here; but now and then the others are asked: they may compute, and have what `seat` waits for in their queues.
+            // Alone here; but now and then the others are asked: they may compute, and have what `waiter` waits for in their queues.
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
-            if !tick.is_multiple_of(decide::PATIENCE) || !self.shared.has_stealable(self.index) {
+            if !tick.is_multiple_of(decide::GLOBAL_QUEUE_INTERVAL) || !self.shared.has_stealable(self.index) {
                 return None;
             }
             let stolen = self.steal()?;
-            self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+            self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
             return Some(self.successor(Next::Start(stolen)));
         }
         self.take_in_any(); // they go first
-        self.enqueue_behind_all(ReadyWhat::Fiber(seat));
+        self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
         let successor = self.choose_successor();
-        (!self.is_key_of(successor, seat)).then_some(successor) // else the others were taken meanwhile
+        (!self.is_key_of(successor, waiter)).then_some(successor) // else the others were taken meanwhile
     }
 
     /// Whoever is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
     fn other_turn(&self, strand: &Strand) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
-        let is_alone = self.ready.is_empty() && !self.home.has_arrivals() && self.shared.urgent.is_empty();
-        if is_alone && self.stepwise.is_none() && !tick.is_multiple_of(decide::PATIENCE) {
+        let is_alone = self.ready.is_empty() && !self.inbox.has_arrivals() && self.shared.high.is_empty();
+        if is_alone && self.stepwise.is_none() && !tick.is_multiple_of(decide::GLOBAL_QUEUE_INTERVAL) {
             self.tick.set(tick);
             return None;
         }
         strand.ensure_room();
         if self.stepwise.is_some() {
-            self.enqueue(strand.seat);
+            self.enqueue(strand.waiter);
             return Some(self.yield_step());
         }
         self.take_in_any(); // they go first
-        self.enqueue(strand.seat);
+        self.enqueue(strand.waiter);
         let successor = self.choose_successor();
-        (!self.is_key_of(successor, strand.seat)).then_some(successor)
+        (!self.is_key_of(successor, strand.waiter)).then_some(successor)
     }
 }
 
@@ -80,7 +80,7 @@ impl Worker {
 #[inline(always)]
 pub(crate) fn yield_to_ready(strand: &Strand) -> bool {
     let Some(worker) = &strand.worker else { return false };
-    let successor = worker.other_ready_fiber(strand.seat);
+    let successor = worker.other_ready_fiber(strand.waiter);
     if let Some(successor) = successor {
         strand.suspend_to_yield(worker, successor);
         strand.turn.begin();
@@ -96,9 +96,9 @@ pub(crate) fn yield_now(strand: &Strand) {
     };
     strand.ensure_room();
     strand.turn.begin(); // also if there is nobody
-    if let Some(successor) = worker.other_ready_fiber(strand.seat) {
+    if let Some(successor) = worker.other_ready_fiber(strand.waiter) {
         strand.suspend_to_yield(worker, successor);
-    } else if let Some(successor) = worker.other_work(strand.seat) {
+    } else if let Some(successor) = worker.other_work(strand.waiter) {
         strand.suspend_closely(worker, successor);
     }
 }

@@ -98,7 +98,7 @@ impl Worker {
     pub(super) fn log_next(&self, choice: Choice, next: &Next) {
         let task = match next {
             Next::Start(runnable) => Some(runnable.id()),
-            Next::Resume(seat) => self.fibers.task(seat.tag()),
+            Next::Resume(waiter) => self.fibers.task(waiter.tag()),
         };
         self.log(choice, None, task);
     }

@@ -36,7 +36,7 @@ use crate::{
     nursery::Groups,
     options::NurseryOptions,
     places,
-    raw::{crew::Crew, overflow, task::Runnable},
+    raw::{overflow, task::Runnable, worker_set::WorkerSet},
     scope::{self, Nursery},
     strand::panics,
     strand::room::in_own_frame,
@@ -349,7 +349,7 @@ impl Builder {
         let deques: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
         let yielded: Vec<Deque<_>> = (0..workers).map(|_| Deque::new()).collect();
         let slots = deques.iter().zip(&yielded).enumerate().map(|(index, (deque, yielded))| WorkerSlot {
-            home: places::take_home(),
+            inbox: places::take_inbox(),
             stealer: deque.stealer(),
             yielded: yielded.stealer(),
             ended: Ended::default(),
@@ -360,9 +360,9 @@ impl Builder {
             log: Log::new(self.log_entries),
         });
         let shared: &'static Shared = Box::leak(Box::new(Shared {
-            urgent: Injector::default(),
+            high: Injector::default(),
             injected: Injector::default(),
-            patient: Injector::default(),
+            low: Injector::default(),
             idle: Idle::new(),
             clock: if self.is_seeded { Clock::stepped() } else { Clock::default() },
             pool: Pool::new(self.blocking_threads),
@@ -385,7 +385,7 @@ impl Builder {
             seeded: self.is_seeded.then(|| Box::new(Seeded::new(self.options))),
         }));
         if let Some(seeded) = &shared.seeded {
-            seeded.set_crew(Some(crew(shared, deques.into_iter().zip(yielded).collect())));
+            seeded.set_worker_set(Some(worker_set(shared, deques.into_iter().zip(yielded).collect())));
             return Ok(Runtime { shared, threads: Vec::new(), _permit: permit });
         }
         let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), _permit: permit };
@@ -501,7 +501,7 @@ impl Runtime {
     pub fn set_stealing(&self, index: usize, allowed: bool) -> bool {
         self.shared.workers.get(index).is_some_and(|worker| {
             worker.may_steal.store(allowed, Relaxed);
-            worker.home.ring(); // it may sleep by the old rule
+            worker.inbox.ring(); // it may sleep by the old rule
             true
         })
     }
@@ -511,7 +511,7 @@ impl Runtime {
     pub fn fail_worker(&self, index: usize) {
         let worker = &self.shared.workers[index];
         worker.fails_next.store(true, Relaxed);
-        worker.home.ring();
+        worker.inbox.ring();
     }
 
     pub(crate) fn shared(&self) -> &'static Shared {
@@ -572,14 +572,14 @@ where
 }
 
 /// The virtual workers of a seeded runtime. They share one thread, and so the count of its unwindings.
-fn crew(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runnable>)>) -> Crew {
+fn worker_set(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runnable>)>) -> WorkerSet {
     let stopped_unwinding = Rc::<Cell<u32>>::default();
     let workers = deques.into_iter().enumerate().map(|(index, (deque, yielded))| {
         let mut worker = Worker::new(index, shared, deque, yielded);
         worker.stopped_unwinding = stopped_unwinding.clone();
         Rc::new(worker)
     });
-    Crew::rest(workers.collect())
+    WorkerSet::rest(workers.collect())
 }
 
 /// The runtime everybody shares, made on first use and never dropped. It is the program's, whoever comes first.

@@ -59,12 +59,12 @@ impl Worker {
                 }
             }
         }
-        let patient = self.shared.patient.pop_batch(0, |_| {})?;
+        let low = self.shared.low.pop_batch(0, |_| {})?;
         stats::add(&self.slot().counters.shared_pops, 1);
         if self.watched {
-            self.log(Choice::Patient, None, Some(patient.id()));
+            self.log(Choice::Low, None, Some(low.id()));
         }
-        Some(patient)
+        Some(low)
     }
 
     /// Looks everywhere, for a while, then sleeps until there is something. None: the runtime is stopping.
@@ -81,21 +81,24 @@ impl Worker {
                 return Some(next);
             }
             let takes_all = may_steal();
-            idle.fall_asleep(self.home, searching, takes_all);
+            idle.fall_asleep(self.inbox, searching, takes_all);
             let unchanged = may_steal() == takes_all;
-            if unchanged && !self.home.has_arrivals() && !self.shared.has_work(self.index) && !self.shared.is_stopping()
+            if unchanged
+                && !self.inbox.has_arrivals()
+                && !self.shared.has_work(self.index)
+                && !self.shared.is_stopping()
             {
                 stats::add(&self.slot().counters.parks, 1);
                 self.watch.rest();
-                self.home.sleep(None);
+                self.inbox.sleep(None);
                 stats::add(&self.slot().counters.wakes, 1);
             }
-            searching = idle.stay_awake(self.home);
+            searching = idle.stay_awake(self.inbox);
             if searching && !may_steal() {
                 idle.pass_on();
                 searching = false;
             }
-            if self.shared.is_stopping() && !self.home.has_arrivals() && !self.shared.has_work(self.index) {
+            if self.shared.is_stopping() && !self.inbox.has_arrivals() && !self.shared.has_work(self.index) {
                 if searching {
                     idle.end_search();
                 }
@@ -113,7 +116,7 @@ impl Worker {
         for step in 0..SEARCH_STEPS {
             let pause_end = Instant::now() + Duration::from_micros(1 << step);
             while Instant::now() < pause_end {
-                if self.home.has_arrivals() || self.shared.has_work(self.index) {
+                if self.inbox.has_arrivals() || self.shared.has_work(self.index) {
                     break;
                 }
                 if step < POLITE_STEP {

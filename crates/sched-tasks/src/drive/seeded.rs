@@ -1,7 +1,7 @@
 //! A seeded runtime: one thread plays all workers, chance says who steps, and time passes when everybody waits.
 //!
 //! ```text
-//!   run ── takes its turn, and the crew ──► the body, on a strand of its own
+//!   run ── takes its turn, and the worker_set ──► the body, on a strand of its own
 //!            the body waits, or lets others go first:
 //!              ┌─► alarms that are due go off
 //!              │   who can do something? ── nobody ──► time jumps to the next alarm; none: a deadlock
@@ -39,7 +39,7 @@ use crate::{
     error::{Reason, TaskError, TaskLabel},
     nursery::NurseryCore,
     places,
-    raw::{crew::Crew, current, loan},
+    raw::{current, loan, worker_set::WorkerSet},
     strand::{self, Strand},
 };
 
@@ -69,7 +69,7 @@ pub(crate) struct Seeded {
     turn: Mutex<Option<ThreadId>>,
     over: Condvar,
     /// At rest between runs.
-    crew: Mutex<Option<Crew>>,
+    worker_set: Mutex<Option<WorkerSet>>,
     run: Mutex<Run>,
     last: Mutex<Last>,
     tasks: AtomicU64,
@@ -106,7 +106,7 @@ impl Seeded {
             options: Mutex::new(options),
             turn: Mutex::new(None),
             over: Condvar::new(),
-            crew: Mutex::new(None),
+            worker_set: Mutex::new(None),
             last: Mutex::default(),
             tasks: AtomicU64::new(0),
             quiet: AtomicBool::new(false),
@@ -116,8 +116,8 @@ impl Seeded {
     }
 
     /// Gives it its workers, or takes them away.
-    pub(crate) fn set_crew(&self, crew: Option<Crew>) {
-        *lock(&self.crew) = crew;
+    pub(crate) fn set_worker_set(&self, worker_set: Option<WorkerSet>) {
+        *lock(&self.worker_set) = worker_set;
     }
 
     /// Changes what the next run is to be like.
@@ -271,7 +271,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     fn begin(shared: &'static Shared, seeded: &'static Seeded) -> Self {
-        let workers = lock(&seeded.crew).take().expect("between runs the crew rests").wake();
+        let workers = lock(&seeded.worker_set).take().expect("between runs the worker_set rests").wake();
         let options = lock(&seeded.options).clone();
         *lock(&seeded.run) = Run::new(&options);
         *lock(&seeded.last) = Last::default();
@@ -282,11 +282,11 @@ impl Driver {
         workers.iter().for_each(|worker| worker.begin_run());
         let stopped_unwinding = workers[0].stopped_unwinding.clone();
         stopped_unwinding.set(u32::from(std::thread::panicking())); // the caller's, for as long as this runs
-        let trunk = |worker: &Rc<Worker>| Strand::new(places::take_seat(worker.home), Some(worker.clone()));
+        let worker_strand = |worker: &Rc<Worker>| Strand::new(places::take_waiter(worker.inbox), Some(worker.clone()));
         Self {
             shared,
             seeded,
-            trunks: workers.iter().map(trunk).collect(),
+            trunks: workers.iter().map(worker_strand).collect(),
             stopped_unwinding,
             last: Cell::new(workers.len()),
             workers,
@@ -297,11 +297,11 @@ impl Driver {
         }
     }
 
-    /// Puts the crew to rest. Says why it gave up, if it did.
+    /// Puts the worker_set to rest. Says why it gave up, if it did.
     fn end(self) -> Option<Reason> {
-        for (worker, trunk) in self.workers.iter().zip(&self.trunks) {
-            worker.end_fibers(trunk);
-            places::give_seat(trunk.seat);
+        for (worker, worker_strand) in self.workers.iter().zip(&self.trunks) {
+            worker.end_fibers(worker_strand);
+            places::give_waiter(worker_strand.waiter);
         }
         drop(self.trunks);
         let options = lock(&self.seeded.options).clone();
@@ -317,7 +317,7 @@ impl Driver {
             ..run.recorder.finish()
         };
         *lock(&self.seeded.last) = Last { trace, diverged };
-        self.seeded.set_crew(Some(Crew::rest(self.workers)));
+        self.seeded.set_worker_set(Some(WorkerSet::rest(self.workers)));
         self.gave_up.into_inner().or_else(|| lock(&self.seeded.refused).take())
     }
 
@@ -326,11 +326,11 @@ impl Driver {
         self.root.borrow_mut().get_or_insert_with(|| Arc::downgrade(nursery));
     }
 
-    /// Plays the workers until `strand`, the body's or one that stands in for a worker's trunk, has been woken.
+    /// Plays the workers until `strand`, the body's or one that stands in for a worker's worker_strand, has been woken.
     pub(crate) fn until_woken(&self, strand: &Strand) {
-        let home = strand.seat.home();
-        self.aside(strand, || while !self.advance(|| home.has_arrivals()) {});
-        let _ = home.arrivals(); // it has one seat, so this was it
+        let inbox = strand.waiter.inbox();
+        self.aside(strand, || while !self.advance(|| inbox.has_arrivals()) {});
+        let _ = inbox.arrivals(); // it has one waiter, so this was it
     }
 
     /// Lets the workers go first, if chance will have it.

@@ -11,7 +11,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use mech_sync::{Home, Idle, Injector, Stealer};
+use mech_sync::{Idle, Inbox, Injector, Stealer};
 use policy_admission::{Ledger, Profile};
 use vocab::{Priority, TaskId};
 
@@ -33,12 +33,12 @@ use crate::{
     strand,
 };
 
-/// One runtime's common ground. Leaked: tickets, wakers and handles may point to it after the runtime is gone. Its stacks are given back; the largest buffer
+/// One runtime's common ground. Leaked: tokens, wakers and handles may point to it after the runtime is gone. Its stacks are given back; the largest buffer
 /// each deque had is not.
 pub(crate) struct Shared {
-    pub(crate) urgent: Injector<RunnableRef>,
+    pub(crate) high: Injector<RunnableRef>,
     pub(crate) injected: Injector<RunnableRef>,
-    pub(crate) patient: Injector<RunnableRef>,
+    pub(crate) low: Injector<RunnableRef>,
     pub(crate) idle: Idle,
     pub(crate) clock: Clock,
     pub(crate) pool: Pool,
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
 
 /// What others may know of a worker.
 pub(crate) struct WorkerSlot {
-    pub(crate) home: &'static Home,
+    pub(crate) inbox: &'static Inbox,
     pub(crate) stealer: Stealer<Runnable>,
     /// Futures that yielded; only the watchdog takes them from here.
     pub(crate) yielded: Stealer<Runnable>,
@@ -124,8 +124,8 @@ impl Shared {
     pub(crate) fn publish_as(&'static self, priority: Priority, runnable: RunnableRef) {
         match priority {
             Priority::Normal => self.publish(runnable),
-            Priority::High => self.inject(&self.urgent, runnable),
-            Priority::Low => self.inject(&self.patient, runnable),
+            Priority::High => self.inject(&self.high, runnable),
+            Priority::Low => self.inject(&self.low, runnable),
         }
     }
 
@@ -148,7 +148,7 @@ impl Shared {
         self.end_groups(); // while there are workers
         self.stopping.store(true, Release);
         self.idle.ring_all();
-        self.workers.iter().for_each(|worker| worker.home.ring());
+        self.workers.iter().for_each(|worker| worker.inbox.ring());
         for (thread, worker) in threads.into_iter().zip(&self.workers) {
             let may_end = worker.ended.wait();
             if may_end && thread.join().is_err() {
@@ -156,17 +156,17 @@ impl Shared {
             }
         }
         if let Some(seeded) = &self.seeded {
-            seeded.set_crew(None);
+            seeded.set_worker_set(None);
         }
         self.clock.stop();
         self.pool.stop();
-        self.workers.iter().for_each(|worker| places::give_home(worker.home));
+        self.workers.iter().for_each(|worker| places::give_inbox(worker.inbox));
         self.stacks.retire();
     }
 
     /// Whether there is work that any worker may take.
     pub(crate) fn has_work(&self, except: usize) -> bool {
-        !self.urgent.is_empty() || !self.injected.is_empty() || !self.patient.is_empty() || self.has_stealable(except)
+        !self.high.is_empty() || !self.injected.is_empty() || !self.low.is_empty() || self.has_stealable(except)
     }
 
     /// Whether worker `thief` could steal something.

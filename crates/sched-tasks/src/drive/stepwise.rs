@@ -4,7 +4,7 @@
 //! A step ends when the task it started or went on with waits, yields, is interrupted or ends. Between two steps no fiber runs.
 //!
 //! # Why it holds
-//! [`Worker::next`] finds nothing for a fiber of such a worker, so whatever stops, yields or ends leaves its thread to the trunk.
+//! [`Worker::next`] finds nothing for a fiber of such a worker, so whatever stops, yields or ends leaves its thread to the worker_strand.
 //!
 //! An interrupted worker is what a thread is that the system has taken the CPU from: it goes on where it was, and until then others may rob it, but nothing else runs
 //! on it. So a seeded run does only what a parallel one could have done.
@@ -12,7 +12,7 @@
 use std::{cell::Cell, rc::Rc};
 
 use mech_fiber::Step;
-use mech_sync::{Seat, Steal};
+use mech_sync::{Steal, Waiter};
 use vocab::TaskId;
 
 use super::{
@@ -32,8 +32,8 @@ use crate::{
 pub(crate) struct Stepwise {
     seeded: &'static Seeded,
     /// The fiber in which it was interrupted.
-    paused: Cell<Option<&'static Seat>>,
-    /// It takes a step: its trunk may wait in the middle, for a destructor.
+    paused: Cell<Option<&'static Waiter>>,
+    /// It takes a step: its worker_strand may wait in the middle, for a destructor.
     pub(super) in_step: Cell<bool>,
     /// The last step ended with a yield.
     pub(super) yielded: Cell<bool>,
@@ -77,7 +77,7 @@ impl Worker {
         }
         own.paused.get().is_some()
             || self.has_other_work()
-            || !self.burials.borrow().is_empty()
+            || !self.cleanups.borrow().is_empty()
             || self.shared.has_stealable(self.index)
     }
 
@@ -87,22 +87,22 @@ impl Worker {
     }
 
     /// Takes a step.
-    pub(super) fn step(self: &Rc<Self>, trunk: &Strand) {
+    pub(super) fn step(self: &Rc<Self>, worker_strand: &Strand) {
         let own = self.own();
         own.in_step.set(true);
         own.yielded.set(false);
-        if let Some(seat) = own.paused.take() {
-            self.go_on(seat, trunk);
+        if let Some(waiter) = own.paused.take() {
+            self.go_on(waiter, worker_strand);
         } else {
-            self.attend_burials(trunk);
+            self.attend_cleanups(worker_strand);
             let found = self.found.take().map(Next::Start);
             match found.or_else(|| self.next_unwatched::<false>()) {
                 Some(Next::Start(runnable)) => {
                     own.task.set(Some(runnable.id()));
                     self.note(What::Started, own.task.get());
-                    self.start(runnable, trunk);
+                    self.start(runnable, worker_strand);
                 }
-                Some(Next::Resume(seat)) => self.go_on(seat, trunk),
+                Some(Next::Resume(waiter)) => self.go_on(waiter, worker_strand),
                 None => {} // somebody else was meant, or a nursery was told
             }
         }
@@ -110,20 +110,20 @@ impl Worker {
         own.in_step.set(false);
     }
 
-    fn go_on(self: &Rc<Self>, seat: &'static Seat, trunk: &Strand) {
-        self.own().task.set(self.fibers.task(seat.tag()));
+    fn go_on(self: &Rc<Self>, waiter: &'static Waiter, worker_strand: &Strand) {
+        self.own().task.set(self.fibers.task(waiter.tag()));
         self.note(What::Resumed, self.own().task.get());
-        self.resume(seat.tag(), trunk);
+        self.resume(waiter.tag(), worker_strand);
     }
 
     /// Enters a fiber until it stops. The caller may itself be a fiber, of another runtime.
-    pub(super) fn resume_once(self: &Rc<Self>, key: u32, trunk: &Strand) {
+    pub(super) fn resume_once(self: &Rc<Self>, key: u32, worker_strand: &Strand) {
         let own = self.own();
         stats::add(&self.slot().counters.switches, 1);
-        let step = current::enter(trunk, || {
+        let step = current::enter(worker_strand, || {
             let step = self.fibers.enter_from_anywhere(key);
             if matches!(step, Step::Returned(_)) {
-                self.dismiss(key, trunk);
+                self.dismiss(key, worker_strand);
             }
             step
         });
@@ -137,7 +137,7 @@ impl Worker {
         };
         self.note(what, own.task.get());
         if step == Step::Overflowed {
-            self.bury(key, self.fibers.strand(key), trunk);
+            self.bury(key, self.fibers.strand(key), worker_strand);
         }
     }
 
@@ -161,7 +161,7 @@ impl Worker {
     /// Is interrupted here. False if it is a worker that the system interrupts.
     pub(crate) fn pause(&self, strand: &Strand) -> bool {
         let Some(own) = &self.stepwise else { return false };
-        own.paused.set(Some(strand.seat));
+        own.paused.set(Some(strand.waiter));
         strand.turn.while_kept(|| strand.suspend(self, STOP)); // nothing else of this worker runs meanwhile
         true
     }

@@ -2,7 +2,7 @@
 //!
 //! # Invariant
 //! A job that was submitted is run once, unless it is taken back first. There are never more threads than allowed, and none stands idle for
-//! longer than [`PATIENCE`].
+//! longer than [`IDLE_TIMEOUT`].
 //!
 //! # Why it holds
 //! One lock covers the queue and the counts. Whoever submits finds an idle thread for every queued job, or starts another, or all are busy: then
@@ -16,7 +16,7 @@ use std::{
 };
 
 /// How long a thread waits for another job.
-const PATIENCE: Duration = Duration::from_secs(5);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// As much stack as the system gives to the first thread of a process. Only what is touched is taken from memory.
 const STACK_BYTES: usize = 8 << 20;
@@ -154,7 +154,8 @@ impl Pool {
                 break;
             }
             state.idle += 1;
-            let (woken, waited) = self.submitted.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner);
+            let (woken, waited) =
+                self.submitted.wait_timeout(state, IDLE_TIMEOUT).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
             if waited.timed_out() && state.queue.is_empty() {

@@ -8,7 +8,7 @@
 //! What a stuck worker has not started, others can take.
 //!
 //! # Why they hold
-//! When a look is due is `mech_sync::vigil`'s affair, which has a model; whoever it tells to sets the alarm at once. Whoever stops takes the name off the plate or
+//! When a look is due is `mech_sync::arming`'s affair, which has a model; whoever it tells to sets the alarm at once. Whoever stops takes the name off the plate or
 //! puts another there; and time counts only from look to look, at most twice the usual, so a process that was halted accuses nobody.
 //!
 //! Unstarted tasks can be stolen anyway, unless those who may steal are stuck themselves; and futures that yielded stand in a line that only their worker serves.
@@ -29,12 +29,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{Awake, Steal, Stealer, Vigil};
+use mech_sync::{Arming, Awake, Steal, Stealer};
 use vocab::TaskId;
 
 use super::{clock::Alarm, shared::Shared, stats};
 use crate::raw::{
-    nameplate::{Name, Nameplate},
+    name_slot::{Name, NameSlot},
     task::{Runnable, RunnableRef},
 };
 
@@ -101,7 +101,7 @@ impl fmt::Debug for Hook {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Watched {
-    plate: Nameplate,
+    plate: NameSlot,
     /// How many started tasks are in the worker's line, futures that yielded among them.
     ready: AtomicUsize,
     /// The watchdog's question; a checkpoint takes it back.
@@ -153,7 +153,7 @@ pub(crate) struct Watchdog {
     /// How long a task may take; none: nobody watches.
     limit: Option<Duration>,
     hook: Hook,
-    vigil: Vigil,
+    arming: Arming,
     pub(super) looks: AtomicU64,
     state: Mutex<State>,
 }
@@ -183,7 +183,7 @@ impl Suspect {
 
 /// What a look saw of one worker.
 #[derive(Debug, Clone, Copy)]
-struct Sight {
+struct Observation {
     task: Option<TaskId>,
     beat: u64,
     /// A checkpoint came by since the last look.
@@ -204,15 +204,15 @@ enum Verdict {
     Stuck { is_new: bool, tell: bool },
 }
 
-/// Judges one worker. Pure: time arrives in `sight`.
-fn judge(suspect: Suspect, sight: Sight, limit: Duration) -> (Suspect, Verdict) {
+/// Judges one worker. Pure: time arrives in `view`.
+fn judge(suspect: Suspect, view: Observation, limit: Duration) -> (Suspect, Verdict) {
     let mut next = suspect;
-    let moved = sight.beat != suspect.beat || sight.answered;
-    let Some(task) = sight.task.filter(|_| !moved) else {
-        next = Suspect { beat: sight.beat, told: suspect.told, ..Suspect::FRESH };
+    let moved = view.beat != suspect.beat || view.answered;
+    let Some(task) = view.task.filter(|_| !moved) else {
+        next = Suspect { beat: view.beat, told: suspect.told, ..Suspect::FRESH };
         return (next, Verdict::Alive);
     };
-    next.held += sight.elapsed;
+    next.held += view.elapsed;
     if next.held < limit {
         return (next, Verdict::Quiet);
     }
@@ -232,7 +232,7 @@ impl Watchdog {
         Self {
             limit: limit.map(|limit| limit.max(LIMIT_MIN)),
             hook,
-            vigil: Vigil::new(),
+            arming: Arming::new(),
             looks: AtomicU64::new(0),
             state: Mutex::new(State { suspects: vec![Suspect::FRESH; workers], ..State::default() }),
         }
@@ -250,7 +250,7 @@ impl Watchdog {
     /// A worker has something to do: from now on it is watched.
     #[inline(always)]
     pub(super) fn attend(&self, watched: &Watched, shared: &'static Shared) {
-        if self.vigil.attend(&watched.awake) {
+        if self.arming.attend(&watched.awake) {
             self.set_alarm(shared);
         }
     }
@@ -264,7 +264,7 @@ impl Watchdog {
 
     /// Sets the next alarm, unless all sleep.
     fn rest_or_go_on(&self, shared: &'static Shared) {
-        if self.vigil.go_on(shared.workers.iter().map(|worker| &worker.watch.awake)) {
+        if self.arming.go_on(shared.workers.iter().map(|worker| &worker.watch.awake)) {
             self.set_alarm(shared);
         } else {
             // The next time begins with the next look. One who woke just now may have set its alarm: then a quarter of the time is forgiven.
@@ -302,8 +302,8 @@ impl State {
         let name = worker.watch.plate.read();
         let named = name.task().filter(|_| beat() == before);
         let answered = !worker.watch.asked.load(Relaxed);
-        let sight = Sight { task: named.map(|(task, _)| task), beat: before, answered, elapsed };
-        let (suspect, verdict) = judge(self.suspects[index], sight, limit);
+        let view = Observation { task: named.map(|(task, _)| task), beat: before, answered, elapsed };
+        let (suspect, verdict) = judge(self.suspects[index], view, limit);
         self.suspects[index] = suspect;
         let (is_new, tell) = match verdict {
             Verdict::Alive => {
@@ -317,7 +317,7 @@ impl State {
         let taken = rescue(shared, index, |other| self.suspects[other].held < limit);
         self.suspects[index].futures_taken += taken;
         let fibers = worker.watch.ready.load(Relaxed).saturating_sub(self.suspects[index].futures_taken);
-        let held_up = fibers + worker.home.arrivals_len(HELD_UP_MAX);
+        let held_up = fibers + worker.inbox.arrivals_len(HELD_UP_MAX);
         let stuck = Stuck { worker: index, task, spawned_at, for_at_least: suspect.held, held_up };
         if is_new {
             stats::add(&worker.counters.stuck, 1);
@@ -368,17 +368,17 @@ mod tests {
     const LIMIT: Duration = Duration::from_millis(100);
     const TASK: TaskId = TaskId(7);
 
-    fn sight(beat: u64) -> Sight {
-        Sight { task: Some(TASK), beat, answered: false, elapsed: LIMIT / 4 }
+    fn view(beat: u64) -> Observation {
+        Observation { task: Some(TASK), beat, answered: false, elapsed: LIMIT / 4 }
     }
 
     /// The looks, counted from the first, at which something is told, and how often a new episode begins.
-    fn told(sights: impl IntoIterator<Item = Sight>) -> (Vec<usize>, usize) {
+    fn told(sights: impl IntoIterator<Item = Observation>) -> (Vec<usize>, usize) {
         let mut suspect = Suspect::FRESH;
         let (mut told, mut episodes) = (Vec::new(), 0);
-        for (look, sight) in sights.into_iter().enumerate() {
+        for (look, view) in sights.into_iter().enumerate() {
             let verdict;
-            (suspect, verdict) = judge(suspect, sight, LIMIT);
+            (suspect, verdict) = judge(suspect, view, LIMIT);
             if let Verdict::Stuck { is_new, tell } = verdict {
                 episodes += usize::from(is_new);
                 if tell {
@@ -391,22 +391,23 @@ mod tests {
 
     #[test]
     fn a_stuck_task_is_told_of_once_and_then_whenever_the_time_has_doubled() {
-        assert_eq!(told((0..40).map(|_| sight(1))), (vec![4, 8, 16, 32], 1));
+        assert_eq!(told((0..40).map(|_| view(1))), (vec![4, 8, 16, 32], 1));
     }
 
     #[test]
     fn whoever_moves_answers_or_has_nothing_to_do_is_not_stuck() {
-        assert_eq!(told((0..40).map(sight)).1, 0, "its counters move");
-        assert_eq!(told((0..40).map(|look| Sight { answered: look % 3 == 0, ..sight(1) })).1, 0, "it answers");
-        assert_eq!(told((0..40).map(|_| Sight { task: None, ..sight(1) })).1, 0, "it sleeps");
+        assert_eq!(told((0..40).map(view)).1, 0, "its counters move");
+        assert_eq!(told((0..40).map(|look| Observation { answered: look % 3 == 0, ..view(1) })).1, 0, "it answers");
+        assert_eq!(told((0..40).map(|_| Observation { task: None, ..view(1) })).1, 0, "it sleeps");
     }
 
     #[test]
     fn a_task_that_is_stuck_again_is_counted_and_told_of_only_if_it_is_worse() {
-        let episodes = |looks: usize| (0..3).flat_map(move |episode| (0..looks).map(move |_| sight(episode)));
+        let episodes = |looks: usize| (0..3).flat_map(move |episode| (0..looks).map(move |_| view(episode)));
         assert_eq!(told(episodes(6)), (vec![4], 3));
         assert_eq!(told(episodes(10)), (vec![4, 8], 3));
-        let others = (0..3).flat_map(|task| (0..6).map(move |_| Sight { task: Some(TaskId(task)), ..sight(task) }));
+        let others =
+            (0..3).flat_map(|task| (0..6).map(move |_| Observation { task: Some(TaskId(task)), ..view(task) }));
         assert_eq!(told(others), (vec![4, 10, 16], 3));
     }
 

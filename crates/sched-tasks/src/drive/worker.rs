@@ -1,7 +1,7 @@
 //! A worker: one thread that runs tasks, on stacks it changes only when a task waits.
 //!
 //! ```text
-//!   trunk (the thread's own stack)
+//!   worker_strand (the thread's own stack)
 //!     │ resume ──► a fiber: runs task after task, until one of them waits
 //!     │ ◄── HOP + key           it waits, yielded or is idle, and chose who runs next
 //!     │ ◄── STOP                the same, but it found nobody
@@ -21,10 +21,10 @@ use std::{
 };
 
 use mech_fiber::{Fiber, Step};
-use mech_sync::{Deque, Home, Seat};
+use mech_sync::{Deque, Inbox, Waiter};
 
 use super::{
-    dues::Dues,
+    pending_ends::PendingEnds,
     shared::{Shared, TaskIds, WorkerSlot},
     stats,
     stepwise::Stepwise,
@@ -38,7 +38,7 @@ use crate::{
         current::{self},
         fibers::Fibers,
         local_queue::LocalQueue,
-        nameplate::Name,
+        name_slot::Name,
         task::{Runnable, RunnableRef},
     },
     strand::{self, Strand},
@@ -61,7 +61,7 @@ const AHEAD_MOST: usize = 64;
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: &'static Shared,
-    pub(crate) home: &'static Home,
+    pub(crate) inbox: &'static Inbox,
     pub(crate) watch: &'static Watched,
     pub(crate) ids: TaskIds,
     /// Unstarted tasks; others steal from it.
@@ -87,19 +87,19 @@ pub(crate) struct Worker {
     pub(super) found: Cell<Option<RunnableRef>>,
     pub(super) tick: Cell<u32>,
     random: Cell<u64>,
-    /// What it owes to a nursery; see `dues.rs`.
-    pub(super) dues: Dues,
+    /// What it owes to a nursery; see `pending_ends.rs`.
+    pub(super) pending_ends: PendingEnds,
     /// Fibers that stopped in a destructor, in the middle of an unwinding that the thread goes on to count.
     pub(crate) stopped_unwinding: Rc<Cell<u32>>,
     /// A fiber has stopped here in the middle of an unwinding, ever: from then on who yields looks closely whose unwinding is whose.
     pub(crate) looks_closely: Cell<bool>,
-    /// Undertakers of overflowed stacks, see `burial.rs`.
-    pub(super) burials: RefCell<VecDeque<Burial>>,
+    /// Undertakers of overflowed stacks, see `overflow_cleanup.rs`.
+    pub(super) cleanups: RefCell<VecDeque<Burial>>,
     /// A stack of this thread was left for ever: so must the thread be.
     pub(super) lost_stacks: Cell<bool>,
 }
 
-/// What an undertaker does, on a strand of its own.
+/// What an cleaner does, on a strand of its own.
 type Burial = Box<dyn FnOnce(&Strand)>;
 
 #[derive(Clone, Copy)]
@@ -112,7 +112,7 @@ pub(super) struct Ready {
 
 #[derive(Clone, Copy)]
 pub(super) enum ReadyWhat {
-    Fiber(&'static Seat),
+    Fiber(&'static Waiter),
     /// The oldest of `yielded`, if it is still there.
     Future,
 }
@@ -120,16 +120,16 @@ pub(super) enum ReadyWhat {
 /// What to do next.
 pub(super) enum Next {
     Start(RunnableRef),
-    Resume(&'static Seat),
+    Resume(&'static Waiter),
 }
 
 impl Worker {
     pub(crate) fn new(index: usize, shared: &'static Shared, deque: Deque<Runnable>, yielded: Deque<Runnable>) -> Self {
-        let WorkerSlot { home, watch, .. } = &shared.workers[index];
+        let WorkerSlot { inbox, watch, .. } = &shared.workers[index];
         Self {
             index,
             shared,
-            home,
+            inbox,
             watch,
             ids: TaskIds::new(shared.seeded.as_deref()),
             deque,
@@ -145,10 +145,10 @@ impl Worker {
             found: Cell::new(None),
             tick: Cell::new(0),
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
-            dues: Dues::none(),
+            pending_ends: PendingEnds::none(),
             stopped_unwinding: Rc::default(),
             looks_closely: Cell::new(false),
-            burials: RefCell::default(),
+            cleanups: RefCell::default(),
             lost_stacks: Cell::new(false),
         }
     }
@@ -185,10 +185,10 @@ impl Worker {
         }
     }
 
-    /// A seat of one of our fibers was woken on this very thread.
+    /// A waiter of one of our fibers was woken on this very thread.
     #[inline]
-    pub(crate) fn enqueue(&self, seat: &'static Seat) {
-        self.enqueue_ready(ReadyWhat::Fiber(seat));
+    pub(crate) fn enqueue(&self, waiter: &'static Waiter) {
+        self.enqueue_ready(ReadyWhat::Fiber(waiter));
     }
 
     #[inline]
@@ -236,10 +236,10 @@ impl Worker {
     pub(crate) fn has_other_work(&self) -> bool {
         !self.ready.is_empty()
             || !self.deque.is_empty()
-            || self.home.has_arrivals()
-            || !self.shared.urgent.is_empty()
+            || self.inbox.has_arrivals()
+            || !self.shared.high.is_empty()
             || !self.shared.injected.is_empty()
-            || !self.shared.patient.is_empty()
+            || !self.shared.low.is_empty()
     }
 
     // ---- choosing ----
@@ -275,9 +275,9 @@ impl Worker {
                 Choice::Ahead => self.next_ahead().or_else(|| self.next_oldest()),
                 Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.next_oldest(),
-                Choice::Urgent => self.shared.urgent.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
+                Choice::High => self.shared.high.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
                 Choice::Injected => self.take_injected().map(|task| self.popped_shared(task)),
-                Choice::Patient => self.shared.patient.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
+                Choice::Low => self.shared.low.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
                 Choice::Elsewhere => self.steal().map(Next::Start),
                 Choice::Search => return None,
             };
@@ -297,9 +297,9 @@ impl Worker {
             let ready = self.ready.pop_front()?;
             self.watch.count_ready(self.ready.len());
             match ready.what {
-                ReadyWhat::Fiber(seat) => {
+                ReadyWhat::Fiber(waiter) => {
                     self.report();
-                    return Some(Next::Resume(seat));
+                    return Some(Next::Resume(waiter));
                 }
                 ReadyWhat::Future => {
                     if let Some(item) = self.yielded.pop_oldest() {
@@ -318,15 +318,15 @@ impl Worker {
     #[cold]
     fn next_ahead(&self) -> Option<Next> {
         let is_next = |ready: Ready| matches!(ready.what, ReadyWhat::Fiber(_)) && self.deque.has_passed(ready.mark);
-        let ReadyWhat::Fiber(seat) = self.ready.take_first(AHEAD_MOST, is_next)?.what else { return None };
+        let ReadyWhat::Fiber(waiter) = self.ready.take_first(AHEAD_MOST, is_next)?.what else { return None };
         self.watch.count_ready(self.ready.len());
         self.report();
-        Some(Next::Resume(seat))
+        Some(Next::Resume(waiter))
     }
 
     #[inline]
     pub(super) fn take_in_any(&self) {
-        if self.home.has_arrivals() {
+        if self.inbox.has_arrivals() {
             self.take_in();
         }
     }
@@ -334,10 +334,10 @@ impl Worker {
     /// Takes in the fibers that other threads woke.
     #[cold]
     fn take_in(&self) {
-        self.home.arrivals().for_each(|seat| self.enqueue(seat));
+        self.inbox.arrivals().for_each(|waiter| self.enqueue(waiter));
     }
 
-    /// What a fiber that stops leaves with: whom to enter next, or that the trunk must see.
+    /// What a fiber that stops leaves with: whom to enter next, or that the worker_strand must see.
     #[inline]
     pub(crate) fn choose_successor(&self) -> usize {
         self.next().map_or(STOP, |next| self.successor(next))
@@ -347,7 +347,7 @@ impl Worker {
     #[inline(always)]
     pub(super) fn successor(&self, next: Next) -> usize {
         match next {
-            Next::Resume(seat) => HOP + seat.tag() as usize,
+            Next::Resume(waiter) => HOP + waiter.tag() as usize,
             Next::Start(runnable) => {
                 let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
                 match idle {
@@ -386,10 +386,10 @@ impl Worker {
         first
     }
 
-    /// Whether a successor is the very fiber that sits on `seat`.
+    /// Whether a successor is the very fiber that sits on `waiter`.
     #[inline]
-    pub(crate) fn is_key_of(&self, successor: usize, seat: &'static Seat) -> bool {
-        successor == HOP + seat.tag() as usize
+    pub(crate) fn is_key_of(&self, successor: usize, waiter: &'static Waiter) -> bool {
+        successor == HOP + waiter.tag() as usize
     }
 
     // ---- running ----
@@ -398,22 +398,22 @@ impl Worker {
     /// end whether the thread may end as well: not if frames on a lost stack may have lent its thread-locals on.
     #[must_use]
     pub(crate) fn main(self: &Rc<Self>) -> bool {
-        let trunk = Strand::new(places::take_seat(self.home), Some(self.clone()));
-        current::enter(&trunk, || {
-            while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.work(&trunk))) {
+        let worker_strand = Strand::new(places::take_waiter(self.inbox), Some(self.clone()));
+        current::enter(&worker_strand, || {
+            while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.work(&worker_strand))) {
                 drop(payload); // the panic hook has told
                 stats::add(&self.slot().counters.restarts, 1);
             }
-            self.end_fibers(&trunk);
+            self.end_fibers(&worker_strand);
         });
-        places::give_seat(trunk.seat);
+        places::give_waiter(worker_strand.waiter);
         !self.lost_stacks.get()
     }
 
     /// Ends all fibers: none of them has a task.
-    pub(super) fn end_fibers(&self, trunk: &Strand) {
-        let seats = current::enter(trunk, || self.fibers.end_all(EXIT, trunk));
-        seats.into_iter().for_each(places::give_seat);
+    pub(super) fn end_fibers(&self, worker_strand: &Strand) {
+        let waiters = current::enter(worker_strand, || self.fibers.end_all(EXIT, worker_strand));
+        waiters.into_iter().for_each(places::give_waiter);
         while self.idle_fibers.pop_back().is_some() {}
         self.vacant.borrow_mut().clear();
     }
@@ -422,18 +422,18 @@ impl Worker {
         self.fibers.is_empty()
     }
 
-    fn work(self: &Rc<Self>, trunk: &Strand) {
+    fn work(self: &Rc<Self>, worker_strand: &Strand) {
         loop {
             if self.slot().fails_next.load(Relaxed) && self.slot().fails_next.swap(false, Relaxed) {
                 panic!("worker {} was told to fail", self.index);
             }
-            self.attend_burials(trunk);
+            self.attend_cleanups(worker_strand);
             match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(next) => {
                     self.shared.watchdog.attend(self.watch, self.shared);
                     match next {
-                        Next::Start(runnable) => self.start(runnable, trunk),
-                        Next::Resume(seat) => self.resume(seat.tag(), trunk),
+                        Next::Start(runnable) => self.start(runnable, worker_strand),
+                        Next::Resume(waiter) => self.resume(waiter.tag(), worker_strand),
                     }
                 }
                 None => return,
@@ -442,16 +442,16 @@ impl Worker {
     }
 
     /// Runs an unstarted task on an idle fiber, or on a new one.
-    pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, trunk: &Strand) {
+    pub(super) fn start(self: &Rc<Self>, runnable: RunnableRef, worker_strand: &Strand) {
         let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
         match idle.map_or_else(|| self.new_fiber(runnable.stack_bytes()), Ok) {
             Ok(key) => {
                 self.handoff.set(Some(runnable));
-                self.resume(key, trunk);
+                self.resume(key, worker_strand);
             }
             Err(error) => {
                 let reason = Reason::OutOfStacks { what: Arc::from(about_stacks(&error)) };
-                // What it captured is dropped on this thread, and may block it: the trunk is no fiber.
+                // What it captured is dropped on this thread, and may block it: the worker_strand is no fiber.
                 let thread = strand::for_thread_here();
                 current::enter(&thread, || runnable.refuse(reason, &thread));
                 stats::add(&self.slot().counters.ended, 1); // that strand has no worker to count
@@ -463,29 +463,29 @@ impl Worker {
     /// A fiber with a stack of at least `bytes`, and at least the usual one.
     pub(super) fn new_fiber(self: &Rc<Self>, bytes: usize) -> Result<u32, Arc<mech_fiber::StackError>> {
         let stack = self.shared.stacks.take(bytes)?;
-        let seat = places::take_seat(self.home);
+        let waiter = places::take_waiter(self.inbox);
         let worker = self.clone();
         let fiber = Fiber::new(stack, move |word| {
-            let strand = Strand::new(seat, Some(worker));
+            let strand = Strand::new(waiter, Some(worker));
             run_tasks(&strand, word)
         });
-        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, seat);
-        seat.set_tag(key);
+        let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, waiter);
+        waiter.set_tag(key);
         Ok(key)
     }
 
     /// Enters a fiber, and then whomever it names, until one names nobody.
-    pub(super) fn resume(self: &Rc<Self>, mut key: u32, trunk: &Strand) {
+    pub(super) fn resume(self: &Rc<Self>, mut key: u32, worker_strand: &Strand) {
         if self.stepwise.is_some() {
-            return self.resume_once(key, trunk);
+            return self.resume_once(key, worker_strand);
         }
-        let lost = current::enter(trunk, || {
+        let lost = current::enter(worker_strand, || {
             loop {
                 stats::add(&self.slot().counters.switches, 1);
                 let successor = match self.fibers.enter(key, GO_ON) {
                     Step::Suspended(successor) => successor,
                     Step::Returned(successor) => {
-                        self.dismiss(key, trunk);
+                        self.dismiss(key, worker_strand);
                         successor
                     }
                     Step::Overflowed => return Some(key),
@@ -498,16 +498,16 @@ impl Worker {
         });
         self.watch.clear();
         if let Some(key) = lost {
-            self.bury(key, self.fibers.strand(key), trunk);
+            self.bury(key, self.fibers.strand(key), worker_strand);
         }
     }
 
     /// A fiber returned, since enough others are idle: others may have its stack and its place.
     #[cold]
-    pub(super) fn dismiss(&self, key: u32, trunk: &Strand) {
-        let seat = self.fibers.remove(key, trunk);
+    pub(super) fn dismiss(&self, key: u32, worker_strand: &Strand) {
+        let waiter = self.fibers.remove(key, worker_strand);
         self.vacant.borrow_mut().push(key);
-        places::give_seat(seat);
+        places::give_waiter(waiter);
     }
 }
 
@@ -516,11 +516,11 @@ impl Worker {
 fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");
     let has_usual_stack = strand.stack_bytes <= worker.shared.stacks.usual_bytes();
-    worker.fibers.introduce(strand.seat.tag(), strand);
+    worker.fibers.introduce(strand.waiter.tag(), strand);
     while word == GO_ON {
-        while let Some(burial) = { worker.burials.borrow_mut().pop_front() } {
+        while let Some(overflow_cleanup) = { worker.cleanups.borrow_mut().pop_front() } {
             strand.name.set(Name::NOBODY);
-            burial(strand);
+            overflow_cleanup(strand);
         }
         let mut next = worker.handoff.take().map(Next::Start);
         while let Some(Next::Start(runnable)) = next {
@@ -538,7 +538,7 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
         if !has_usual_stack || worker.idle_fibers.len() >= worker.max_idle_fibers {
             return successor;
         }
-        worker.idle_fibers.push(strand.seat.tag());
+        worker.idle_fibers.push(strand.waiter.tag());
         word = mech_fiber::suspend(successor);
     }
     STOP

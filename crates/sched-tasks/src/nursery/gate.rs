@@ -7,8 +7,8 @@
 //! # Why it holds
 //! The owner of a nursery pays in advance for some tasks at once, and counts them off; any other task pays for each spawn. Before
 //! one is refused, spawns that the owner paid for and has not used are taken back. The permits the nursery has lie in a
-//! `mech_sync::stock`, which has a model: only those whose task has ended, or did not start, are reused or given back. What was paid and not used goes back when the
-//! nursery ends; by then every task has ended, and told the gate before it told the nursery, so nobody else touches the stock.
+//! `mech_sync::permit_cache`, which has a model: only those whose task has ended, or did not start, are reused or given back. What was paid and not used goes back when the
+//! nursery ends; by then every task has ended, and told the gate before it told the nursery, so nobody else touches the permit_cache.
 //!
 //! # Rejected
 //! A permit and a spawn for each task: three contended counters a task. The price of paying ahead is that of many nurseries under one capability each may keep a
@@ -16,7 +16,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use mech_sync::Stock;
+use mech_sync::PermitCache;
 use policy_admission::{CapError, CapSpawn, Lease, TaskPermits};
 use vocab::{Budget, Component, Shortage};
 
@@ -43,7 +43,7 @@ pub(crate) struct Gate {
 /// What the nursery has of its capabilities: of each the same number.
 struct Permits {
     leases: Box<[Lease<CapSpawn>]>,
-    taken: Stock<Vec<TaskPermits>>,
+    taken: PermitCache<Vec<TaskPermits>>,
     /// Each is given back when its task ends, before anybody hears of that. While there are plenty, a worker gives back many at once; once they are scarce, never again.
     scarce: AtomicBool,
 }
@@ -69,7 +69,7 @@ impl Gate {
             spawned: AtomicU64::new(0),
             permits: (!leases.is_empty()).then(|| Permits {
                 leases: leases.into(),
-                taken: Stock::new(leases.iter().map(TaskPermits::empty).collect()),
+                taken: PermitCache::new(leases.iter().map(TaskPermits::empty).collect()),
                 scarce: AtomicBool::new(leases.iter().any(|lease| lease.terms().get_max_tasks() < FEW)),
             }),
             closed,
@@ -82,7 +82,7 @@ impl Gate {
         if let Some(permits) = &self.permits {
             permits.check().map_err(Reason::NotAllowed)?; // revoked is revoked, whatever was paid
         }
-        let owner = nursery.is_owned_by(strand.seat);
+        let owner = nursery.is_owned_by(strand.waiter);
         if owner && paid_ahead.fetch_update(Relaxed, Relaxed, |paid| paid.checked_sub(1)).is_ok() {
             return Ok(());
         }

@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use mech_sync::{Countdown, Seat, SpinLock};
+use mech_sync::{Countdown, SpinLock, Waiter};
 use policy_admission::Profile;
 use slab::Slab;
 use vocab::TaskId;
@@ -57,7 +57,7 @@ pub(crate) use self::verdict::Body;
 /// Somebody to be woken by a cancellation.
 pub(crate) enum Member {
     /// A fiber, and the task it runs.
-    Seat(&'static Seat, Option<TaskId>),
+    Waiter(&'static Waiter, Option<TaskId>),
     Future(Waker),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct NurseryCore {
     this: Weak<NurseryCore>,
     shared: &'static Shared,
     /// Who waits for its tasks, if that is known before: not if it is owned by a handle.
-    owner: Option<&'static Seat>,
+    owner: Option<&'static Waiter>,
     options: NurseryOptions,
     /// A cancellation from around it does not come in.
     shielded: bool,
@@ -157,8 +157,14 @@ impl NurseryCore {
     #[inline(never)] // it needs a large frame, and only now is known to have room
     pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
         let outer = strand.scope.get();
-        let core =
-            Self::make(strand, Some(strand.seat), outer, shared, Limits::of(strand, outer, shared, &options), options);
+        let core = Self::make(
+            strand,
+            Some(strand.waiter),
+            outer,
+            shared,
+            Limits::of(strand, outer, shared, &options),
+            options,
+        );
         if let Some(outer) = core.outer {
             let place = outer.inner.lock().nested.insert(core.clone());
             core.place.store(u32::try_from(place).expect("fewer than 2^32 nurseries at a time"), Relaxed);
@@ -196,7 +202,7 @@ impl NurseryCore {
     #[inline(always)]
     fn make(
         strand: &Strand,
-        owner: Option<&'static Seat>,
+        owner: Option<&'static Waiter>,
         outer: Option<ScopeRef>,
         shared: &'static Shared,
         limits: Limits,
@@ -282,10 +288,10 @@ impl NurseryCore {
         outer.is_some_and(|outer| self.account().is_some_and(|own| std::ptr::eq(own, outer)))
     }
 
-    /// Whether whoever sits on `seat` opened it.
+    /// Whether whoever sits on `waiter` opened it.
     #[inline]
-    pub(crate) fn is_owned_by(&self, seat: &'static Seat) -> bool {
-        self.owner.is_some_and(|owner| std::ptr::eq(owner, seat))
+    pub(crate) fn is_owned_by(&self, waiter: &'static Waiter) -> bool {
+        self.owner.is_some_and(|owner| std::ptr::eq(owner, waiter))
     }
 
     /// Whether a cancellation, or a pause, from around it does not come in.
@@ -305,12 +311,12 @@ impl NurseryCore {
 
     /// Whether its owner and every task of it waits for something, as of a moment ago. What is being polled counts as waiting.
     pub(crate) fn waits(&self) -> bool {
-        if !self.owner.is_none_or(Seat::is_parked) {
+        if !self.owner.is_none_or(Waiter::is_parked) {
             return false;
         }
         let inner = self.inner.lock();
         let waiting = inner.members.iter().filter(|(_, member)| match member {
-            Member::Seat(seat, _) => seat.is_parked(),
+            Member::Waiter(waiter, _) => waiter.is_parked(),
             Member::Future(_) => true,
         });
         let waiting = waiting.count() as i64;
@@ -344,7 +350,7 @@ impl NurseryCore {
         if !state.takes_tasks() || self.gate.is_some() || strand.meter.is_metered() {
             self.admit_through_gate(strand, state)?;
         }
-        if self.is_owned_by(strand.seat) {
+        if self.is_owned_by(strand.waiter) {
             let started = &self.owners.started;
             started.store(started.load(Relaxed) + 1, Relaxed); // the owner alone writes it
         } else {
@@ -409,16 +415,17 @@ impl NurseryCore {
 
     /// Where a fiber, or a thread, of it stands that has not ended.
     pub(crate) fn state_of(&self, task: TaskId) -> TaskState {
-        let seat = self.inner.lock().members.iter().find_map(|(_, member)| match member {
-            Member::Seat(seat, Some(id)) if *id == task => Some(*seat),
+        let waiter = self.inner.lock().members.iter().find_map(|(_, member)| match member {
+            Member::Waiter(waiter, Some(id)) if *id == task => Some(*waiter),
             _ => None,
         });
         // A thread that has begun runs unless it is parked; a fiber may wait for its worker.
-        let is_thread = |seat: &Seat| !self.shared.workers.iter().any(|worker| std::ptr::eq(worker.home, seat.home()));
+        let is_thread =
+            |waiter: &Waiter| !self.shared.workers.iter().any(|worker| std::ptr::eq(worker.inbox, waiter.inbox()));
         let runs = || self.shared.workers.iter().any(|worker| worker.watch.shows(task));
-        match seat {
-            Some(seat) if seat.is_parked() => TaskState::Blocked,
-            Some(seat) if is_thread(seat) => TaskState::Running,
+        match waiter {
+            Some(waiter) if waiter.is_parked() => TaskState::Blocked,
+            Some(waiter) if is_thread(waiter) => TaskState::Running,
             _ if runs() => TaskState::Running,
             _ => TaskState::Ready,
         }
@@ -475,27 +482,27 @@ impl NurseryCore {
     #[cold]
     pub(crate) fn break_shields(&self) {
         self.cancel_one(true);
-        let mut inside = self.kick_all();
+        let mut inside = self.interrupt_all();
         while let Some(nursery) = inside.pop() {
             nursery.cancel_one(true);
-            inside.extend(nursery.kick_all());
+            inside.extend(nursery.interrupt_all());
         }
     }
 
     /// Wakes its owner and who waits in it; returns the nurseries directly inside.
-    fn kick_all(&self) -> Vec<Arc<NurseryCore>> {
-        let (mut seats, mut wakers) = (Vec::from_iter(self.owner), Vec::new());
+    fn interrupt_all(&self) -> Vec<Arc<NurseryCore>> {
+        let (mut waiters, mut wakers) = (Vec::from_iter(self.owner), Vec::new());
         let inside = {
             let inner = self.inner.lock();
             for (_, member) in &inner.members {
                 match member {
-                    Member::Seat(seat, _) => seats.push(seat),
+                    Member::Waiter(waiter, _) => waiters.push(waiter),
                     Member::Future(waker) => wakers.push(waker.clone()),
                 }
             }
             inner.nested.iter().map(|(_, nursery)| nursery.clone()).collect()
         };
-        seats.into_iter().filter_map(Seat::kick).for_each(strand::deliver);
+        waiters.into_iter().filter_map(Waiter::interrupt).for_each(strand::deliver);
         wakers.into_iter().for_each(Waker::wake);
         inside
     }
@@ -515,13 +522,13 @@ impl NurseryCore {
         let cancelled = self.step(NurseryEvent::Cancel);
         let interrupted = interrupt && !self.interrupts.swap(true, AcqRel);
         if interrupted {
-            self.attention.store(true, Relaxed); // as weak as the look at it; whoever waits is kicked
+            self.attention.store(true, Relaxed); // as weak as the look at it; whoever waits is interrupted
         }
         if !cancelled && !interrupted {
             return Vec::new();
         }
         if interrupted {
-            return self.kick_all();
+            return self.interrupt_all();
         }
         self.nested()
     }
@@ -539,27 +546,27 @@ impl NurseryCore {
 
     /// Waits until the last child has ended, whatever happens; then the nursery is over.
     pub(crate) fn wait(&self, strand: &Strand) {
-        self.wait_heeding(strand, || {}); // whoever kicked also told our children
+        self.wait_heeding(strand, || {}); // whoever interrupted also told our children
     }
 
-    /// The same; `kicked` is called whenever `strand` was told to look around.
-    pub(crate) fn wait_heeding(&self, strand: &Strand, kicked: impl Fn()) {
+    /// The same; `interrupted` is called whenever `strand` was told to look around.
+    pub(crate) fn wait_heeding(&self, strand: &Strand, interrupted: impl Fn()) {
         if let Some(account) = self.account()
-            && self.is_owned_by(strand.seat)
+            && self.is_owned_by(strand.waiter)
             && !self.shares_account()
         {
             account.return_owners_share(strand);
         }
-        let ticket = strand.seat.ticket();
-        if !self.countdown.close(self.owners.started.load(Relaxed), ticket) {
-            while strand.wait(ticket) == Woken::Kicked {
-                kicked();
+        let token = strand.waiter.token();
+        if !self.countdown.close(self.owners.started.load(Relaxed), token) {
+            while strand.wait(token) == Woken::Interrupted {
+                interrupted();
             }
         }
         self.end(strand);
     }
 
-    /// The last child has ended. `strand` is the owner's, or an undertaker's who waited in its place.
+    /// The last child has ended. `strand` is the owner's, or an cleaner's who waited in its place.
     fn end(&self, strand: &Strand) {
         self.step(NurseryEvent::LastChildEnded);
         if let Some(gate) = &self.gate {
@@ -568,7 +575,7 @@ impl NurseryCore {
         if let Some(account) = &self.account
             && !self.shares_account()
         {
-            account.close(strand, self.is_owned_by(strand.seat));
+            account.close(strand, self.is_owned_by(strand.waiter));
         }
         let alarms =
             if self.has_alarms.load(Relaxed) { std::mem::take(&mut self.inner.lock().alarms) } else { Vec::new() };

@@ -20,7 +20,7 @@ use std::{
     },
 };
 
-use mech_sync::Ticket;
+use mech_sync::WaitToken;
 
 use super::{Body, Limits, NurseryCore};
 use crate::{
@@ -76,7 +76,7 @@ pub(crate) struct Group {
 enum Phase {
     Open,
     /// Somebody waits for its tasks; these wait for that one.
-    Ending(Vec<Ticket>),
+    Ending(Vec<WaitToken>),
     Ended,
 }
 
@@ -334,15 +334,15 @@ impl Group {
     /// Returns when none of its tasks runs any more.
     fn end(self: &Arc<Self>, cancels: bool) {
         strand::with(|strand| {
-            let ticket = strand.seat.ticket();
+            let token = strand.waiter.token();
             {
                 let mut phase = self.lock();
                 match &mut *phase {
                     Phase::Open => *phase = Phase::Ending(Vec::new()),
                     Phase::Ending(others) => {
-                        others.push(ticket);
+                        others.push(token);
                         drop(phase);
-                        wait::wait_regardless(strand, ticket);
+                        wait::wait_regardless(strand, token);
                         return;
                     }
                     Phase::Ended => return,
@@ -360,7 +360,7 @@ impl Group {
             self.core.shared().groups.remove(self);
             let before = std::mem::replace(&mut *self.lock(), Phase::Ended);
             if let Phase::Ending(others) = before {
-                others.into_iter().for_each(|ticket| _ = strand::wake(ticket, 0));
+                others.into_iter().for_each(|token| _ = strand::wake(token, 0));
             }
         });
     }

@@ -7,7 +7,7 @@
 //! # Why they hold
 //! 1. `pause` sets the flag under the nursery's lock and then asks for attention in the whole tree. A nursery that opens inside enlists first and looks at the one
 //!    around it after, as for a cancellation: one of the two sees the other. Who attends looks at every nursery around it.
-//! 2. Who stands still leaves its ticket under the lock, if the flag is still set there; `resume` clears the flag and takes all tickets under the same lock. A cancellation kicks
+//! 2. Who stands still leaves its token under the lock, if the flag is still set there; `resume` clears the flag and takes all tokens under the same lock. A cancellation interrupts
 //!    it like anyone who waits.
 //!
 //! Who comes back from a wait stands still before it goes on, but for those who were woken to take a lock: others would wait for them. No operation stands still with a lock of its own
@@ -21,7 +21,7 @@ use std::{
     task::Waker,
 };
 
-use mech_sync::Ticket;
+use mech_sync::WaitToken;
 
 use super::NurseryCore;
 use crate::{
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Standing {
     pub(crate) is_paused: bool,
-    tickets: Vec<Ticket>,
+    tokens: Vec<WaitToken>,
     wakers: Vec<Waker>,
 }
 
@@ -129,8 +129,8 @@ impl NurseryCore {
     }
 
     fn resume(&self) {
-        let Standing { tickets, wakers, .. } = self.standing(std::mem::take);
-        tickets.into_iter().for_each(|ticket| _ = strand::wake(ticket, 0));
+        let Standing { tokens, wakers, .. } = self.standing(std::mem::take);
+        tokens.into_iter().for_each(|token| _ = strand::wake(token, 0));
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -188,15 +188,15 @@ impl Strand {
             if self.shields.get() > 0 || self.turn.is_fixed() || self.is_unwinding() {
                 return true;
             }
-            let ticket = self.ticket();
+            let token = self.token();
             let stands = paused.standing(|standing| {
                 if standing.is_paused {
-                    standing.tickets.push(ticket);
+                    standing.tokens.push(token);
                 }
                 standing.is_paused
             });
-            if stands && wait::wait_through_pauses(self, ticket, None) == End::Cancelled {
-                return false; // the ticket is withdrawn: whoever wakes it later wakes nobody
+            if stands && wait::wait_through_pauses(self, token, None) == End::Cancelled {
+                return false; // the token is withdrawn: whoever wakes it later wakes nobody
             }
         }
         true

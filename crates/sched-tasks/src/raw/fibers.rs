@@ -1,11 +1,11 @@
 //! A worker's fibers, each with its strand at the top of its own stack.
 //!
 //! # Invariant
-//! A fiber is entered by the trunk of its worker, one at a time; fibers are added and removed only while none runs. A slot that is `gone` has no fiber. A strand
+//! A fiber is entered by the worker_strand of its worker, one at a time; fibers are added and removed only while none runs. A slot that is `gone` has no fiber. A strand
 //! that was introduced lives as long as its fiber.
 //!
 //! # Why it holds
-//! All methods but `introduce` are called by the trunk alone, which does not run while a fiber does; the table is not `Sync` and belongs to the worker's
+//! All methods but `introduce` are called by the worker_strand alone, which does not run while a fiber does; the table is not `Sync` and belongs to the worker's
 //! thread. A key is not entered between `remove` and the `add` that takes its place: the worker keeps such keys apart. A strand lives in the outermost frame of its
 //! fiber, which is left when the fiber ends, and never if its stack was lost: then its content stays as it was.
 //!
@@ -19,7 +19,7 @@ use std::{
 };
 
 use mech_fiber::{Fiber, Step};
-use mech_sync::Seat;
+use mech_sync::Waiter;
 use vocab::TaskId;
 
 use super::{
@@ -34,7 +34,7 @@ struct Slot {
     /// Dropped when `gone` is set.
     fiber: ManuallyDrop<Fiber>,
     gone: bool,
-    seat: &'static Seat,
+    waiter: &'static Waiter,
     /// Null until the fiber introduced it.
     strand: Cell<*const Strand>,
 }
@@ -72,10 +72,10 @@ impl Fibers {
     }
 
     /// Adds a fiber in the place of one that is gone, or at the end. Trunk only.
-    pub(crate) fn add(&self, place: Option<u32>, fiber: Fiber, seat: &'static Seat) -> u32 {
-        // SAFETY: the trunk runs, so no fiber does, and nobody else has a reference.
+    pub(crate) fn add(&self, place: Option<u32>, fiber: Fiber, waiter: &'static Waiter) -> u32 {
+        // SAFETY: the worker_strand runs, so no fiber does, and nobody else has a reference.
         let slots = unsafe { &mut *self.0.get() };
-        let slot = Slot { fiber: ManuallyDrop::new(fiber), gone: false, seat, strand: Cell::new(ptr::null()) };
+        let slot = Slot { fiber: ManuallyDrop::new(fiber), gone: false, waiter, strand: Cell::new(ptr::null()) };
         match place {
             Some(key) => {
                 slots[key as usize] = slot;
@@ -130,7 +130,7 @@ impl Fibers {
 
     /// Notes the strand of the running fiber `key`, once, and makes it current. The strand must stay where it is for as long as the fiber exists.
     pub(crate) fn introduce(&self, key: u32, strand: &Strand) {
-        // SAFETY: `key` is the running fiber's, so there is such a slot; and of that slot the trunk uses only the fiber until it is back.
+        // SAFETY: `key` is the running fiber's, so there is such a slot; and of that slot the worker_strand uses only the fiber until it is back.
         unsafe { (*(*self.0.get()).as_ptr().add(key as usize)).strand.set(strand) };
         current::set(strand);
     }
@@ -141,32 +141,32 @@ impl Fibers {
         unsafe { StrandRef::new((&*self.0.get())[key as usize].strand.get()) }
     }
 
-    /// Drops fiber `key`, which has returned, makes `trunk` current in its place, and gives its seat back to the caller. Trunk only.
-    pub(crate) fn remove(&self, key: u32, trunk: &Strand) -> &'static Seat {
-        current::set(trunk); // the strand went with its frame
+    /// Drops fiber `key`, which has returned, makes `worker_strand` current in its place, and gives its waiter back to the caller. Trunk only.
+    pub(crate) fn remove(&self, key: u32, worker_strand: &Strand) -> &'static Waiter {
+        current::set(worker_strand); // the strand went with its frame
         // SAFETY: as in `add`.
         let slot = unsafe { &mut (&mut *self.0.get())[key as usize] };
         slot.empty();
-        slot.seat
+        slot.waiter
     }
 
-    /// Ends all fibers that have not ended, by resuming each with `word`, and gives their seats back. Trunk only.
-    pub(crate) fn end_all(&self, word: usize, trunk: &Strand) -> Vec<&'static Seat> {
+    /// Ends all fibers that have not ended, by resuming each with `word`, and gives their waiters back. Trunk only.
+    pub(crate) fn end_all(&self, word: usize, worker_strand: &Strand) -> Vec<&'static Waiter> {
         // SAFETY: as in `add`. The table stays where it is: a fiber that never ran introduces itself first.
         let count = unsafe { (&*self.0.get()).len() };
-        let mut seats = Vec::new();
+        let mut waiters = Vec::new();
         for key in 0..count {
             // SAFETY: as in `enter`.
             let slot = unsafe { &mut (&mut *self.0.get())[key] };
             if !slot.gone && !slot.fiber.is_done() {
                 let step = slot.fiber.resume(word);
-                current::set(trunk); // as in `remove`
+                current::set(worker_strand); // as in `remove`
                 debug_assert!(matches!(step, Step::Returned(_)), "a runtime ends when no task is left");
-                seats.push(slot.seat);
+                waiters.push(slot.waiter);
             }
         }
         // SAFETY: as in `add`.
         unsafe { (&mut *self.0.get()).clear() };
-        seats
+        waiters
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Handle<T> {
     result: PhantomData<T>,
 }
 
-/// In a handle's pointer: a poll left its ticket with the task.
+/// In a handle's pointer: a poll left its token with the task.
 const WAITING: usize = 1;
 
 /// In a handle's pointer: a poll gave the result out. The memory stays, so that the handle goes on to know who the task was.
@@ -141,7 +141,7 @@ impl<T> Handle<T> {
                 self.wait(strand);
             }
         });
-        // SAFETY: done, with no ticket out, and not taken; and `self` is forgotten.
+        // SAFETY: done, with no token out, and not taken; and `self` is forgotten.
         let result = unsafe { self.take() };
         // SAFETY: as above.
         unsafe { self.free() };
@@ -156,23 +156,23 @@ impl<T> Handle<T> {
             let text = "has given its result away before, to whoever awaited it by reference; keep that one";
             return Err(TaskError::msg(text).of_task(&self.label()));
         }
-        self.take_ticket_back();
+        self.take_token_back();
         Ok(())
     }
 
     #[inline(never)]
     fn wait(&self, strand: &Strand) {
-        let ticket = strand.ticket();
-        if !self.completion().wait(ticket) {
+        let token = strand.token();
+        if !self.completion().wait(token) {
             return;
         }
         loop {
-            // Before every stop, not only after a kick: an earlier wait may have used the kick up.
+            // Before every stop, not only after an interrupt: an earlier wait may have used the interrupt up.
             if strand.is_cancelled() && self.completion().retract() {
-                ticket.withdraw();
+                token.withdraw();
                 strand.unwind();
             }
-            if let Woken::By(_) = strand.wait(ticket) {
+            if let Woken::By(_) = strand.wait(token) {
                 return;
             }
         }
@@ -183,32 +183,32 @@ impl<T> Handle<T> {
         assert!(self.tag() != TAKEN, "{} was polled after it had given its result", self.label());
         if !self.is_waiting() && !self.is_done() {
             let wait = FutureWait::begin(cx.waker());
-            if self.completion().wait(wait.ticket()) {
+            if self.completion().wait(wait.token()) {
                 wait.leave();
                 self.set_tag(WAITING);
             }
         }
         if self.is_waiting() {
             let wait = self.come_back();
-            // Done is not enough while a ticket is out: whoever finished may be looking at it. Its wake is the last it does.
+            // Done is not enough while a token is out: whoever finished may be looking at it. Its wake is the last it does.
             if !wait.poll(cx.waker()) {
                 wait.leave();
                 return Poll::Pending;
             }
             self.set_tag(0);
         }
-        // SAFETY: done, and no ticket is out; the tag says from here on that it was taken.
+        // SAFETY: done, and no token is out; the tag says from here on that it was taken.
         let result = unsafe { self.take() };
         self.set_tag(TAKEN);
         Poll::Ready(result)
     }
 
     fn come_back(&self) -> FutureWait {
-        FutureWait::come_back(self.completion().ticket().expect("a poll left its ticket"))
+        FutureWait::come_back(self.completion().token().expect("a poll left its token"))
     }
 
     /// # Safety
-    /// The task is done, no ticket is out, and the result was not taken before.
+    /// The task is done, no token is out, and the result was not taken before.
     #[inline]
     unsafe fn take(&self) -> Result<T, TaskError> {
         debug_assert!(self.is_done());
@@ -217,16 +217,16 @@ impl<T> Handle<T> {
     }
 
     /// # Safety
-    /// The task is done, no ticket is out, the result was taken, and the handle is not used again.
+    /// The task is done, no token is out, the result was taken, and the handle is not used again.
     #[inline]
     unsafe fn free(&self) {
         // SAFETY: the runner left when it finished, and we leave now.
         unsafe { (self.runnable().as_ref().vtable.free)(self.runnable()) }
     }
 
-    /// Takes back the ticket an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
+    /// Takes back the token an earlier poll left. A task that just ended may be looking at it: its wake is the last it does.
     #[cold]
-    fn take_ticket_back(&mut self) {
+    fn take_token_back(&mut self) {
         let wait = self.come_back();
         self.set_tag(0);
         if !self.completion().retract() {
@@ -239,18 +239,18 @@ impl<T> Drop for Handle<T> {
     #[inline]
     fn drop(&mut self) {
         if self.tag() == TAKEN {
-            // SAFETY: done when it was taken, with no ticket out.
+            // SAFETY: done when it was taken, with no token out.
             return unsafe { self.free() };
         }
         if self.is_waiting() {
-            self.take_ticket_back();
+            self.take_token_back();
         }
         if self.completion().abandon() {
             struct Frees<'a, T>(&'a Handle<T>); // also if a destructor panics
             impl<T> Drop for Frees<'_, T> {
                 #[inline]
                 fn drop(&mut self) {
-                    // SAFETY: done, no ticket is out; the result is dropped before, and `Handle::drop` does nothing more.
+                    // SAFETY: done, no token is out; the result is dropped before, and `Handle::drop` does nothing more.
                     unsafe { self.0.free() };
                 }
             }

@@ -135,11 +135,11 @@ fn leave_behind<T>(strand: &Strand, unwanted: T) {
 #[cold]
 fn wait(strand: &Strand, completion: &Completion) {
     strand.return_share();
-    let ticket = strand.seat.ticket();
-    if !completion.wait(ticket) {
+    let token = strand.waiter.token();
+    if !completion.wait(token) {
         return;
     }
-    while strand.wait(ticket) == Woken::Kicked {}
+    while strand.wait(token) == Woken::Interrupted {}
 }
 
 /// # Safety
@@ -205,8 +205,8 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, _strand: &Strand
 
 fn tell(completion: &Completion) {
     match completion.finish() {
-        Finish::Wake(ticket) => {
-            strand::wake(ticket, 0);
+        Finish::Wake(token) => {
+            strand::wake(token, 0);
         }
         Finish::Kept => {} // `join` will see it: it has not waited yet
         Finish::Abandoned => unreachable!("join waits for its halves"),

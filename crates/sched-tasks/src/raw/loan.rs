@@ -10,7 +10,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use mech_sync::Seat;
+use mech_sync::Waiter;
 
 use super::{scope::ScopeRef, task::Running};
 use crate::{budget::Reading, strand::Strand};
@@ -19,7 +19,7 @@ use crate::{budget::Reading, strand::Strand};
 pub(crate) struct Loan {
     scope: Option<ScopeRef>,
     running: Option<Running>,
-    lender: &'static Seat,
+    lender: &'static Waiter,
     meter: Mutex<Option<Reading>>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn lend<R>(lender: &Strand, body: impl FnOnce(&Loan) -> R) -> R {
         Loan {
             scope: lender.scope.get(),
             running: lender.running.get(),
-            lender: lender.acts_for.get().unwrap_or(lender.seat),
+            lender: lender.acts_for.get().unwrap_or(lender.waiter),
             meter: Mutex::new(Some(lender.put_meter_aside())),
         },
         lender.lent.replace(true),

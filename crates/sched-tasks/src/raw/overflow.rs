@@ -5,7 +5,7 @@
 //!
 //! # Why it holds
 //! A task survives an overflow only if `OwnedTaskBuilder` made it, which takes `'static` closures. Its frames then lend to one another, to tasks it
-//! started, to threads, and to values of its thread. The stack is kept for ever with all that was moved onto it; its tasks are waited for (`burial.rs`);
+//! started, to threads, and to values of its thread. The stack is kept for ever with all that was moved onto it; its tasks are waited for (`overflow_cleanup.rs`);
 //! its locals are leaked (`Strand::abandon`); its thread, whose thread-locals a frame may have lent on, never ends (`Worker::main`). A future's
 //! memory is kept, too: it was pinned. A task that never ran, or whose result nobody took, drops what it has in its own memory; there nothing survives. A foreign waker
 //! runs in the middle of an operation, which has others to wake after it; nothing survives there, either. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime

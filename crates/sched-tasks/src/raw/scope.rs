@@ -111,7 +111,7 @@ enum What {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenRef(NonNull<Open>);
 
-/// What an undertaker waits for in place of a frame whose stack overflowed.
+/// What an cleaner waits for in place of a frame whose stack overflowed.
 pub(crate) enum Unfinished<'a> {
     Nursery(&'a NurseryCore),
     Join(&'a Completion),

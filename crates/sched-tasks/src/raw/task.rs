@@ -21,7 +21,7 @@ use std::{
 use mech_sync::{Completion, Finish};
 use vocab::TaskId;
 
-use super::{handle::Handle, nameplate::Name, pool, scope::ScopeRef};
+use super::{handle::Handle, name_slot::Name, pool, scope::ScopeRef};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
     nursery::NurseryCore,
@@ -407,8 +407,8 @@ pub(super) unsafe fn finish<T>(
     counted.owes_permit.set(!scope.give_permit_back());
     match header.completion.finish() {
         Finish::Kept => {}
-        Finish::Wake(ticket) => {
-            strand::wake(ticket, 0);
+        Finish::Wake(token) => {
+            strand::wake(token, 0);
         }
         Finish::Abandoned => {
             // SAFETY: the handle left, so result and memory are ours. Dropped where it is: it may be large.
@@ -499,7 +499,7 @@ impl TaskRef {
         label(unsafe { self.0.as_ref() })
     }
 
-    /// The same in short, for the worker's nameplate.
+    /// The same in short, for the worker's name_slot.
     #[inline(always)]
     pub(crate) fn name(self) -> Name {
         // SAFETY: as in `label`.

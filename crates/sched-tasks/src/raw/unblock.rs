@@ -5,7 +5,7 @@
 //!
 //! # Why it holds
 //! Between the hand-over and the end stands only the wait for `completion`, which no cancellation ends; the one who runs the closure finishes
-//! the completion last. A stack that overflows in between is waited for by its undertaker, as for a `join`.
+//! the completion last. A stack that overflows in between is waited for by its cleaner, as for a `join`.
 
 use std::{
     any::Any,
@@ -37,8 +37,8 @@ impl<T> Place<T> {
         // SAFETY: ours until the completion is done.
         unsafe { *self.outcome.get() = Some(outcome) };
         match self.completion.finish() {
-            Finish::Wake(ticket) => {
-                strand::wake(ticket, 0);
+            Finish::Wake(token) => {
+                strand::wake(token, 0);
             }
             Finish::Kept => {} // the caller will see it: it has not waited yet
             Finish::Abandoned => unreachable!("the caller waits for its closure"),
@@ -83,19 +83,19 @@ where
 
 /// Waits for the completion, or takes the job back if the caller is cancelled before anybody began it.
 fn wait(strand: &Strand, completion: &Completion, take_back: impl Fn() -> Option<Job>) -> Option<Job> {
-    let ticket = strand.seat.ticket();
-    if !completion.wait(ticket) {
+    let token = strand.waiter.token();
+    if !completion.wait(token) {
         return None;
     }
     loop {
-        // Before every stop, not only after a kick: an earlier wait may have used the kick up.
+        // Before every stop, not only after an interrupt: an earlier wait may have used the interrupt up.
         if strand.is_cancelled()
             && let Some(job) = take_back()
         {
-            ticket.withdraw();
+            token.withdraw();
             return Some(job);
         }
-        if let Woken::By(_) = strand.wait(ticket) {
+        if let Woken::By(_) = strand.wait(token) {
             return None;
         }
     }

@@ -1,8 +1,8 @@
 //! Who is running: a fiber of a worker, or a plain thread. Everything that blocks goes through here.
 //!
 //! # Invariant
-//! A strand stops only between `Park::Parked` and its delivery, and every way of stopping ends when its ticket is woken or its
-//! seat is kicked. No other thread ever runs it.
+//! A strand stops only between `Park::Parked` and its delivery, and every way of stopping ends when its token is woken or its
+//! waiter is interrupted. No other thread ever runs it.
 
 pub(crate) mod future_wait;
 pub(crate) mod local;
@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-use mech_sync::{Delivery, Park, Seat, Ticket, Wake};
+use mech_sync::{Delivery, Park, WaitToken, Waiter, Wake};
 use vocab::TaskId;
 
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
     nursery::Member,
     raw::{
         current,
-        nameplate::Name,
+        name_slot::Name,
         scope::{OpenRef, ScopeRef},
         task::{RunnableRef, Running},
     },
@@ -50,19 +50,19 @@ use self::{
 
 /// One thread of control.
 pub(crate) struct Strand {
-    pub(crate) seat: &'static Seat,
+    pub(crate) waiter: &'static Waiter,
     /// The worker whose fiber this is; none for a plain thread.
     pub(crate) worker: Option<Rc<Worker>>,
     /// The workers that are played by this plain thread while it waits: of a seeded runtime.
     pub(crate) driver: Option<Rc<Driver>>,
     /// The innermost nursery around what runs here: the one whose cancellation it heeds.
     pub(crate) scope: Cell<Option<ScopeRef>>,
-    /// The nursery the task belongs to, and whether this seat is among its members, to be kicked when it is cancelled.
+    /// The nursery the task belongs to, and whether this waiter is among its members, to be interrupted when it is cancelled.
     pub(crate) base: Cell<Option<ScopeRef>>,
     enlisted: Cell<Option<u32>>,
     /// What runs here.
     pub(crate) running: Cell<Option<Running>>,
-    /// What the worker's nameplate says while it runs.
+    /// What the worker's name_slot says while it runs.
     pub(crate) name: Cell<Name>,
     /// How many shields are up.
     pub(crate) shields: Cell<u32>,
@@ -85,7 +85,7 @@ pub(crate) struct Strand {
     /// A handler answers for the task, on its stack.
     pub(crate) answering: Cell<bool>,
     /// On whose behalf it runs, if not on its own; see `raw::loan`.
-    pub(crate) acts_for: Cell<Option<&'static Seat>>,
+    pub(crate) acts_for: Cell<Option<&'static Waiter>>,
     /// What somebody runs with who belongs to no nursery, and was started by one that does.
     pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
     /// It runs on behalf of a destructor of a strand that unwinds: neither a budget nor a cancellation may stop it, which would come out of that destructor.
@@ -111,17 +111,17 @@ pub(crate) const DEFAULT_YIELD_INTERVAL: u32 = 1024;
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// The ticket was woken, with this code.
+    /// The token was woken, with this code.
     By(u16),
-    /// The seat was kicked; the ticket is still good.
-    Kicked,
+    /// The waiter was interrupted; the token is still good.
+    Interrupted,
 }
 
 impl Strand {
     /// A strand for the stack that the caller runs on.
-    pub(crate) fn new(seat: &'static Seat, worker: Option<Rc<Worker>>) -> Self {
+    pub(crate) fn new(waiter: &'static Waiter, worker: Option<Rc<Worker>>) -> Self {
         Self {
-            seat,
+            waiter,
             worker,
             driver: None,
             scope: Cell::new(None),
@@ -151,40 +151,40 @@ impl Strand {
         }
     }
 
-    /// A ticket for the next wait.
+    /// A token for the next wait.
     #[inline(always)]
-    pub(crate) fn ticket(&self) -> Ticket {
+    pub(crate) fn token(&self) -> WaitToken {
         self.ensure_room();
-        self.seat.ticket()
+        self.waiter.token()
     }
 
-    /// Stops until `ticket` is woken or the seat is kicked.
+    /// Stops until `token` is woken or the waiter is interrupted.
     ///
     /// Inlined, with all it calls on the way out: after a switch the processor's guess at every `return` is wrong, since the calls it remembers are
     /// another fiber's. Each level between here and the caller would cost some 6 ns.
     #[inline(always)]
-    pub(crate) fn wait(&self, ticket: Ticket) -> Woken {
-        self.wait_until(ticket, None).expect("without a deadline a wait ends only by a wake")
+    pub(crate) fn wait(&self, token: WaitToken) -> Woken {
+        self.wait_until(token, None).expect("without a deadline a wait ends only by a wake")
     }
 
-    /// The same for a plain thread with a deadline; a fiber's deadline is a timer that wakes the ticket. None: time was up first, and the
-    /// ticket is withdrawn.
+    /// The same for a plain thread with a deadline; a fiber's deadline is a timer that wakes the token. None: time was up first, and the
+    /// token is withdrawn.
     #[inline(always)]
-    pub(crate) fn wait_until(&self, ticket: Ticket, deadline: Option<Instant>) -> Option<Woken> {
+    pub(crate) fn wait_until(&self, token: WaitToken, deadline: Option<Instant>) -> Option<Woken> {
         loop {
-            match ticket.park() {
+            match token.park() {
                 Park::Woken(code) => return Some(Woken::By(code)),
-                Park::Kicked => return Some(Woken::Kicked),
+                Park::Interrupted => return Some(Woken::Interrupted),
                 Park::Parked => {
                     if !self.stop(deadline) {
-                        let ended = ticket.wake(0);
+                        let ended = token.wake(0);
                         if matches!(ended, Wake::Parked(_)) {
                             return None;
                         }
-                        // Somebody was quicker, and brings the seat home: wait for that, so that it is never on its way twice.
+                        // Somebody was quicker, and brings the waiter home: wait for that, so that it is never on its way twice.
                         self.stop(None);
                         if matches!(ended, Wake::Awake) {
-                            return None; // it was only a kick
+                            return None; // it was only an interrupt
                         }
                     }
                 }
@@ -192,7 +192,7 @@ impl Strand {
         }
     }
 
-    /// Gives the thread away until the seat is delivered. False if the deadline came first.
+    /// Gives the thread away until the waiter is delivered. False if the deadline came first.
     #[inline(always)]
     fn stop(&self, deadline: Option<Instant>) -> bool {
         let Some(worker) = &self.worker else {
@@ -202,7 +202,7 @@ impl Strand {
             self.enlist();
         }
         let successor = worker.choose_successor();
-        if !worker.is_key_of(successor, self.seat) {
+        if !worker.is_key_of(successor, self.waiter) {
             self.suspend(worker, successor);
         } // else it was delivered already
         true
@@ -243,29 +243,29 @@ impl Strand {
             driver.until_woken(self); // a deadline is an alarm of its clock
             return true;
         }
-        let home = self.seat.home();
+        let inbox = self.waiter.inbox();
         loop {
-            home.fall_asleep();
-            if home.has_arrivals() {
-                home.stay_awake();
-                let _ = home.arrivals(); // a thread has one seat, so this was it
+            inbox.fall_asleep();
+            if inbox.has_arrivals() {
+                inbox.stay_awake();
+                let _ = inbox.arrivals(); // a thread has one waiter, so this was it
                 return true;
             }
-            if !home.sleep(deadline) {
+            if !inbox.sleep(deadline) {
                 return false;
             }
         }
     }
 
-    /// Before a fiber stops for the first time in its task, its nursery notes whom to kick.
+    /// Before a fiber stops for the first time in its task, its nursery notes whom to interrupt.
     #[cold]
     fn enlist(&self) {
         if let Some(scope) = self.base.get() {
             let task = self.running.get().map(|running| running.task().id());
-            self.enlisted.set(Some(scope.enlist(Member::Seat(self.seat, task))));
+            self.enlisted.set(Some(scope.enlist(Member::Waiter(self.waiter, task))));
             if scope.is_cancelled() {
-                // Cancelled before it could know of us: nobody else will kick.
-                if let Some(delivery) = self.seat.kick() {
+                // Cancelled before it could know of us: nobody else will interrupt.
+                if let Some(delivery) = self.waiter.interrupt() {
                     deliver(delivery);
                 }
             }
@@ -330,7 +330,7 @@ impl Strand {
         if self.meter.is_metered() {
             self.close_meter();
         }
-        // An undertaker may wait here next, between tasks: it belongs to no nursery.
+        // An cleaner may wait here next, between tasks: it belongs to no nursery.
         self.scope.set(None);
         self.base.set(None);
         self.running.set(None);
@@ -551,19 +551,19 @@ pub(crate) fn with<R>(f: impl FnOnce(&Strand) -> R) -> R {
 
 pub(crate) use current::get as current;
 
-/// Brings a woken seat home: into the queue of this very worker, or into another's inbox.
+/// Brings a woken waiter home: into the queue of this very worker, or into another's inbox.
 #[inline]
 pub(crate) fn deliver(delivery: Delivery) {
     with(|strand| match &strand.worker {
-        Some(worker) if delivery.is_for(worker.home) => worker.enqueue(delivery.seat()),
+        Some(worker) if delivery.is_for(worker.inbox) => worker.enqueue(delivery.waiter()),
         _ => strand.turn.while_fixed(Fixed::InWaker, || delivery.send()), // that may run a foreign waker, in the middle of our operation
     });
 }
 
-/// Ends the wait that `ticket` names. False if it was over already.
+/// Ends the wait that `token` names. False if it was over already.
 #[inline]
-pub(crate) fn wake(ticket: Ticket, code: u16) -> bool {
-    match ticket.wake(code) {
+pub(crate) fn wake(token: WaitToken, code: u16) -> bool {
+    match token.wake(code) {
         Wake::Parked(delivery) => {
             deliver(delivery);
             true

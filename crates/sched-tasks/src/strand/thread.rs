@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use mech_sync::Home;
+use mech_sync::Inbox;
 
 use super::{Strand, current};
 use crate::{drive::seeded::Driver, places};
 
 /// A plain thread's strand, with its own home.
 pub(crate) fn for_thread() -> Strand {
-    Strand::new(places::take_seat(places::take_home()), None)
+    Strand::new(places::take_waiter(places::take_inbox()), None)
 }
 
 /// The same for a thread that cannot wait on its present strand. If it plays workers, it goes on to.
@@ -24,7 +24,7 @@ pub(crate) fn driving(driver: Rc<Driver>) -> Strand {
 
 /// Gives back what a plain thread's strand held.
 pub(crate) fn retire_thread(strand: &Strand) {
-    let home: &'static Home = strand.seat.home();
-    places::give_seat(strand.seat);
-    places::give_home(home);
+    let inbox: &'static Inbox = strand.waiter.inbox();
+    places::give_waiter(strand.waiter);
+    places::give_inbox(inbox);
 }

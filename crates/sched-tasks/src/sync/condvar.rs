@@ -109,9 +109,9 @@ impl Condvar {
     fn until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Option<Instant>) -> bool {
         strand::with(|strand| {
             strand.checkpoint_with_lock();
-            let ticket = strand.seat.ticket();
-            self.line.enlist(ticket, 0);
-            match lock::while_unlocked(guard, || wait::wait(strand, ticket, deadline)) {
+            let token = strand.waiter.token();
+            self.line.enlist(token, 0);
+            match lock::while_unlocked(guard, || wait::wait(strand, token, deadline)) {
                 End::Claimed(_) => true,
                 End::TimedOut => {
                     self.line.leave();

@@ -153,22 +153,22 @@ impl Lock {
             if self.try_acquire() {
                 return true;
             }
-            let ticket = strand.seat.ticket();
+            let token = strand.waiter.token();
             {
                 let mut waits = self.waits.lock();
                 if self.word.fetch_or(WAITERS, Relaxed) & LOCKED == 0 {
                     continue; // free again; should WAITERS be wrong now, the next release puts it right
                 }
                 if came_too_late {
-                    waits.push_front(ticket, HANDED, ());
+                    waits.push_front(token, HANDED, ());
                 } else {
-                    waits.push(ticket, TRY, ());
+                    waits.push(token, TRY, ());
                 }
             }
             let end = match heed {
-                Heed::Cancellation => wait::wait_through_pauses(strand, ticket, deadline),
-                Heed::Deadlock => wait::wait_shielded(strand, ticket),
-                Heed::Nothing => End::Claimed(wait::wait_regardless(strand, ticket)),
+                Heed::Cancellation => wait::wait_through_pauses(strand, token, deadline),
+                Heed::Deadlock => wait::wait_shielded(strand, token),
+                Heed::Nothing => End::Claimed(wait::wait_regardless(strand, token)),
             };
             match end {
                 End::Claimed(HANDED) => return true,

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{SpinLock, Ticket};
+use mech_sync::{SpinLock, WaitToken};
 
 use crate::{
     drive::clock,
@@ -200,8 +200,8 @@ impl Semaphore {
     }
 
     /// Puts a request in line. It is served at once if nobody is before it.
-    fn enlist(&self, ticket: Ticket, permits: usize) {
-        self.state.lock().requests.push(ticket, 0, permits);
+    fn enlist(&self, token: WaitToken, permits: usize) {
+        self.state.lock().requests.push(token, 0, permits);
         self.grant();
     }
 
@@ -218,9 +218,9 @@ impl Semaphore {
             if permit.is_some() {
                 return permit;
             }
-            let ticket = strand.seat.ticket();
-            self.enlist(ticket, permits);
-            match wait::wait(strand, ticket, deadline) {
+            let token = strand.waiter.token();
+            self.enlist(token, permits);
+            match wait::wait(strand, token, deadline) {
                 End::Claimed(_) => Some(Permit { semaphore: self, permits }),
                 End::TimedOut => {
                     self.leave();
@@ -269,7 +269,7 @@ impl<'a> Future for AcquireFuture<'a> {
                 return Poll::Ready(permit);
             }
             let wait = FutureWait::begin(cx.waker());
-            semaphore.enlist(wait.ticket(), permits);
+            semaphore.enlist(wait.token(), permits);
             self.wait = Some(wait);
         }
         if !self.wait.as_ref().is_some_and(|wait| wait.poll(cx.waker())) {

@@ -298,7 +298,7 @@ fn a_time_beyond_all_clocks_is_for_ever() {
     assert!(forever.is_err());
 }
 
-/// A task polled, then dropped or joined, while it ends: the ticket it was left must not be used for anything else.
+/// A task polled, then dropped or joined, while it ends: the token it was left must not be used for anything else.
 #[test]
 fn a_task_polled_then_dropped_while_it_ends_loses_no_wake() {
     let runtime = Runtime::builder().workers(2).build().unwrap();

@@ -134,12 +134,12 @@ fn a_cancelled_wait_for_a_mutex_leaves_it_usable() {
 fn a_condvar_wakes_one_or_all() {
     for workers in [1, 2] {
         let runtime = Runtime::builder().workers(workers).build().unwrap();
-        let (tickets, changed) = (Mutex::new(0), Condvar::new());
+        let (tokens, changed) = (Mutex::new(0), Condvar::new());
         let served = AtomicUsize::new(0);
         let take = || {
-            let mut tickets = tickets.lock();
-            changed.wait_while(&mut tickets, |tickets| *tickets == 0);
-            *tickets -= 1;
+            let mut tokens = tokens.lock();
+            changed.wait_while(&mut tokens, |tokens| *tokens == 0);
+            *tokens -= 1;
             served.fetch_add(1, SeqCst);
         };
         thread::scope(|s| {
@@ -148,16 +148,16 @@ fn a_condvar_wakes_one_or_all() {
                 .nursery(|n| {
                     let takers: Vec<_> = (0..7).map(|_| n.spawn(take)).collect();
                     for _ in 0..3 {
-                        *tickets.lock() += 1;
+                        *tokens.lock() += 1;
                         changed.notify_one();
                     }
-                    *tickets.lock() += 5;
+                    *tokens.lock() += 5;
                     changed.notify_all();
                     takers.into_iter().try_for_each(|taker| taker.join())
                 })
                 .unwrap();
         });
-        assert_eq!((served.into_inner(), tickets.into_inner()), (8, 0));
+        assert_eq!((served.into_inner(), tokens.into_inner()), (8, 0));
     }
 }
 

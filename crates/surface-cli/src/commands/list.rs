@@ -51,7 +51,7 @@ enum Stands {
     Interrupted,
     Succeeded,
     Failed,
-    Canceled,
+    Cancelled,
 }
 
 /// Which run.
@@ -60,7 +60,7 @@ pub(crate) struct Show {
     /// The run: `r-7f3a`, its beginning, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// Only jobs that failed or were canceled
+    /// Only jobs that failed or were cancelled
     #[arg(long)]
     failed: bool,
     /// One object: the run and its jobs
@@ -179,7 +179,7 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
         Stands::Interrupted => Status::Interrupted,
         Stands::Succeeded => Status::Succeeded,
         Stands::Failed => Status::Failed,
-        Stands::Canceled => Status::Canceled,
+        Stands::Cancelled => Status::Cancelled,
     });
     let runs = house.runs(Filter { status, limit: Some(options.limit), ..Filter::default() })?;
     let stands = |run: RunRow| standing::of_run(house.journal_of(&run.id), run);
@@ -216,7 +216,7 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     let run = house.run(&options.run)?;
     let journal = house.journal_of(&run.id);
     let (run, jobs) = standing::of(journal, run)?;
-    let is_bad = |job: &&JobRow| matches!(job.state, sched_jobs::State::Failed | sched_jobs::State::Canceled);
+    let is_bad = |job: &&JobRow| matches!(job.state, sched_jobs::State::Failed | sched_jobs::State::Cancelled);
     let shown: Vec<&JobRow> = jobs.iter().filter(|job| !options.failed || is_bad(job)).collect();
     if options.json {
         json(&Shown { run: &run, list: &shown })?;
@@ -228,7 +228,7 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     let parts = [
         (counts.succeeded, "succeeded"),
         (counts.failed, "failed"),
-        (counts.canceled, "canceled"),
+        (counts.cancelled, "cancelled"),
         (counts.running, "running"),
         (counts.paused, "paused"),
         (counts.ready, "ready"),
@@ -251,12 +251,12 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     text.push_str(&table(&rows));
     text.push_str(match run.status {
         Status::Interrupted => "\nIt was interrupted; go on with ",
-        Status::Failed | Status::Canceled => "\nTry again what did not succeed with ",
+        Status::Failed | Status::Cancelled => "\nTry again what did not succeed with ",
         _ => "",
     });
     match run.status {
         Status::Interrupted => text.push_str(&format!("`bursar run --resume {}`.\n", run.id)),
-        Status::Failed | Status::Canceled => {
+        Status::Failed | Status::Cancelled => {
             text.push_str(&format!("`bursar run --resume {} --retry-failed`.\n", run.id));
         }
         _ => {}

@@ -144,7 +144,7 @@ fn chosen(journal: &Journal, options: &Options) -> Result<Vec<(RunRow, u64)>, Fa
         let may = match run.status {
             Status::Running | Status::Paused => false,
             Status::Interrupted => options.interrupted,
-            Status::Succeeded | Status::Failed | Status::Canceled => true,
+            Status::Succeeded | Status::Failed | Status::Cancelled => true,
         };
         let is_old = options.older.is_some_and(|age| now.saturating_sub(run.seen_ms) > age);
         let is_surplus = options.keep.is_some_and(|keep| newer >= keep);

@@ -66,7 +66,7 @@ pub(crate) fn cancel(options: &Cancel) -> Result<Exit, Failure> {
         print(&format!("ended {jobs} of run {}, which was interrupted\n", run.id))?;
         return Ok(Exit::Well);
     }
-    steer(&options.whom, "canceled", |target| Request::Cancel { target, now: options.now })
+    steer(&options.whom, "cancelled", |target| Request::Cancel { target, now: options.now })
 }
 
 fn steer(whom: &Whom, done: &str, request: impl Fn(Target) -> Request) -> Result<Exit, Failure> {
@@ -102,7 +102,7 @@ fn steer(whom: &Whom, done: &str, request: impl Fn(Target) -> Request) -> Result
 /// `bursar retry`
 pub(crate) fn retry(whom: &Whom) -> Result<Exit, Failure> {
     if whom.subtree {
-        let message = "--subtree is not needed: a retry takes along whatever was canceled because of the job";
+        let message = "--subtree is not needed: a retry takes along whatever was cancelled because of the job";
         return Err(Failure::new(Exit::Usage, message));
     }
     let house = House::open()?;
@@ -137,7 +137,7 @@ fn failed(client: &mut Client) -> Result<Vec<String>, Failure> {
 fn not_going_on(run: &RunRow) -> Failure {
     let id = &run.id;
     let way_out = match run.status {
-        Status::Failed | Status::Canceled => {
+        Status::Failed | Status::Cancelled => {
             format!("try again what did not succeed with `bursar run --resume {id} --retry-failed`")
         }
         Status::Interrupted => format!("go on with it by `bursar run --resume {id}`"),

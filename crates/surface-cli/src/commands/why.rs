@@ -110,8 +110,8 @@ fn remembered(run: &RunRow, row: &JobRow) -> String {
             format!("{name} does not wait: it succeeded {}", parts.join(" ")).trim_end().to_owned()
         }
         State::Failed => format!("{name} does not wait: it failed{error}. Try it again with `{resume} --retry-failed`"),
-        State::Canceled => {
-            format!("{name} does not wait: it was canceled{error}. Try it again with `{resume} --retry-failed`")
+        State::Cancelled => {
+            format!("{name} does not wait: it was cancelled{error}. Try it again with `{resume} --retry-failed`")
         }
         _ if run.status == Status::Interrupted && row.detail.error.is_some() => {
             format!("{name} waits for the run, which was interrupted when the job ran{error}. Go on with `{resume}`")

@@ -191,7 +191,7 @@ impl RunDesk {
             let Some(mut told) = Event::of_job(event.at(), name, event.what) else { continue };
             told.of = Some(&self.of);
             told.missed = Some(events.missed()).filter(|missed| *missed > 0);
-            if matches!(event.what, What::Failed | What::Canceled | What::Retrying { .. }) {
+            if matches!(event.what, What::Failed | What::Cancelled | What::Retrying { .. }) {
                 let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
                 told.error = cause.map(|cause| cause.to_string().into());
             }

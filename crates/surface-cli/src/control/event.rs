@@ -29,12 +29,12 @@ Every event has `v` (1), `at_ms` (since the run or flow began), `event`, and `ru
 | `waiting` | a job | `job`, `why` |
 | `retrying` | a job | `job`, `attempt`, `error`, `ran_ms`, `after_ms`: the pause before the next attempt, `log` |
 | `succeeded` | a job | `job`, `attempt`, `ran_ms`: absent if it had been done before |
-| `failed`, `canceled` | a job | `job`, `attempt`, `error`, `ran_ms`, `log` |
+| `failed`, `cancelled` | a job | `job`, `attempt`, `error`, `ran_ms`, `log` |
 | `failed` | a node | `node`, `error`: the latest, `errors`: how many until now |
 | `printed` | a flow | `text`: a line of a node that prints |
 | `stats` | a flow | `stats`: everything counted, once a second if anything moved |
 | `said` | both | `text`: what people are told meanwhile |
-| `run_ended` | a run | `outcome`: succeeded, failed or interrupted; `ran_ms`; how many jobs: `succeeded`, `failed`, `canceled` |
+| `run_ended` | a run | `outcome`: succeeded, failed or interrupted; `ran_ms`; how many jobs: `succeeded`, `failed`, `cancelled` |
 | `flow_ended` | a flow | `outcome`: done, stopped, late, failed, lost, interrupted or killed; `ran_ms`; `error`; `stats`; how many messages: \
 `put`, `delivered`, `lost`, `failed`, `unwanted`, `unconnected`, `held`, `dropped`, `replaced`, `coalesced`, `waiting`; `errors` |
 
@@ -111,7 +111,7 @@ impl Of {
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Counts {
-    Jobs { succeeded: u32, failed: u32, canceled: u32 },
+    Jobs { succeeded: u32, failed: u32, cancelled: u32 },
     Messages(Totals),
 }
 
@@ -152,7 +152,7 @@ fn name(what: What) -> Option<&'static str> {
         What::Retrying { .. } => "retrying",
         What::Succeeded => State::Succeeded.name(),
         What::Failed => State::Failed.name(),
-        What::Canceled => State::Canceled.name(),
+        What::Cancelled => State::Cancelled.name(),
         What::Revived => "revived",
         _ => return None,
     })

@@ -154,8 +154,8 @@ fn a_cancel_is_answered_when_it_is_really_over() {
     assert!(!hurried.0.load(SeqCst));
     run.client().ask(Request::Cancel { target: of("long"), now: true }).unwrap();
     assert!(hurried.0.load(SeqCst));
-    assert_eq!(run.jobs.status("long").unwrap().state, State::Canceled);
-    assert_eq!(run.jobs.status("next").unwrap().state, State::Canceled, "what needs it goes with it");
+    assert_eq!(run.jobs.status("long").unwrap().state, State::Cancelled);
+    assert_eq!(run.jobs.status("next").unwrap().state, State::Cancelled, "what needs it goes with it");
 }
 
 #[test]

@@ -76,7 +76,7 @@ struct Hands {
 impl Runner for Hands {
     fn hurry(&self) {
         if let Some(processes) = self.processes.upgrade() {
-            processes.hurry_canceled();
+            processes.hurry_cancelled();
         }
     }
 

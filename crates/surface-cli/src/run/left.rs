@@ -54,7 +54,7 @@ pub(crate) enum Standing {
     /// It ended by itself.
     Ended,
     /// Somebody ended it: it is not done.
-    Canceled,
+    Cancelled,
     /// Its keeper was killed: it is not known whether it is done.
     Lost,
 }
@@ -85,19 +85,19 @@ pub(crate) fn of(row: &JobRow, retries: u32, known: Option<&Known>, retry_failed
         && (known.attempt > row.attempt || (known.attempt == row.attempt && !row.state.is_terminal()))
     {
         return match known.what {
-            Standing::Canceled => Left::Open { attempts: known.attempt, forgiven: 1 },
+            Standing::Cancelled => Left::Open { attempts: known.attempt, forgiven: 1 },
             Standing::Lost if !fails_if_lost => Left::Open { attempts: known.attempt, forgiven: 1 },
             what => Left::Found { token: known.token.clone(), attempt: known.attempt, ended: what != Standing::Runs },
         };
     }
     match row.state {
-        State::Failed | State::Canceled if settled && !retry_failed => {
+        State::Failed | State::Cancelled if settled && !retry_failed => {
             let why = row.detail.error.clone().or_else(|| row.detail.how.clone());
             let did = if row.state == State::Failed { "failed" } else { "was cancelled" };
             let why = why.unwrap_or_else(|| format!("it {did} before the run was resumed"));
             Left::Failed { why, attempts: row.attempt }
         }
-        State::Failed | State::Canceled if settled => Left::Open { attempts: row.attempt, forgiven: row.attempt },
+        State::Failed | State::Cancelled if settled => Left::Open { attempts: row.attempt, forgiven: row.attempt },
         State::Failed => Left::Open { attempts: row.attempt, forgiven: 0 },
         // What leads to an attempt is written under its number. A job may be paused before it began.
         State::Queued | State::Ready | State::Paused if !has_run(row) => {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_has_succeeded_is_done_whatever_else_is_known() {
-        for what in [Standing::Runs, Standing::Ended, Standing::Canceled] {
+        for what in [Standing::Runs, Standing::Ended, Standing::Cancelled] {
             assert_eq!(of(&row(State::Succeeded, 1), 0, Some(&known(1, what)), true), Left::Done);
         }
     }
@@ -186,10 +186,10 @@ mod tests {
 
     #[test]
     fn what_somebody_ended_is_not_done() {
-        let canceled = known(1, Standing::Canceled);
+        let cancelled = known(1, Standing::Cancelled);
         let open = Left::Open { attempts: 1, forgiven: 1 };
-        assert_eq!(of(&row(State::Running, 1), 0, Some(&canceled), false), open);
-        assert_eq!(of(&row(State::Queued, 2), 0, Some(&canceled), false), Left::Open { attempts: 1, forgiven: 0 });
+        assert_eq!(of(&row(State::Running, 1), 0, Some(&cancelled), false), open);
+        assert_eq!(of(&row(State::Queued, 2), 0, Some(&cancelled), false), Left::Open { attempts: 1, forgiven: 0 });
     }
 
     #[test]
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(of(&failed, 2, None, false), Left::Open { attempts: 2, forgiven: 0 });
         assert_eq!(of(&failed, 1, None, true), Left::Open { attempts: 2, forgiven: 2 });
         assert_eq!(of(&failed, 1, Some(&known(2, Standing::Ended)), false), failed_for_good());
-        assert!(of(&row(State::Canceled, 0), 0, None, false).is_over());
-        assert_eq!(of(&row(State::Canceled, 0), 0, None, true), Left::NEW);
+        assert!(of(&row(State::Cancelled, 0), 0, None, false).is_over());
+        assert_eq!(of(&row(State::Cancelled, 0), 0, None, true), Left::NEW);
     }
 
     #[test]

@@ -220,7 +220,7 @@ impl Recorder {
                     let _ = self.notices.send(Notice::Failed); // gone only when the run is over
                 }
             }
-            What::Canceled => {
+            What::Cancelled => {
                 let cause = facts.cause(event.job).map(ToString::to_string);
                 self.ended(&mut book, job, has_run, ended, cause);
             }
@@ -245,7 +245,7 @@ impl Recorder {
         if let Some(ended) = ended.as_mut().filter(|ended| ended.code == 0) {
             self.mark(book, job, Some(std::mem::take(&mut ended.made)));
         }
-        if state == State::Canceled && self.interrupted.load(Ordering::SeqCst) {
+        if state == State::Cancelled && self.interrupted.load(Ordering::SeqCst) {
             match ended {
                 Some(ended) if ended.code == 0 => book.end(job, attempt, State::Succeeded, Some(ended), None),
                 ended if has_run => {
@@ -257,7 +257,7 @@ impl Recorder {
             return;
         }
         let error = match (state, &ended) {
-            (State::Canceled, _) | (State::Failed, None) => cause,
+            (State::Cancelled, _) | (State::Failed, None) => cause,
             (State::Succeeded, None) if attempt == 0 => {
                 let how = Detail { how: Some("up to date".to_owned()), ..Detail::default() };
                 return book.write(job, Moved::new(job as u32, 0, state).with(how));
@@ -312,7 +312,7 @@ impl Book {
             wall_ms: Some(ms(end.wall)),
             ..Detail::default()
         };
-        let is_plain = matches!(end.how, How::Exit(_) | How::Canceled);
+        let is_plain = matches!(end.how, How::Exit(_) | How::Cancelled);
         self.last = Some((code, detail.how.clone().filter(|_| !is_plain)));
         Ended { token: end.token.clone(), detail, code, made: made.iter().map(made_file).collect() }
     }

@@ -45,10 +45,10 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
             say!("bursar: run {id} has succeeded: nothing is left to do");
             return Ok(0);
         }
-        Status::Failed | Status::Canceled if !options.retry_failed => {
+        Status::Failed | Status::Cancelled if !options.retry_failed => {
             let message = format!(
                 "run {id} is over: {} of {} jobs failed, {} were cancelled; `bursar run --resume {id} --retry-failed` tries them again",
-                row.counts.failed, row.jobs, row.counts.canceled
+                row.counts.failed, row.jobs, row.counts.cancelled
             );
             return Err(Failure::broken(message));
         }
@@ -142,7 +142,7 @@ fn newest(house: &House, retry_failed: bool) -> Result<RunRow, Failure> {
     let runs = house.runs(Filter { limit: Some(1_000), ..Filter::default() })?;
     let fits = |status| match status {
         Status::Interrupted => true,
-        Status::Failed | Status::Canceled => retry_failed,
+        Status::Failed | Status::Cancelled => retry_failed,
         _ => false,
     };
     runs.into_iter().find(|run| fits(run.status)).ok_or_else(|| {
@@ -238,13 +238,13 @@ fn newest_known(recovered: &[Recovered]) -> HashMap<usize, Known> {
     for one in recovered {
         let (token, what) = match one {
             Recovered::Running(survivor) => (survivor.token(), Standing::Runs),
-            Recovered::Ended(end) if end.how == How::Canceled => (end.token.as_str(), Standing::Canceled),
+            Recovered::Ended(end) if end.how == How::Cancelled => (end.token.as_str(), Standing::Cancelled),
             Recovered::Ended(end) if end.how == How::KeeperLost => (end.token.as_str(), Standing::Lost),
             Recovered::Ended(end) => (end.token.as_str(), Standing::Ended),
         };
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
         // A later life's attempt of the same number came after the earlier one was cancelled.
-        let rank = |known: &Known| (known.attempt, !matches!(known.what, Standing::Canceled | Standing::Lost));
+        let rank = |known: &Known| (known.attempt, !matches!(known.what, Standing::Cancelled | Standing::Lost));
         let new = Known { token: token.to_owned(), attempt, what };
         if known.get(&job).is_none_or(|old| rank(old) < rank(&new)) {
             known.insert(job, new);

@@ -133,7 +133,7 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
     let _ = notices.send(Notice::Over); // the steward is there until it hears this
     let _ = steward.join();
     signals.close();
-    let is_all_well = summary.is_some_and(|summary| summary.failed + summary.canceled == 0);
+    let is_all_well = summary.is_some_and(|summary| summary.failed + summary.cancelled == 0);
     let signal = verdict.signal.get().filter(|_| !is_all_well);
     let unwritten = front.close(match (signal, is_all_well) {
         (Some(_), _) => Ended::Interrupted,
@@ -214,8 +214,8 @@ fn code(signal: Option<i32>, is_all_well: bool, command: Option<i32>) -> u8 {
 
 fn outcome(summary: Summary) -> Outcome {
     match summary {
-        Summary { failed: 0, canceled: 0, .. } => Outcome::Succeeded,
-        Summary { failed: 0, .. } => Outcome::Canceled,
+        Summary { failed: 0, cancelled: 0, .. } => Outcome::Succeeded,
+        Summary { failed: 0, .. } => Outcome::Cancelled,
         _ => Outcome::Failed,
     }
 }

@@ -100,15 +100,15 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
     }
     drop(tell);
     // What ended by itself meanwhile is not cancelled: a resumed run learns how from its keeper.
-    let mut canceled: Vec<String> = unkept;
-    canceled.extend(ends.iter().take(count).filter(|end| end.how == How::Canceled).map(|end| end.token));
-    let mut ended = Ended { count: canceled.len(), warnings: Vec::new() };
+    let mut cancelled: Vec<String> = unkept;
+    cancelled.extend(ends.iter().take(count).filter(|end| end.how == How::Cancelled).map(|end| end.token));
+    let mut ended = Ended { count: cancelled.len(), warnings: Vec::new() };
     let writer = journal.writer(&lock)?;
-    for token in canceled {
+    for token in cancelled {
         let Some((number, attempt)) = Processes::attempt_of(&token) else { continue };
         let error = Some("cancelled on request, after its run was interrupted".to_owned());
         let detail = Detail { token: Some(token), error, ..Detail::default() };
-        writer.record(Moved::new(number as u32, attempt, State::Canceled).with(detail));
+        writer.record(Moved::new(number as u32, attempt, State::Cancelled).with(detail));
         if let Some(job) = plan.jobs.get(number).filter(|job| job.incomplete == Incomplete::Remove) {
             let left = command(job, &plan, true).doubtful_outputs();
             ended.warnings.extend(left.into_iter().map(|text| format!("{}: {text}", job.name)));

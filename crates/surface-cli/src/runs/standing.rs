@@ -83,7 +83,7 @@ fn newest(seen: &Seen) -> HashMap<usize, (u32, Known<'_>)> {
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
         // A later life's attempt of the same number came after the earlier one was lost or cancelled.
         let is_open = |known: &Known<'_>| {
-            matches!(known, Known::Lost | Known::Ended(End { how: How::Canceled | How::KeeperLost, .. }))
+            matches!(known, Known::Lost | Known::Ended(End { how: How::Cancelled | How::KeeperLost, .. }))
         };
         let rank = |(attempt, known): &(u32, Known<'_>)| (*attempt, !is_open(known));
         let new = (attempt, known);
@@ -104,9 +104,9 @@ fn stand(row: &mut JobRow, attempt: u32, known: Known<'_>, plan: Option<&Plan>) 
     row.attempt = attempt;
     let end = match known {
         Known::Runs => return row.state = State::Running,
-        Known::Ended(end) if !matches!(end.how, How::Canceled | How::KeeperLost) => end,
+        Known::Ended(end) if !matches!(end.how, How::Cancelled | How::KeeperLost) => end,
         // A resumed run tries it again, unless the job says otherwise.
-        Known::Ended(End { how: How::Canceled, .. }) => {
+        Known::Ended(End { how: How::Cancelled, .. }) => {
             (row.state, row.attempt) = (State::Queued, attempt + 1);
             return;
         }

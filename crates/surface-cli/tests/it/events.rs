@@ -54,7 +54,7 @@ fn every_event_of_a_run_names_the_run_and_has_the_fields_of_the_page() {
     assert_code(&output, 1);
     let events = json_lines(&text(&output.stdout));
     are_as_the_page_says(&events, "run", site.newest().id.as_str());
-    for name in ["run_started", "started", "succeeded", "retrying", "failed", "canceled", "run_ended"] {
+    for name in ["run_started", "started", "succeeded", "retrying", "failed", "cancelled", "run_ended"] {
         assert!(events.iter().any(|event| event["event"] == name), "{name}: {events:#?}");
     }
 }

@@ -65,7 +65,7 @@ fn what_a_run_suggests_that_failed_works() {
         for words in ["show latest", "why bad", "logs next", "run --resume latest"] {
             said += &all(&site.bursar(words));
         }
-        assert!(!said.contains("`-f` waits for it"), "what was canceled does not start any more: {said}");
+        assert!(!said.contains("`-f` waits for it"), "what was cancelled does not start any more: {said}");
         fs::write(site.path("mended"), "").unwrap();
         all_work(&site, &said, "--retry-failed");
     }

@@ -59,12 +59,12 @@ fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
                 .replace("with N;", "with 3;"),
             "  │ first line".to_owned(),
             "  │ the reason".to_owned(),
-            "canceled  lost: [3004] `bad`, which it needs, failed".to_owned(),
+            "cancelled  lost: [3004] `bad`, which it needs, failed".to_owned(),
             "started   many[1]".to_owned(),
             "done      many[1]: TIME".to_owned(),
             "started   many[2]".to_owned(),
             "done      many[2]: TIME".to_owned(),
-            "N failed, N canceled, N done in TIME · run RUN · try again: bursar run --resume RUN --retry-failed"
+            "N failed, N cancelled, N done in TIME · run RUN · try again: bursar run --resume RUN --retry-failed"
                 .to_owned(),
         ]
     );
@@ -172,8 +172,8 @@ fn many_jobs_that_never_started_are_one_line_when_they_are_cancelled() {
     run.signal(rustix::process::Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
-    let canceled: Vec<&str> = said.lines().filter(|line| line.contains("  canceled  ")).collect();
-    assert!(canceled.len() <= 2, "{said}");
+    let cancelled: Vec<&str> = said.lines().filter(|line| line.contains("  cancelled  ")).collect();
+    assert!(cancelled.len() <= 2, "{said}");
     assert!(said.contains("50 jobs that had not started (many[1], many[2], many[3] and 47 more)"), "{said}");
 }
 
@@ -190,7 +190,7 @@ fn a_run_tells_programs_every_event_as_json() {
     assert!(std::path::Path::new(failed["log"].as_str().unwrap()).exists());
     let last = events.last().unwrap();
     assert_eq!((last["event"].as_str(), last["outcome"].as_str()), (Some("run_ended"), Some("failed")));
-    assert_eq!((&last["succeeded"], &last["failed"], &last["canceled"]), (&3.into(), &1.into(), &1.into()));
+    assert_eq!((&last["succeeded"], &last["failed"], &last["cancelled"]), (&3.into(), &1.into(), &1.into()));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_run_that_has_ended_is_listed_shown_and_explained() {
     assert_eq!((json[0]["id"].as_str(), json[0]["status"].as_str()), (Some(id.as_str()), Some("failed")));
 
     let shown = text(&site.bursar("show --failed").stdout);
-    for part in ["5 jobs: 3 succeeded, 1 failed, 1 canceled", "exited with 3", "lost", "--retry-failed"] {
+    for part in ["5 jobs: 3 succeeded, 1 failed, 1 cancelled", "exited with 3", "lost", "--retry-failed"] {
         assert!(shown.contains(part), "`{part}` is missing from:\n{shown}");
     }
     assert!(!shown.contains("good"), "{shown}");

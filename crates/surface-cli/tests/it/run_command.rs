@@ -125,7 +125,7 @@ fn a_command_whose_output_is_not_read_any_more_ends_as_by_sigpipe() {
     drop(out); // as `| head -1` does
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 141);
-    assert_eq!(site.newest().status, surface_journal::Status::Canceled);
+    assert_eq!(site.newest().status, surface_journal::Status::Cancelled);
 }
 
 #[test]

@@ -241,7 +241,7 @@ impl Trial {
             self.expect(job.detail.error.is_some(), &format!("no reason is recorded for job {}", job.name), said);
         }
         let became = match run.status {
-            Status::Failed | Status::Canceled => {
+            Status::Failed | Status::Cancelled => {
                 self.go_on(&format!("run --resume {} --retry-failed --cpu 2", run.id), said);
                 Became::Retried
             }

@@ -40,7 +40,7 @@ fn a_failure_takes_along_what_needs_it_and_nothing_else() {
         (bad.state, bad.detail.error.as_deref(), bad.detail.code),
         (State::Failed, Some("exited with 3"), Some(3))
     );
-    assert_eq!(after.state, State::Canceled);
+    assert_eq!(after.state, State::Cancelled);
     assert_eq!(after.detail.error.as_deref(), Some("[3004] `bad`, which it needs, failed"));
 }
 
@@ -208,7 +208,7 @@ fn a_thousand_jobs_of_one_failed_ancestor_end_at_once() {
         "[job.root]\nrun = 'exit 1'\n[job.leaf]\nforeach = { n = '1..1000' }\nneeds = ['root']\nrun = 'echo {n} >> ran'\n",
     );
     assert_code(&site.bursar("run jobs.toml --quiet"), 1);
-    assert_eq!((site.newest().counts.canceled, site.newest().counts.failed), (1000, 1));
+    assert_eq!((site.newest().counts.cancelled, site.newest().counts.failed), (1000, 1));
     assert!(!site.path("ran").exists());
 }
 

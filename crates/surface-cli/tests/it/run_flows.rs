@@ -41,7 +41,7 @@ fn a_flow_that_is_cancelled_as_a_job_delivers_what_is_on_its_way() {
     assert_code(&site.bursar("resume graph"), 0);
     assert_code(&site.bursar("cancel graph"), 0);
     assert_eq!(run.wait().0, Some(1));
-    assert_eq!(site.job("graph").state, State::Canceled);
+    assert_eq!(site.job("graph").state, State::Cancelled);
     assert_eq!(site.lines("out.txt"), ["one"]);
 }
 

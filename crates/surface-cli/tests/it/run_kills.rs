@@ -182,7 +182,7 @@ fn kill_keepers(seed: u64) -> usize {
             State::Succeeded => times == [1, 1],
             // It may have been killed before, amid or after its effects; nothing of it comes later or again.
             State::Failed => error.contains(LOST) && times[0] <= 1 && times[1] <= times[0],
-            State::Canceled => times == [0, 0],
+            State::Cancelled => times == [0, 0],
             _ => false,
         };
         assert!(

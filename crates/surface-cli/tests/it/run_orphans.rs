@@ -231,9 +231,9 @@ fn a_job_that_was_cancelled_after_its_run_was_killed_is_not_run_again_unasked() 
     let site = Site::new(FILE);
     let _gate = orphaned(&site);
     assert!(said(&site, "cancel latest").starts_with("ended 1 job of run r-"));
-    assert_eq!(site.job("long").state, State::Canceled);
+    assert_eq!(site.job("long").state, State::Cancelled);
     let show = said(&site, "show");
-    assert!(show.contains("1 canceled") && !show.contains("running"), "{show}");
+    assert!(show.contains("1 cancelled") && !show.contains("running"), "{show}");
     assert_code(&site.bursar("run --resume"), 1);
     assert_eq!(site.lines("ran"), ["x"]);
 }

@@ -124,8 +124,8 @@ fn a_wild_tree_is_gone_when_cancel_returns_and_the_rest_goes_on() {
     answer.answer();
     let (code, said) = run.wait();
     assert_eq!(code, Some(1), "{said}");
-    assert_eq!((site.job("wild").state, site.job("other").state), (State::Canceled, State::Succeeded));
-    assert_eq!(site.newest().status, Status::Canceled);
+    assert_eq!((site.job("wild").state, site.job("other").state), (State::Cancelled, State::Succeeded));
+    assert_eq!(site.newest().status, Status::Cancelled);
 }
 
 #[test]

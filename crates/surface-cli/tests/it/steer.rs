@@ -67,19 +67,19 @@ fn a_run_is_paused_and_goes_on() {
 }
 
 #[test]
-fn a_canceled_job_takes_what_needs_it_along_and_leaves_the_rest() {
+fn a_cancelled_job_takes_what_needs_it_along_and_leaves_the_rest() {
     let site = Site::new(WAITING);
     let (bell, _gate) = (site.bell("bell"), site.bell("gate"));
     let run = site.start("run jobs.toml");
     bell.wait();
     let id = site.newest().id;
-    assert_eq!(says(&site.bursar("cancel first")), format!("canceled first of run {id}\n"));
+    assert_eq!(says(&site.bursar("cancel first")), format!("cancelled first of run {id}\n"));
     assert_eq!(run.wait().0, Some(1));
     let states = site.states().into_iter().map(|(_, state)| state);
-    assert_eq!(states.collect::<Vec<_>>(), [State::Canceled, State::Succeeded, State::Canceled]);
+    assert_eq!(states.collect::<Vec<_>>(), [State::Cancelled, State::Succeeded, State::Cancelled]);
     let why = says(&site.bursar("why third"));
     assert!(
-        why.contains("it was canceled: [3004] `first`, which it needs, was cancelled")
+        why.contains("it was cancelled: [3004] `first`, which it needs, was cancelled")
             && why.ends_with("--retry-failed`.\n"),
         "{why}"
     );

@@ -118,9 +118,9 @@ fn the_screen_shows_groups_failures_and_what_to_do_next() {
     assert_eq!(lines[2], format!("  └ {}", log.display()).replace(&id, "RUN"));
     assert!(lines[3].starts_with(" board       ██████████ done   "), "{lines:#?}");
     assert_eq!(lines[4], " image[1..4] ███████░░░ 3/4    1 failed");
-    assert_eq!(lines[5], " film        ░░░░░░░░░░ canceled");
+    assert_eq!(lines[5], " film        ░░░░░░░░░░ cancelled");
     assert_eq!(lines[6], " cpu 0/2 · ram 0.0/4.0 GB · 4/6 done · 1 failed · run RUN");
-    assert!(lines[7].starts_with("1 failed, 1 canceled, 4 done in "), "{lines:#?}");
+    assert!(lines[7].starts_with("1 failed, 1 cancelled, 4 done in "), "{lines:#?}");
     assert!(text.contains("waiting for board") && text.contains("running 2"), "{text}");
     assert!(text.contains("\x1b[31m"), "failures are red");
     let frames = text.matches("\x1b[J").count();

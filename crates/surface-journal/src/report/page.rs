@@ -87,7 +87,7 @@ const TIMELINE: &str = "<section id=\"timeline\"><h2>Timeline</h2>\
     <div class=\"bar\"><span class=\"switch\"><button type=\"button\" id=\"by-job\">One row a job</button>\
     <button type=\"button\" id=\"packed\">Packed</button></span>\
     <span class=\"legend\"><i class=\"waiting\"></i>waits<i class=\"succeeded\"></i>succeeded\
-    <i class=\"failed\"></i>failed<i class=\"canceled\"></i>canceled<i class=\"running\"></i>unfinished\
+    <i class=\"failed\"></i>failed<i class=\"cancelled\"></i>cancelled<i class=\"running\"></i>unfinished\
     <i class=\"paused\"></i>paused<i class=\"critical\"></i>critical path</span>\
     <span class=\"hint\">drag to zoom, double-click for all</span></div>\
     <div class=\"axis\"><canvas id=\"axis\"></canvas></div>\
@@ -124,7 +124,7 @@ fn header(page: &mut String, facts: &Facts<'_>, story: &Story) {
     let mut details = vec![format!("{} succeeded", counts.succeeded)];
     for (many, what) in [
         (counts.failed, "failed"),
-        (counts.canceled, "canceled"),
+        (counts.cancelled, "cancelled"),
         (counts.queued + counts.ready + counts.running + counts.paused, "unfinished"),
     ] {
         if many > 0 {

@@ -137,7 +137,7 @@ fn old_runs_are_pruned_and_held_ones_are_not() {
         ids.push(run.id().clone());
         let writer = journal.writer(&run).unwrap();
         writer.record(Moved::new(0, 1, State::Running));
-        writer.finish(Outcome::Canceled).unwrap();
+        writer.finish(Outcome::Cancelled).unwrap();
     }
     let held = journal.reopen(&ids[0], std::process::id()).unwrap();
     assert_eq!(journal.prune(Prune::default()).unwrap(), []);

@@ -198,7 +198,7 @@ impl History {
         let mut steps =
             vec![Step::Retry(u32::MAX), Step::Others(Others::default()), Step::Resume(Scope::Run), Step::Pick];
         for id in 0..stage.core.len() as u32 {
-            let was_cancelled = stage.core.is_paused_from_running(id) && stage.core.is_canceling(id);
+            let was_cancelled = stage.core.is_paused_from_running(id) && stage.core.is_cancelling(id);
             if stage.state(id) == State::Running || was_cancelled {
                 steps.push(Step::End(id, 0));
             }

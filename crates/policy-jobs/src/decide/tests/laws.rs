@@ -42,7 +42,7 @@ impl Told {
             let agrees = match said.expect("it was submitted") {
                 What::Succeeded => state == State::Succeeded,
                 What::Failed => state == State::Failed,
-                What::Canceled => state == State::Canceled,
+                What::Cancelled => state == State::Cancelled,
                 What::Paused => state == State::Paused,
                 What::Started { .. } => state == State::Running,
                 What::Ready => state == State::Ready,
@@ -57,7 +57,7 @@ impl Told {
 }
 
 fn is_end(what: What) -> bool {
-    matches!(what, What::Succeeded | What::Failed | What::Canceled)
+    matches!(what, What::Succeeded | What::Failed | What::Cancelled)
 }
 
 /// Everything that can be added up again is added up again.
@@ -104,7 +104,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
             assert_eq!(unmet, 0, "{told}\njob {id} is {state} before what it needs has succeeded");
         }
         if !state.is_terminal() {
-            let bad = |need: &u32| matches!(stage.state(*need), State::Failed | State::Canceled);
+            let bad = |need: &u32| matches!(stage.state(*need), State::Failed | State::Cancelled);
             assert_eq!(core.needs_of(id).find(bad), None, "{told}\njob {id} waits for one that ended badly");
         }
     }

@@ -15,7 +15,7 @@ fn a_job_submitted_below_one_that_is_being_cancelled_does_not_wait_for_ever() {
     stage.cancel(above); // it runs on to its next checkpoint
     let below = stage.submit(job("below").needs("above"));
     stage.end(above, Ended::Stopped);
-    assert_eq!((stage.state(above), stage.state(below)), (State::Canceled, State::Canceled));
+    assert_eq!((stage.state(above), stage.state(below)), (State::Cancelled, State::Cancelled));
     assert_eq!(stage.core.cause(below).and_then(Cause::code), Some(3004));
 }
 
@@ -26,7 +26,7 @@ fn a_job_retried_below_one_that_is_being_cancelled_does_not_wait_for_ever() {
     let below = stage.submit(job("below").needs("above"));
     stage.pick();
     stage.cancel(above);
-    assert_eq!(stage.state(below), State::Canceled);
+    assert_eq!(stage.state(below), State::Cancelled);
     let _ = stage.core.retry(stage.now, below);
     stage.end(above, Ended::Stopped);
     assert!(stage.state(below).is_terminal(), "it waits for a job that will never succeed");
@@ -40,7 +40,7 @@ fn an_ancestor_that_is_being_cancelled_is_named_as_cancelled() {
     stage.pick();
     stage.cancel(above);
     let Some(Cause::Ancestor { name, state, .. }) = stage.core.cause(below) else { panic!("an ancestor is to blame") };
-    assert_eq!((name.as_str(), *state), ("above", State::Canceled));
+    assert_eq!((name.as_str(), *state), ("above", State::Cancelled));
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn a_retry_leaves_alone_what_somebody_cancelled_and_what_still_cannot_run() {
     stage.fail(b);
     stage.core.retry(stage.now, a).unwrap();
     let states = [a, b, asked, both, last, only].map(|id| stage.state(id));
-    use State::{Canceled, Failed, Queued, Ready};
-    assert_eq!(states, [Ready, Failed, Canceled, Canceled, Canceled, Queued]);
+    use State::{Cancelled, Failed, Queued, Ready};
+    assert_eq!(states, [Ready, Failed, Cancelled, Cancelled, Cancelled, Queued]);
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn a_pause_that_takes_too_long_cancels_and_only_once() {
     stage.pause(id);
     stage.now = 1_499 * MS;
     stage.core.tick(stage.now);
-    assert!(!stage.core.is_canceling(id));
+    assert!(!stage.core.is_cancelling(id));
     stage.now = 1_500 * MS;
     stage.core.tick(stage.now);
-    assert!(stage.core.is_canceling(id));
+    assert!(stage.core.is_cancelling(id));
     stage.well(id); // cancel wins over a result
-    assert_eq!(stage.ends_of(id), [What::Canceled]);
+    assert_eq!(stage.ends_of(id), [What::Cancelled]);
     assert_eq!(stage.core.cause(id).and_then(Cause::code), Some(3003));
     assert_eq!(stage.effects, [Effect::Pause(id), Effect::Cancel(id)]);
 }
@@ -215,7 +215,7 @@ fn an_old_pause_does_not_time_out_a_new_one() {
     stage.pause(id);
     stage.now = 1_600 * MS;
     stage.core.tick(stage.now);
-    assert!(!stage.core.is_canceling(id), "the second pause has until 2,700 ms");
+    assert!(!stage.core.is_cancelling(id), "the second pause has until 2,700 ms");
     stage.pause_running(id);
     stage.now = 10_000 * MS;
     stage.core.tick(stage.now);
@@ -318,7 +318,7 @@ fn a_job_in_back_off_can_be_paused_resumed_and_cancelled() {
         assert!(stage.pick().is_empty(), "the back-off is over, the pause is not");
         if cancel {
             stage.cancel(id);
-            assert_eq!((stage.state(id), stage.pick()), (State::Canceled, vec![]));
+            assert_eq!((stage.state(id), stage.pick()), (State::Cancelled, vec![]));
         } else {
             stage.resume(id);
             assert_eq!(stage.pick(), [id]);
@@ -362,7 +362,7 @@ fn a_permanent_failure_is_the_last_attempt_whatever_retries_are_left() {
     stage.now += 1000 * MS;
     stage.pick();
     stage.end(id, Ended::Badly(Cause::Permanent("never".to_owned())));
-    assert_eq!((stage.state(id), stage.state(below)), (State::Failed, State::Canceled));
+    assert_eq!((stage.state(id), stage.state(below)), (State::Failed, State::Cancelled));
     let why = stage.core.why(stage.now, id, None).to_string();
     assert_eq!(why, "a does not wait: it failed: never (a permanent error, so it is not tried again)");
     stage.core.retry(stage.now, id).unwrap(); // on request it is

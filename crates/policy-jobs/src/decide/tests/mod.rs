@@ -248,7 +248,7 @@ impl Stage {
     }
 
     fn ends_of(&self, id: u32) -> Vec<What> {
-        let ends = |what: &What| matches!(what, What::Succeeded | What::Failed | What::Canceled);
+        let ends = |what: &What| matches!(what, What::Succeeded | What::Failed | What::Cancelled);
         self.log.iter().filter(|event| event.job.0 == id).map(|event| event.what).filter(ends).collect()
     }
 }

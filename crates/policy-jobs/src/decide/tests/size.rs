@@ -56,7 +56,7 @@ fn a_hundred_thousand_ready_jobs_are_paused_resumed_and_cancelled_quickly() {
         assert_eq!(stage.core.pick(3), Some(1));
         stage.core.ended(3, 1, super::Ended::Well);
         in_time("cancelling", || stage.core.cancel(4, scope));
-        assert_eq!(stage.core.counts()[State::Canceled as usize], 99_999);
+        assert_eq!(stage.core.counts()[State::Cancelled as usize], 99_999);
         assert_eq!(stage.core.pick(5), None);
     }
 }

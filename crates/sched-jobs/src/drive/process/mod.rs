@@ -185,11 +185,11 @@ impl Processes {
     /// From now on nobody has any grace: what is being cancelled is killed at once, and what will be too.
     pub fn hurry(&self) {
         self.hurried.store(true, Ordering::SeqCst);
-        self.hurry_canceled();
+        self.hurry_cancelled();
     }
 
     /// What is being cancelled now is killed at once; what will be has its grace.
-    pub fn hurry_canceled(&self) {
+    pub fn hurry_cancelled(&self) {
         let handles: Vec<Handle> =
             lock(&self.desks).values().filter(|desk| desk.cancel).filter_map(|desk| desk.handle.clone()).collect();
         handles.iter().for_each(|handle| handle.cancel(Duration::ZERO));
@@ -251,7 +251,7 @@ impl Processes {
         }
     }
 
-    fn is_canceled(&self, ticket: Ticket) -> bool {
+    fn is_cancelled(&self, ticket: Ticket) -> bool {
         lock(&self.desks).get(&number(ticket.job)).is_some_and(|desk| desk.attempt == ticket.attempt && desk.cancel)
     }
 
@@ -359,8 +359,8 @@ impl Processes {
         let (me, mut order) = (self.me.clone(), Some(order));
         let listen = Box::new(move |news: Report| {
             // An earlier life had asked it to end, and was killed before it did: it is neither done nor failed.
-            if let Report::Ended(End { how: How::Canceled, .. }) = &news
-                && let Some(me) = me.upgrade().filter(|me| !me.is_canceled(ticket))
+            if let Report::Ended(End { how: How::Cancelled, .. }) = &news
+                && let Some(me) = me.upgrade().filter(|me| !me.is_cancelled(ticket))
                 && let Some(order) = order.take()
             {
                 return me.lost(order);
@@ -440,7 +440,7 @@ impl Executor for Processes {
             }
             Some(Recovered::Running(survivor)) => self.end_first(order, survivor),
             // Whoever cancelled it was killed before the job could be told: it did not end by itself.
-            Some(Recovered::Ended(End { how: How::Canceled | How::KeeperLost, .. })) | None => self.lost(order),
+            Some(Recovered::Ended(End { how: How::Cancelled | How::KeeperLost, .. })) | None => self.lost(order),
             Some(Recovered::Ended(end)) => {
                 self.ended(end, None, &watched, &order.report);
             }

@@ -12,7 +12,7 @@ use crate::executor::Outcome;
 pub(super) fn outcome(how: &How) -> Outcome {
     match how {
         How::Exit(0) => Outcome::Succeeded,
-        How::Canceled => Outcome::Stopped,
+        How::Cancelled => Outcome::Stopped,
         _ => Outcome::Failed(Cause::Error(words(how))),
     }
 }
@@ -38,7 +38,7 @@ pub fn words(how: &How) -> String {
             let (used, limit) = (megabytes(*used_mb), megabytes(*limit_mb));
             format!("used {used}, its limit is {limit}: killed")
         }
-        How::Canceled => "canceled".to_owned(),
+        How::Cancelled => "cancelled".to_owned(),
         other => other.to_string(),
     }
 }
@@ -57,7 +57,7 @@ pub fn exit_code(how: &How) -> i32 {
         How::Signal(number) => 128 + number,
         How::TimedOut { .. } => 124,
         How::OverMemory { .. } => 137,
-        How::Canceled => 130,
+        How::Cancelled => 130,
         How::CouldNotStart(_) => 127,
         How::KeeperLost => 125,
     }
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn only_an_exit_with_0_is_a_success() {
         assert_eq!(outcome(&How::Exit(0)), Outcome::Succeeded);
-        assert_eq!(outcome(&How::Canceled), Outcome::Stopped);
+        assert_eq!(outcome(&How::Cancelled), Outcome::Stopped);
         for how in [How::Exit(1), How::Signal(9), How::KeeperLost, How::CouldNotStart("no".to_owned())] {
             assert!(matches!(outcome(&how), Outcome::Failed(Cause::Error(_))), "{how:?}");
         }

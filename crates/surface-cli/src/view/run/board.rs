@@ -62,7 +62,7 @@ impl Group {
 
     /// Jobs that have not ended.
     pub(crate) fn open(&self) -> u32 {
-        let ended = [State::Succeeded, State::Failed, State::Canceled].map(|state| self.count(state));
+        let ended = [State::Succeeded, State::Failed, State::Cancelled].map(|state| self.count(state));
         self.total - ended.iter().sum::<u32>()
     }
 
@@ -268,7 +268,7 @@ impl Board {
 
     /// Jobs that have not ended.
     pub(crate) fn open(&self) -> u32 {
-        let ended = [State::Succeeded, State::Failed, State::Canceled].map(|state| self.count(state));
+        let ended = [State::Succeeded, State::Failed, State::Cancelled].map(|state| self.count(state));
         self.seats.len() as u32 - ended.iter().sum::<u32>()
     }
 

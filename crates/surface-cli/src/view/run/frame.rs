@@ -102,7 +102,7 @@ fn folded(board: &Board, shown: &[usize]) -> String {
         if next.next_if_eq(&&index).is_some() {
             continue;
         }
-        let bad = group.count(State::Failed) + group.count(State::Canceled);
+        let bad = group.count(State::Failed) + group.count(State::Cancelled);
         match () {
             () if bad > 0 => failed += 1,
             () if group.open() == 0 => done += 1,
@@ -110,7 +110,7 @@ fn folded(board: &Board, shown: &[usize]) -> String {
             () => busy += 1,
         }
     }
-    let parts = [(failed, "failed or canceled"), (busy, "under way"), (waiting, "waiting"), (done, "done")];
+    let parts = [(failed, "failed or cancelled"), (busy, "under way"), (waiting, "waiting"), (done, "done")];
     let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
     format!(" … and {} more: {}", board.groups().len() - shown.len(), parts.collect::<Vec<_>>().join(", "))
 }
@@ -162,7 +162,7 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
     let group = &board.groups()[index];
     let paint = around.paint;
     let part = runs.part(index);
-    let [queued, ready, running, paused, succeeded, failed, canceled] = group.counts;
+    let [queued, ready, running, paused, succeeded, failed, cancelled] = group.counts;
     let label = console::pad_str(&group.label, width, console::Alignment::Left, Some("…")).into_owned();
     let done = (f64::from(succeeded) + part.done) / f64::from(group.total.max(1));
     let filled = (done * BAR as f64) as usize;
@@ -172,8 +172,8 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
     if failed > 0 {
         says.push(paint.red(&if group.total == 1 { "failed".into() } else { format!("{failed} failed") }));
     }
-    if canceled > 0 {
-        says.push(paint.yellow(&if group.total == 1 { "canceled".into() } else { format!("{canceled} canceled") }));
+    if cancelled > 0 {
+        says.push(paint.yellow(&if group.total == 1 { "cancelled".into() } else { format!("{cancelled} cancelled") }));
     }
     if running > 0 {
         says.push(if group.total == 1 { format!("running {}", time(part.ran)) } else { format!("running {running}") });
@@ -188,12 +188,12 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
         let needs = waits_for(board, group).map(|names| format!("waiting for {names}"));
         says.extend(needs.or_else(|| group.began.map(|_| "about to be tried again".to_owned())));
     }
-    let count = match (group.open(), failed + canceled) {
+    let count = match (group.open(), failed + cancelled) {
         (0, 0) => "done".to_owned(),
         _ if group.total == 1 => String::new(),
         _ => format!("{succeeded}/{}", group.total),
     };
-    if group.open() == 0 && failed + canceled == 0 {
+    if group.open() == 0 && failed + cancelled == 0 {
         says.push(match (group.began, group.ended) {
             (Some(began), Some(ended)) => time(ended.saturating_sub(began)),
             _ => "already".to_owned(),

@@ -42,7 +42,7 @@ pub(crate) fn plain(event: &Event<'_>) -> Option<String> {
             None => ("done", "already".to_owned()),
         },
         "failed" => ("failed", format!("{error}; {attempt}{}{log}", time(ran.unwrap_or_default()))),
-        "canceled" => ("canceled", format!("{error}{log}")),
+        "cancelled" => ("cancelled", format!("{error}{log}")),
         "retrying" => {
             let after = Duration::from_millis(event.after_ms.unwrap_or(0).into());
             ("retrying", format!("attempt {} failed: {error}; again in {}{log}", event.attempt, time(after)))

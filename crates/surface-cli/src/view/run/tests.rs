@@ -132,12 +132,12 @@ fn a_run_never_ends_sooner_than_a_group_of_it() {
 fn a_frame_says_what_failed_and_how_to_go_on() {
     let mut scene = halfway();
     scene.take(18.0, 6, What::Failed);
-    scene.take(18.0, 9, What::Canceled);
+    scene.take(18.0, 9, What::Cancelled);
     scene.take(18.5, 7, What::Paused);
     scene.take(18.5, 8, What::Paused);
     let lines = scene.frame(20.0, 120, 24, &[]);
     assert_eq!(lines[1], " image[1..8] ██████░░░░ 5/8    1 failed, paused 2");
-    assert_eq!(lines[2], " compose     ░░░░░░░░░░ canceled");
+    assert_eq!(lines[2], " compose     ░░░░░░░░░░ cancelled");
     assert!(lines[3].ends_with("go on: bursar resume r-7f3a"), "{}", lines[3]);
 }
 
@@ -229,7 +229,7 @@ fn plain_lines_are_what_scripts_were_promised() {
     tell(4.0, 1, What::Retrying { attempt: 1, after_ms: 1_200 }, Some("exited with 3"));
     tell(5.2, 1, What::Started { attempt: 2 }, None);
     let failed = tell(6.45, 1, What::Failed, Some("exited with 3"));
-    tell(6.45, 9, What::Canceled, Some("[3004] `image[1]`, which it needs, failed"));
+    tell(6.45, 9, What::Cancelled, Some("[3004] `image[1]`, which it needs, failed"));
     tell(7.0, 2, What::Paused, None);
     assert_eq!(
         lines,
@@ -240,7 +240,7 @@ fn plain_lines_are_what_scripts_were_promised() {
             "    4.000  retrying  image[1]: attempt 1 failed: exited with 3; again in 1.2 s",
             "    5.200  started   image[1]: attempt 2",
             "    6.450  failed    image[1]: exited with 3; attempt 2, 1.2 s",
-            "    6.450  canceled  compose: [3004] `image[1]`, which it needs, failed",
+            "    6.450  cancelled  compose: [3004] `image[1]`, which it needs, failed",
             "    7.000  paused    image[2]",
         ]
     );
@@ -257,7 +257,7 @@ fn the_last_line_says_what_to_do_next() {
     assert_eq!(line(Ended::Well, [10, 0, 0]), "10 jobs done in 41 s · run r-7f3a · details: bursar report r-7f3a");
     assert_eq!(
         line(Ended::Badly, [7, 1, 2]),
-        "1 failed, 2 canceled, 7 done in 41 s · run r-7f3a · try again: bursar run --resume r-7f3a --retry-failed"
+        "1 failed, 2 cancelled, 7 done in 41 s · run r-7f3a · try again: bursar run --resume r-7f3a --retry-failed"
     );
     assert_eq!(
         line(Ended::Interrupted, [4, 0, 6]),
@@ -306,7 +306,7 @@ fn whats() -> impl Strategy<Value = What> {
         (1..4_u32).prop_map(|attempt| What::Retrying { attempt, after_ms: 5 }),
         Just(What::Succeeded),
         Just(What::Failed),
-        Just(What::Canceled),
+        Just(What::Cancelled),
         Just(What::Revived),
     ]
 }

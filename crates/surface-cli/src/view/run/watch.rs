@@ -128,7 +128,7 @@ impl Watcher {
     }
 
     fn take(&mut self, event: &Heard) {
-        if event.what != What::Canceled {
+        if event.what != What::Cancelled {
             self.tell_unstarted();
         }
         let (at, job) = (event.at(), event.job.index());
@@ -150,7 +150,7 @@ impl Watcher {
         let real = self.scene.plan.jobs.get(job).map(|job| job.name.as_str()).filter(|_| self.scene.mode == Mode::Json);
         let name = real.unwrap_or(self.board.name(job));
         let Some(mut told) = told(at, name, event.what, change) else { return };
-        if is_bad || event.what == What::Canceled {
+        if is_bad || event.what == What::Cancelled {
             let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
             told.error = cause.map(|cause| cause.to_string().into());
             let log = self.scene.logs.as_ref().map(|logs| log_path(logs, job, told.attempt.max(1)));
@@ -158,7 +158,7 @@ impl Watcher {
         }
         match self.scene.mode {
             Mode::Json => self.tell(told),
-            Mode::Plain if event.what == What::Canceled && change.is_some_and(|change| !change.has_run()) => {
+            Mode::Plain if event.what == What::Cancelled && change.is_some_and(|change| !change.has_run()) => {
                 let why = told.error.unwrap_or_default().into_owned();
                 match self.unstarted.iter_mut().find(|(_, known, _)| *known == why) {
                     Some((.., jobs)) => jobs.push(job),
@@ -181,7 +181,7 @@ impl Watcher {
     fn tell_unstarted(&mut self) {
         for (at, why, mut jobs) in std::mem::take(&mut self.unstarted) {
             jobs.sort_unstable(); // as in the file
-            let mut told = Event::new(at, State::Canceled.name());
+            let mut told = Event::new(at, State::Cancelled.name());
             let names = listed(&jobs, UNSTARTED_NAMED, |job| self.board.name(*job));
             told.job = Some(match jobs.len() {
                 1 => names.into(),
@@ -319,8 +319,8 @@ impl Watcher {
         }
         let Some(ended) = ended else { return };
         let ran = self.jobs.now();
-        let [succeeded, failed, canceled] =
-            [State::Succeeded, State::Failed, State::Canceled].map(|state| self.board.count(state));
+        let [succeeded, failed, cancelled] =
+            [State::Succeeded, State::Failed, State::Cancelled].map(|state| self.board.count(state));
         if self.scene.mode == Mode::Json {
             let mut told = Event::new(ran, "run_ended");
             told.outcome = Some(match ended {
@@ -328,7 +328,7 @@ impl Watcher {
                 Ended::Badly => "failed",
                 Ended::Interrupted => "interrupted",
             });
-            told.counts = Some(Counts::Jobs { succeeded, failed, canceled });
+            told.counts = Some(Counts::Jobs { succeeded, failed, cancelled });
             told.ran_ms = Some(ran.as_millis() as u64);
             self.tell(told);
         } else if self.scene.mode != Mode::Quiet {
@@ -337,7 +337,7 @@ impl Watcher {
                 &self.scene.run,
                 self.scene.keeps,
                 self.board.total(),
-                [succeeded, failed, canceled],
+                [succeeded, failed, cancelled],
                 ran,
             );
             let line = match ended {
@@ -380,16 +380,16 @@ fn lack(waits: &Waits) -> Option<String> {
 
 /// The last line of a run, which says what to do next.
 pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, counts: [u32; 3], ran: Duration) -> String {
-    let [succeeded, failed, canceled] = counts;
+    let [succeeded, failed, cancelled] = counts;
     let ran = time(ran);
     match ended {
         // A run without a journal that went well leaves nothing to look at.
         Ended::Well if !keeps => format!("{} done in {ran}", counted(total, "job")),
         Ended::Well => format!("{} done in {ran} · run {run} · details: bursar report {run}", counted(total, "job")),
         Ended::Badly => {
-            let canceled = if canceled > 0 { format!(", {canceled} canceled") } else { String::new() };
+            let cancelled = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };
             format!(
-                "{failed} failed{canceled}, {succeeded} done in {ran} · run {run} · try again: bursar run --resume {run} --retry-failed"
+                "{failed} failed{cancelled}, {succeeded} done in {ran} · run {run} · try again: bursar run --resume {run} --retry-failed"
             )
         }
         Ended::Interrupted => format!(

@@ -1,17 +1,17 @@
-//! Models of `src/vigil.rs`.
+//! Models of `src/arming.rs`.
 
 use super::*;
 
 /// Some who wake and sleep, and a clock: it counts alarms that are set and have not rung. The count is relaxed and orders nothing.
 struct House {
-    vigil: Vigil,
+    arming: Arming,
     awake: [Awake; 2],
     alarms: AtomicU32,
 }
 
 impl House {
     fn new() -> &'static Self {
-        leak(Self { vigil: Vigil::new(), awake: [Awake::new(), Awake::new()], alarms: AtomicU32::new(0) })
+        leak(Self { arming: Arming::new(), awake: [Awake::new(), Awake::new()], alarms: AtomicU32::new(0) })
     }
 
     fn set_alarm(&self) {
@@ -19,7 +19,7 @@ impl House {
     }
 
     fn attend(&self, who: usize) {
-        if self.vigil.attend(&self.awake[who]) {
+        if self.arming.attend(&self.awake[who]) {
             self.set_alarm();
         }
     }
@@ -27,7 +27,7 @@ impl House {
     /// The alarm rings.
     fn look(&self) {
         assert_eq!(self.alarms.fetch_sub(1, Relaxed), 1, "only an alarm that is set can ring");
-        if self.vigil.go_on(&self.awake) {
+        if self.arming.go_on(&self.awake) {
             self.set_alarm();
         }
     }

@@ -5,7 +5,7 @@
 //! gone first.
 //!
 //! # Why it holds
-//! The stack is quarantined with its content as it was, and its strand knows the open nurseries and joins on it, innermost first. An undertaker, a task on another
+//! The stack is quarantined with its content as it was, and its strand knows the open nurseries and joins on it, innermost first. An cleaner, a task on another
 //! stack, waits for each in turn.
 
 use std::rc::Rc;
@@ -22,12 +22,12 @@ use crate::{
 
 impl Worker {
     /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
-    /// frames around. An undertaker waits for those in the frames' place, and then ends the task.
+    /// frames around. An cleaner waits for those in the frames' place, and then ends the task.
     #[cold]
-    pub(super) fn bury(self: &Rc<Self>, key: u32, strand: StrandRef, trunk: &Strand) {
+    pub(super) fn bury(self: &Rc<Self>, key: u32, strand: StrandRef, worker_strand: &Strand) {
         stats::add(&self.slot().counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
-        // Its place is taken by whichever fiber is made next; its seat is never used again, so late wakes find nobody.
+        // Its place is taken by whichever fiber is made next; its waiter is never used again, so late wakes find nobody.
         let stack_bytes = strand.stack_bytes;
         self.lost_stacks.set(true);
         if scope::unfinished(&strand).next().is_none() {
@@ -36,32 +36,32 @@ impl Worker {
             current::enter(&thread, || end_lost(&strand, stack_bytes, &thread));
             return strand::retire_thread(&thread);
         }
-        self.burials.borrow_mut().push_back(Box::new(move |undertaker| {
+        self.cleanups.borrow_mut().push_back(Box::new(move |cleaner| {
             for frame in scope::unfinished(&strand) {
                 match frame {
                     Unfinished::Nursery(nursery) => {
                         nursery.cancel();
-                        nursery.wait(undertaker);
+                        nursery.wait(cleaner);
                     }
                     Unfinished::Join(completion) => {
-                        let ticket = undertaker.seat.ticket();
-                        if completion.wait(ticket) {
-                            while undertaker.wait(ticket) == Woken::Kicked {}
+                        let token = cleaner.waiter.token();
+                        if completion.wait(token) {
+                            while cleaner.wait(token) == Woken::Interrupted {}
                         }
                     }
                 }
             }
-            end_lost(&strand, stack_bytes, undertaker);
+            end_lost(&strand, stack_bytes, cleaner);
         }));
-        self.attend_burials(trunk);
+        self.attend_cleanups(worker_strand);
     }
 
-    /// Finds a fiber for the undertakers that wait for one.
-    pub(super) fn attend_burials(self: &Rc<Self>, trunk: &Strand) {
-        if !self.burials.borrow().is_empty()
+    /// Finds a fiber for the cleaners that wait for one.
+    pub(super) fn attend_cleanups(self: &Rc<Self>, worker_strand: &Strand) {
+        if !self.cleanups.borrow().is_empty()
             && let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(0), Ok)
         {
-            self.resume(key, trunk);
+            self.resume(key, worker_strand);
         } // else no stack for it now: when one of our fibers is idle again, or one is resumed
     }
 }

@@ -1,10 +1,10 @@
-//! Models of `src/stock.rs`.
+//! Models of `src/permit_cache.rs`.
 
 use super::*;
 
 /// Where rights come from, and who uses them. The counts are RMWs, which loom gives the newest value.
 struct Market {
-    stock: Stock<u32>,
+    permit_cache: PermitCache<u32>,
     keep: u64,
     /// Got and not given back.
     out: AtomicU32,
@@ -14,15 +14,15 @@ struct Market {
 
 impl Market {
     fn new(keep: u64) -> &'static Self {
-        leak(Self { stock: Stock::new(0), keep, out: AtomicU32::new(0), in_use: AtomicU32::new(0) })
+        leak(Self { permit_cache: PermitCache::new(0), keep, out: AtomicU32::new(0), in_use: AtomicU32::new(0) })
     }
 
     fn begin(&self, want: u32) -> u32 {
-        let got = match self.stock.reuse(want.into()) {
+        let got = match self.permit_cache.reuse(want.into()) {
             Some(spare) => u32::try_from(spare).unwrap(),
             None => {
                 self.out.fetch_add(want, Relaxed);
-                self.stock.add(self.keep, |pile| *pile += want);
+                self.permit_cache.add(self.keep, |pile| *pile += want);
                 want
             }
         };
@@ -32,7 +32,7 @@ impl Market {
 
     fn end(&self, uses: u32) {
         self.in_use.fetch_sub(uses, Relaxed);
-        let given = self.stock.ended(uses.into(), |pile, count| {
+        let given = self.permit_cache.ended(uses.into(), |pile, count| {
             let count = u32::try_from(count).unwrap();
             *pile = pile.checked_sub(count).expect("more is spare than there is");
             assert!(*pile >= self.in_use.fetch_add(0, Relaxed), "a right in use was given back");
@@ -43,8 +43,8 @@ impl Market {
 
     /// Everybody is done.
     fn close(&self) {
-        let spare = self.stock.reuse(u64::MAX).unwrap_or(0);
-        let pile = self.stock.close(|pile| std::mem::take(pile));
+        let spare = self.permit_cache.reuse(u64::MAX).unwrap_or(0);
+        let pile = self.permit_cache.close(|pile| std::mem::take(pile));
         assert_eq!(self.in_use.load(Relaxed), 0);
         assert_eq!((u64::from(pile), pile), (spare, self.out.load(Relaxed)), "a right was lost");
         assert!(spare <= self.keep, "{spare} were left, and {} may be", self.keep);
@@ -84,14 +84,14 @@ fn a_right_in_use_is_not_given_back_and_none_is_lost() {
 #[test]
 fn who_reuses_a_right_sees_its_last_use_ended() {
     check(|| {
-        let stock: &Stock<u32> = leak(Stock::new(0));
+        let permit_cache: &PermitCache<u32> = leak(PermitCache::new(0));
         let used = leak(Parcel::new(0));
-        stock.add(1, |pile| *pile += 1);
+        permit_cache.add(1, |pile| *pile += 1);
         let user = thread::spawn(move || {
             used.put(1);
-            assert_eq!(stock.ended(1, |_, _| ()), None, "one may be kept");
+            assert_eq!(permit_cache.ended(1, |_, _| ()), None, "one may be kept");
         });
-        if stock.reuse(1).is_some() {
+        if permit_cache.reuse(1).is_some() {
             assert_eq!(used.take(), 1, "two use one right");
         }
         user.join().unwrap();

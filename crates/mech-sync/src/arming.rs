@@ -16,7 +16,7 @@
 //! # Rejected
 //! A count of those who are awake: exact, but every worker that sleeps or wakes would write the same line.
 //!
-//! Checked by `tests/loom/vigil.rs`: without either fence, or with `due` cleared only after reading, `whoever_is_awake_is_looked_at` fails;
+//! Checked by `tests/loom/arming.rs`: without either fence, or with `due` cleared only after reading, `whoever_is_awake_is_looked_at` fails;
 //! with `due` set in two steps, `two_who_wake_set_one_alarm`. Also `a_look_that_finds_all_asleep_is_the_last`.
 
 use crate::sync::{
@@ -46,11 +46,11 @@ impl Awake {
 
 /// Whether a look is due. See the module.
 #[derive(Debug, Default)]
-pub struct Vigil {
+pub struct Arming {
     due: AtomicBool,
 }
 
-impl Vigil {
+impl Arming {
     /// All sleep, and no look is due.
     pub fn new() -> Self {
         Self::default()
@@ -59,16 +59,16 @@ impl Vigil {
     /// `who` has something to do: one load, if it was awake already. True if the caller must now set the alarm for a look.
     ///
     /// ```
-    /// use mech_sync::{Awake, Vigil};
+    /// use mech_sync::{Awake, Arming};
     ///
-    /// let (vigil, worker) = (Vigil::new(), Awake::new());
-    /// assert!(vigil.attend(&worker)); // the alarm is set
-    /// assert!(!vigil.attend(&worker));
+    /// let (arming, worker) = (Arming::new(), Awake::new());
+    /// assert!(arming.attend(&worker)); // the alarm is set
+    /// assert!(!arming.attend(&worker));
     ///
-    /// assert!(vigil.go_on([&worker])); // the alarm rang; it is set again
+    /// assert!(arming.go_on([&worker])); // the alarm rang; it is set again
     /// worker.rest();
-    /// assert!(!vigil.go_on([&worker])); // and not again
-    /// assert!(vigil.attend(&worker));
+    /// assert!(!arming.go_on([&worker])); // and not again
+    /// assert!(arming.attend(&worker));
     /// ```
     #[inline(always)]
     #[must_use = "if nobody sets the alarm, no look ever comes"]

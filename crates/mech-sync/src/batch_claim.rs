@@ -3,7 +3,7 @@
 //! Room: mechanism. Counts; what the things are, both sides know from elsewhere, under a lock of theirs.
 //!
 //! # Invariant
-//! Everything on the agenda is begun by its owner or taken back, never both. Who takes the rest back sees all effects of what was done before
+//! Everything on the batch_claim is begun by its owner or taken back, never both. Who takes the rest back sees all effects of what was done before
 //! the one that was begun last.
 //!
 //! # Why it holds
@@ -14,7 +14,7 @@
 //! # Rejected
 //! A lock round every step: the owner would pay for it each time, and it is almost never stopped.
 //!
-//! Checked by `tests/loom/agenda.rs`, `everything_is_begun_or_taken_back_once`: it fails with `go_on` or `stop` relaxed, or with `stop` in two steps.
+//! Checked by `tests/loom/batch_claim.rs`, `everything_is_begun_or_taken_back_once`: it fails with `go_on` or `stop` relaxed, or with `stop` in two steps.
 
 use crate::sync::{
     atomic::{
@@ -30,17 +30,17 @@ const BEGUN: u32 = (1 << LENGTH) - 1;
 
 /// How far a thread is with a list of things.
 #[derive(Debug)]
-pub struct Agenda {
+pub struct BatchClaim {
     word: AtomicU32,
 }
 
-impl Default for Agenda {
+impl Default for BatchClaim {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Agenda {
+impl BatchClaim {
     /// The longest list.
     pub const LONGEST: usize = 1 << 14;
 

@@ -1,32 +1,32 @@
-//! Models of `src/seat.rs`.
+//! Models of `src/waiter.rs`.
 
 use super::*;
 
 #[test]
-fn a_wake_or_a_kick_is_never_lost() {
+fn a_wake_or_a_interrupt_is_never_lost() {
     check(|| {
-        let (home, seat) = thread_seat();
-        let ticket = seat.ticket();
+        let (inbox, waiter) = thread_waiter();
+        let token = waiter.token();
         let (gift, reason) = (leak(Parcel::new(0)), leak(Parcel::new(0)));
         let waker = thread::spawn(move || {
             gift.put(7);
-            assert!(wake(ticket, 7), "nobody else wakes it");
+            assert!(wake(token, 7), "nobody else wakes it");
         });
         let kicker = thread::spawn(move || {
             reason.put(1);
-            if let Some(delivery) = seat.kick() {
+            if let Some(delivery) = waiter.interrupt() {
                 delivery.send();
             }
         });
-        let mut kicked = false;
+        let mut interrupted = false;
         thread::yield_now(); // so that loom also tries both before the first look
         loop {
-            match ticket.park() {
-                Park::Parked => assert_eq!(await_arrivals(home), 1, "a parked seat is delivered once"),
-                Park::Kicked => {
-                    assert!(!kicked, "one kick was noticed twice");
-                    assert_eq!(reason.take(), 1, "the kick came before its reason");
-                    kicked = true;
+            match token.park() {
+                Park::Parked => assert_eq!(await_arrivals(inbox), 1, "a parked waiter is delivered once"),
+                Park::Interrupted => {
+                    assert!(!interrupted, "one interrupt was noticed twice");
+                    assert_eq!(reason.take(), 1, "the interrupt came before its reason");
+                    interrupted = true;
                 }
                 Park::Woken(code) => {
                     assert_eq!((code, gift.take()), (7, 7));
@@ -36,21 +36,21 @@ fn a_wake_or_a_kick_is_never_lost() {
         }
         waker.join().unwrap();
         kicker.join().unwrap();
-        assert!(!home.has_arrivals(), "nothing is delivered that did not park");
-        // A kick that came late is kept for the next wait.
-        assert_ne!(kicked, seat.ticket().park() == Park::Kicked);
+        assert!(!inbox.has_arrivals(), "nothing is delivered that did not park");
+        // An interrupt that came late is kept for the next wait.
+        assert_ne!(interrupted, waiter.token().park() == Park::Interrupted);
     });
 }
 
 #[test]
 fn of_two_wakers_one_delivers() {
     check(|| {
-        let (home, seat) = thread_seat();
-        let ticket = seat.ticket();
+        let (inbox, waiter) = thread_waiter();
+        let token = waiter.token();
         let saved = leak(Parcel::new(0));
         let wakers = [1, 2].map(|code| {
             thread::spawn(move || {
-                match ticket.wake(code) {
+                match token.wake(code) {
                     Wake::Parked(delivery) => {
                         assert_eq!(saved.take(), 1, "who delivers sees what the owner did before it parked");
                         delivery.send();
@@ -62,25 +62,25 @@ fn of_two_wakers_one_delivers() {
             })
         });
         saved.put(1);
-        let code = await_wake(home, ticket);
+        let code = await_wake(inbox, token);
         let won: Vec<u16> = wakers.into_iter().filter_map(|waker| waker.join().unwrap()).collect();
         assert_eq!(won, [code], "one wakes, and its code is the one seen");
-        assert!(!home.has_arrivals(), "a parked seat is delivered once");
+        assert!(!inbox.has_arrivals(), "a parked waiter is delivered once");
     });
 }
 
 #[test]
 fn a_late_withdrawal_sees_the_waker() {
     check(|| {
-        let (_, seat) = thread_seat();
-        let ticket = seat.ticket();
+        let (_, waiter) = thread_waiter();
+        let token = waiter.token();
         let gift = leak(Parcel::new(0));
         let waker = thread::spawn(move || {
             gift.put(1);
-            wake(ticket, 1)
+            wake(token, 1)
         });
         thread::yield_now(); // else loom tries no schedule in which the waker is quite done
-        let withdrawn = ticket.withdraw();
+        let withdrawn = token.withdraw();
         if !withdrawn {
             assert_eq!(gift.take(), 1);
         }
@@ -92,24 +92,24 @@ fn a_late_withdrawal_sees_the_waker() {
 #[test]
 fn a_sleeper_whose_time_is_up_knows_what_will_arrive() {
     check(|| {
-        let (home, seat) = thread_seat();
-        let ticket = seat.ticket();
-        let waker = thread::spawn(move || wake(ticket, 1));
-        let kicker = thread::spawn(move || seat.kick().map(|delivery| delivery.send()));
-        if ticket.park() == Park::Parked {
-            if !ticket.unpark() {
-                assert_eq!(await_arrivals(home), 1);
+        let (inbox, waiter) = thread_waiter();
+        let token = waiter.token();
+        let waker = thread::spawn(move || wake(token, 1));
+        let kicker = thread::spawn(move || waiter.interrupt().map(|delivery| delivery.send()));
+        if token.park() == Park::Parked {
+            if !token.unpark() {
+                assert_eq!(await_arrivals(inbox), 1);
             }
         } else {
-            ticket.withdraw();
+            token.withdraw();
         }
-        let timed_out = matches!(ticket.park(), Park::Woken(0 | TIMEOUT));
+        let timed_out = matches!(token.park(), Park::Woken(0 | TIMEOUT));
         // Nothing is on its way any more: the next wait gets its own delivery and no other.
-        let next = seat.ticket();
+        let next = waiter.token();
         while next.park() != Park::Parked {}
         kicker.join().unwrap();
         assert_ne!(waker.join().unwrap(), timed_out, "one of the two ends the wait");
-        let kicked = next.park() == Park::Kicked;
-        assert_eq!(home.arrivals().count(), usize::from(kicked));
+        let interrupted = next.park() == Park::Interrupted;
+        assert_eq!(inbox.arrivals().count(), usize::from(interrupted));
     });
 }

@@ -9,7 +9,7 @@
 //! # Why it holds
 //! The pile changes under its lock only. `spare` says how many of it nobody uses, and is raised only after a use has ended; and who uses a
 //! right got it from the pile, or after putting it there. So `spare` never says more than the pile has. Whoever lowers `spare`, by
-//! one RMW, has claimed that many and no other: [`reuse`](Stock::reuse) to use them, [`ended`](Stock::ended) to take them off the pile.
+//! one RMW, has claimed that many and no other: [`reuse`](PermitCache::reuse) to use them, [`ended`](PermitCache::ended) to take them off the pile.
 //!
 //! Raising `spare` is a Release and lowering it an Acquire: who claims a right sees its last use ended, and the pile with that right in it.
 //!
@@ -18,7 +18,7 @@
 //! # Rejected
 //! One lock for all: every end of a task would take it. Counters without a pile: then the right is a bare number, which could be given back twice.
 //!
-//! Checked by `tests/loom/stock.rs`: with `spare` lowered in two steps, by either side, `a_right_in_use_is_not_given_back_and_none_is_lost` fails;
+//! Checked by `tests/loom/permit_cache.rs`: with `spare` lowered in two steps, by either side, `a_right_in_use_is_not_given_back_and_none_is_lost` fails;
 //! with either ordering relaxed, `who_reuses_a_right_sees_its_last_use_ended`.
 
 use crate::{
@@ -34,14 +34,14 @@ use crate::{
 
 /// A pile of rights, and how many of them nobody uses.
 #[derive(Debug)]
-pub struct Stock<P> {
+pub struct PermitCache<P> {
     pile: SpinLock<P>,
     spare: AtomicU64,
     /// So many may stay spare.
     keep: AtomicU64,
 }
 
-impl<P> Stock<P> {
+impl<P> PermitCache<P> {
     /// An empty pile, of which nothing is kept.
     pub fn new(empty: P) -> Self {
         Self { pile: SpinLock::new(empty), spare: AtomicU64::new(0), keep: AtomicU64::new(0) }
@@ -64,18 +64,18 @@ impl<P> Stock<P> {
     /// Puts new rights on the pile, whose users are the caller's affair. From now on `keep` may stay spare.
     ///
     /// ```
-    /// use mech_sync::Stock;
+    /// use mech_sync::PermitCache;
     ///
-    /// let stock = Stock::new(0);
-    /// stock.add(1, |pile| *pile += 3); // three are in use
+    /// let permit_cache = PermitCache::new(0);
+    /// permit_cache.add(1, |pile| *pile += 3); // three are in use
     /// let take_off = |pile: &mut u64, count: u64| {
     ///     *pile -= count;
     ///     count
     /// };
-    /// assert_eq!(stock.ended(1, take_off), None); // one is kept
-    /// assert_eq!(stock.reuse(9), Some(1));
-    /// assert_eq!(stock.ended(2, take_off), Some(2)); // two would be too many
-    /// assert_eq!(stock.close(|pile| *pile), 1); // still in use
+    /// assert_eq!(permit_cache.ended(1, take_off), None); // one is kept
+    /// assert_eq!(permit_cache.reuse(9), Some(1));
+    /// assert_eq!(permit_cache.ended(2, take_off), Some(2)); // two would be too many
+    /// assert_eq!(permit_cache.close(|pile| *pile), 1); // still in use
     /// ```
     pub fn add(&self, keep: u64, merge: impl FnOnce(&mut P)) {
         merge(&mut self.pile.lock());

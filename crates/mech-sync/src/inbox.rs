@@ -1,10 +1,10 @@
-//! Where a woken seat is delivered: a thread's inbox, or a future's waker.
+//! Where a woken waiter is delivered: a thread's inbox, or a future's waker.
 //!
 //! Room: mechanism. A worker thread has one home for all its fibers; a plain thread one for itself; a future that waits
 //! borrows one with its waker in it.
 //!
 //! # Invariant
-//! A seat delivered to a thread's inbox is seen by that thread before it sleeps, or wakes it.
+//! A waiter delivered to a thread's inbox is seen by that thread before it sleeps, or wakes it.
 //!
 //! # Why it holds
 //! A deliverer does *push, fence, read `SLEEPING`*. The thread does *set `SLEEPING`, fence, look into the inbox*. Two SeqCst
@@ -13,11 +13,11 @@
 //! waits, so a ring between the look and the wait is not lost. A ringer that comes late may ring the next sleep instead: whoever
 //! is rung looks again.
 //!
-//! Seats in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
+//! Waiters in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
 //!
-//! Checked by `tests/loom/home.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
+//! Checked by `tests/loom/inbox.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
 //! `a_delivery_is_seen_or_rings` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
-//! fails if `Ticket::is_woken` does not acquire.
+//! fails if `WaitToken::is_woken` does not acquire.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -39,7 +39,7 @@ use crate::sync::{
 const AWAKE: u32 = 0;
 const SLEEPING: u32 = 1;
 
-/// What is delivered: in this house a [`Seat`](crate::Seat). A home needs to know no more of it than its link.
+/// What is delivered: in this house a [`Waiter`](crate::Waiter). A home needs to know no more of it than its link.
 pub trait Linked: Sized + 'static {
     /// Links it in the inbox or queue that it is in: it is in at most one.
     fn link(&self) -> &Link<Self>;
@@ -72,10 +72,10 @@ impl<T: 'static> Link<T> {
     }
 }
 
-/// Where woken seats are brought.
+/// Where woken waiters are brought.
 #[derive(Debug)]
-pub struct Home<T> {
-    inbox: AtomicPtr<T>,
+pub struct Inbox<T> {
+    head: AtomicPtr<T>,
     state: AtomicU32,
     /// The thread's note to itself: since it announced sleep, it did go to sleep.
     slept: AtomicBool,
@@ -91,14 +91,14 @@ enum Bell {
     Future(Option<Waker>),
 }
 
-/// The seats that were in an inbox, oldest first.
+/// The waiters that were in an inbox, oldest first.
 #[derive(Debug)]
 pub struct Arrivals<T: 'static>(Option<&'static T>);
 
-impl<T: Linked> Home<T> {
+impl<T: Linked> Inbox<T> {
     fn with_bell(bell: Bell) -> Self {
         Self {
-            inbox: AtomicPtr::new(ptr::null_mut()),
+            head: AtomicPtr::new(ptr::null_mut()),
             state: AtomicU32::new(AWAKE),
             slept: AtomicBool::new(false),
             bell: Mutex::new(bell),
@@ -111,11 +111,11 @@ impl<T: Linked> Home<T> {
         Self::with_bell(Bell::Thread)
     }
 
-    /// A home for whatever future waits next; see [`Home::set_waker`].
+    /// A home for whatever future waits next; see [`Inbox::set_waker`].
     pub fn for_future() -> Self {
-        let home = Self::with_bell(Bell::Future(None));
-        home.state.store(SLEEPING, Relaxed); // a deliverer always rings
-        home
+        let inbox = Self::with_bell(Bell::Future(None));
+        inbox.state.store(SLEEPING, Relaxed); // a deliverer always rings
+        inbox
     }
 
     /// Leaves `waker` to be woken by the next delivery.
@@ -126,7 +126,7 @@ impl<T: Linked> Home<T> {
         let fresh = waker.clone();
         let kept = match &mut *lock(&self.bell) {
             Bell::Future(kept) => kept.replace(fresh),
-            Bell::Thread => panic!("a thread's home has no waker"),
+            Bell::Thread => panic!("a thread's inbox has no waker"),
         };
         drop(kept); // outside the lock: dropping a waker may run foreign code
     }
@@ -141,13 +141,13 @@ impl<T: Linked> Home<T> {
         let _ = self.arrivals();
     }
 
-    /// Brings a seat home and wakes what sleeps there. Called by [`crate::Delivery::send`].
-    pub(crate) fn deliver(&self, seat: &'static T) {
-        let mut head = self.inbox.load(Relaxed);
+    /// Brings a waiter home and wakes what sleeps there. Called by [`crate::Delivery::send`].
+    pub(crate) fn deliver(&self, waiter: &'static T) {
+        let mut head = self.head.load(Relaxed);
         loop {
-            seat.link().0.store(head, Relaxed);
+            waiter.link().0.store(head, Relaxed);
             let release = or_planted!(Release, "deliver-relaxed" => Relaxed);
-            match self.inbox.compare_exchange_weak(head, ptr::from_ref(seat).cast_mut(), release, Relaxed) {
+            match self.head.compare_exchange_weak(head, ptr::from_ref(waiter).cast_mut(), release, Relaxed) {
                 Ok(_) => break,
                 Err(changed) => head = changed,
             }
@@ -178,23 +178,23 @@ impl<T: Linked> Home<T> {
         }
     }
 
-    /// Whether seats are waiting to be taken in.
+    /// Whether waiters are waiting to be taken in.
     #[inline]
     pub fn has_arrivals(&self) -> bool {
-        !self.inbox.load(Relaxed).is_null()
+        !self.head.load(Relaxed).is_null()
     }
 
-    /// How many seats are waiting to be taken in, counted up to `at_most`. For onlookers: meanwhile the thread may take them.
+    /// How many waiters are waiting to be taken in, counted up to `at_most`. For onlookers: meanwhile the thread may take them.
     pub fn arrivals_len(&self, at_most: usize) -> usize {
-        let mut newest = self.inbox.load(Acquire);
+        let mut newest = self.head.load(Acquire);
         let mut count = 0;
         // SAFETY: the inbox links `&'static T`s, which are never freed. One that is taken in meanwhile leads elsewhere or nowhere: then the count
         // is wrong, but bounded.
-        while let Some(seat) = unsafe { newest.as_ref() } {
+        while let Some(waiter) = unsafe { newest.as_ref() } {
             if count == at_most {
                 break;
             }
-            newest = seat.link().0.load(Relaxed);
+            newest = waiter.link().0.load(Relaxed);
             count += 1;
         }
         count
@@ -202,19 +202,19 @@ impl<T: Linked> Home<T> {
 
     /// Takes in what has arrived, oldest first.
     pub fn arrivals(&self) -> Arrivals<T> {
-        let mut newest = self.inbox.swap(ptr::null_mut(), Acquire);
+        let mut newest = self.head.swap(ptr::null_mut(), Acquire);
         let mut oldest_first = None;
         // SAFETY: the inbox links `&'static T`s, and the swap made the whole chain ours.
-        while let Some(seat) = unsafe { newest.as_ref() } {
-            newest = seat.link().0.load(Relaxed);
-            seat.link().set_next(oldest_first);
-            oldest_first = Some(seat);
+        while let Some(waiter) = unsafe { newest.as_ref() } {
+            newest = waiter.link().0.load(Relaxed);
+            waiter.link().set_next(oldest_first);
+            oldest_first = Some(waiter);
         }
         Arrivals(oldest_first)
     }
 
-    /// Announces sleep. The thread must now look at everything it could be woken for, then [`Home::sleep`] or
-    /// [`Home::stay_awake`].
+    /// Announces sleep. The thread must now look at everything it could be woken for, then [`Inbox::sleep`] or
+    /// [`Inbox::stay_awake`].
     pub fn fall_asleep(&self) {
         self.slept.store(false, Relaxed);
         self.state.store(SLEEPING, Relaxed);
@@ -266,9 +266,9 @@ impl<T: Linked> Iterator for Arrivals<T> {
     type Item = &'static T;
 
     fn next(&mut self) -> Option<&'static T> {
-        let seat = self.0.take()?;
-        self.0 = seat.link().next();
-        seat.link().set_next(None);
-        Some(seat)
+        let waiter = self.0.take()?;
+        self.0 = waiter.link().next();
+        waiter.link().set_next(None);
+        Some(waiter)
     }
 }

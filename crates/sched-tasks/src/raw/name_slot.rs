@@ -44,12 +44,12 @@ impl Name {
 
 /// Shows who runs on a worker. Written by the worker alone.
 #[derive(Debug, Default)]
-pub(crate) struct Nameplate {
+pub(crate) struct NameSlot {
     site: AtomicPtr<Location<'static>>,
     id: AtomicU64,
 }
 
-impl Nameplate {
+impl NameSlot {
     /// From now on this one runs.
     #[inline(always)]
     pub(crate) fn show(&self, name: Name) {

@@ -3,14 +3,14 @@
 //! # Invariants
 //! A worker owes at most one nursery at a time, and pays before it runs anything of another, goes on with a stopped fiber, or sleeps. So a nursery that
 //! is owed has not ended: a task of it is unreported, runs here, or is about to.
-//! What was drawn from a pool is in the purse, on a meter, or has been settled.
+//! What was drawn from a pool is in the worker_cache, on a meter, or has been settled.
 //!
 //! # Why they hold
 //! Tasks are begun and ended only through here. Whoever begins without an end that is reported, a future that will be polled elsewhere or a half of a
 //! `join`, calls [`Worker::report`] while it still keeps its nursery open.
 //!
 //! # Rejected
-//! A draw and a return for every task: a lock that all workers fight for, twice a task. With a purse the lock is taken once for many.
+//! A draw and a return for every task: a lock that all workers fight for, twice a task. With a worker_cache the lock is taken once for many.
 
 use std::{cell::Cell, ptr};
 
@@ -24,15 +24,15 @@ use crate::{
 };
 
 /// See the module.
-pub(super) struct Dues {
+pub(super) struct PendingEnds {
     scope: Cell<Option<ScopeRef>>,
     /// Its tasks that ended here.
     ended: Cell<u32>,
     /// Of these, how many have not given their permit back.
     permits: Cell<u32>,
     /// Whether something was drawn from its pool.
-    has_purse: Cell<bool>,
-    /// The purse: what was drawn and nobody has, and what those spent who had it.
+    has_worker_cache: Cell<bool>,
+    /// The worker_cache: what was drawn and nobody has, and what those spent who had it.
     left: Cell<Budget>,
     spent: Cell<Budget>,
     /// Enough is left for another child.
@@ -41,13 +41,13 @@ pub(super) struct Dues {
     lent_to: Cell<*const Meter>,
 }
 
-impl Dues {
+impl PendingEnds {
     pub(super) fn none() -> Self {
         Self {
             scope: Cell::new(None),
             ended: Cell::new(0),
             permits: Cell::new(0),
-            has_purse: Cell::new(false),
+            has_worker_cache: Cell::new(false),
             left: Cell::new(Budget::ZERO),
             spent: Cell::new(Budget::ZERO),
             is_enough: Cell::new(false),
@@ -55,10 +55,10 @@ impl Dues {
         }
     }
 
-    fn take_purse(&self, account: &Account) -> Option<Settlement> {
+    fn take_worker_cache(&self, account: &Account) -> Option<Settlement> {
         self.count_loan(account);
         self.is_enough.set(false);
-        self.has_purse
+        self.has_worker_cache
             .replace(false)
             .then(|| Settlement { left: self.left.replace(Budget::ZERO), spent: self.spent.replace(Budget::ZERO) })
     }
@@ -94,13 +94,13 @@ impl Worker {
     /// runs here keeps that nursery open anyway.
     #[inline]
     fn tally(&self, scope: ScopeRef, owes_permit: bool) {
-        let dues = &self.dues;
-        if dues.scope.get() != Some(scope) {
+        let pending_ends = &self.pending_ends;
+        if pending_ends.scope.get() != Some(scope) {
             self.report();
-            dues.scope.set(Some(scope));
+            pending_ends.scope.set(Some(scope));
         }
-        dues.ended.set(dues.ended.get() + 1);
-        dues.permits.set(dues.permits.get() + u32::from(owes_permit));
+        pending_ends.ended.set(pending_ends.ended.get() + 1);
+        pending_ends.permits.set(pending_ends.permits.get() + u32::from(owes_permit));
     }
 
     /// One of those was cancelled.
@@ -112,7 +112,7 @@ impl Worker {
     /// Pays what it owes.
     #[inline(always)]
     pub(crate) fn report(&self) {
-        if self.dues.scope.get().is_some() {
+        if self.pending_ends.scope.get().is_some() {
             self.report_now();
         }
     }
@@ -120,25 +120,25 @@ impl Worker {
     /// The same, unless it is `scope`, of which something is about to run.
     #[inline(always)]
     pub(crate) fn report_others_than(&self, scope: ScopeRef) {
-        if self.dues.scope.get().is_some_and(|owed| owed != scope) {
+        if self.pending_ends.scope.get().is_some_and(|owed| owed != scope) {
             self.report_now();
         }
     }
 
     #[inline(never)]
     fn report_now(&self) {
-        let Some(scope) = self.dues.scope.take() else { return };
-        // The purse first: after the last end was told the nursery may be gone.
+        let Some(scope) = self.pending_ends.scope.take() else { return };
+        // The worker_cache first: after the last end was told the nursery may be gone.
         if let Some(account) = scope.account()
-            && let Some(purse) = self.dues.take_purse(account)
+            && let Some(worker_cache) = self.pending_ends.take_worker_cache(account)
         {
-            account.return_purse(&purse);
+            account.return_worker_cache(&worker_cache);
         }
-        match self.dues.ended.replace(0) {
+        match self.pending_ends.ended.replace(0) {
             0 => {}
             ended => {
                 stats::add(&self.slot().counters.ended, ended.into());
-                scope.children_ended(ended, self.dues.permits.replace(0));
+                scope.children_ended(ended, self.pending_ends.permits.replace(0));
             }
         }
     }
@@ -146,65 +146,65 @@ impl Worker {
     /// Gives a task of `scope` that begins here its budget. `report_others_than(scope)` was called before.
     #[inline]
     pub(crate) fn open_meter(&self, scope: ScopeRef, account: &Account, meter: &Meter) {
-        let dues = &self.dues;
-        if !dues.is_enough.get() || !dues.lent_to.get().is_null() || account.is_wanted() {
+        let pending_ends = &self.pending_ends;
+        if !pending_ends.is_enough.get() || !pending_ends.lent_to.get().is_null() || account.is_wanted() {
             return self.open_meter_slowly(scope, account, meter);
         }
-        dues.lent_to.set(meter);
+        pending_ends.lent_to.set(meter);
         meter.begin_child(account);
     }
 
     #[inline(never)]
     fn open_meter_slowly(&self, scope: ScopeRef, account: &Account, meter: &Meter) {
-        let dues = &self.dues;
-        dues.count_loan(account); // the one before has stopped, and keeps what it has
-        if !dues.is_enough.get() || account.is_wanted() {
-            if let Some(purse) = dues.take_purse(account) {
-                account.return_purse(&purse);
+        let pending_ends = &self.pending_ends;
+        pending_ends.count_loan(account); // the one before has stopped, and keeps what it has
+        if !pending_ends.is_enough.get() || account.is_wanted() {
+            if let Some(worker_cache) = pending_ends.take_worker_cache(account) {
+                account.return_worker_cache(&worker_cache);
             }
-            dues.set_left(&account.draw_purse(self.shared.workers.len()), account);
-            dues.has_purse.set(true);
-            dues.scope.set(Some(scope));
+            pending_ends.set_left(&account.draw_worker_cache(self.shared.workers.len()), account);
+            pending_ends.has_worker_cache.set(true);
+            pending_ends.scope.set(Some(scope));
         }
-        if dues.is_enough.get() {
-            dues.lent_to.set(meter);
+        if pending_ends.is_enough.get() {
+            pending_ends.lent_to.set(meter);
             return meter.begin_child(account);
         }
-        let mut left = dues.left.get();
+        let mut left = pending_ends.left.get();
         let first = left.min(account.child());
         left.charge(&first).expect("no more than there is");
-        dues.set_left(&left, account);
+        pending_ends.set_left(&left, account);
         meter.begin(&first);
     }
 
     /// Takes back what the task that ends here did not spend.
     #[inline]
     pub(crate) fn close_meter(&self, scope: ScopeRef, account: &Account, meter: &Meter) {
-        let dues = &self.dues;
-        if ptr::eq(dues.lent_to.get(), meter) {
+        let pending_ends = &self.pending_ends;
+        if ptr::eq(pending_ends.lent_to.get(), meter) {
             if !account.is_wanted() && meter.end_untouched(account) {
-                return dues.lent_to.set(ptr::null());
+                return pending_ends.lent_to.set(ptr::null());
             }
-            dues.count_loan(account);
+            pending_ends.count_loan(account);
         }
         self.close_meter_slowly(scope, account, meter.end());
     }
 
     #[inline(never)]
     fn close_meter_slowly(&self, scope: ScopeRef, account: &Account, settlement: Settlement) {
-        let dues = &self.dues;
-        if dues.scope.get() != Some(scope) || !dues.has_purse.get() {
+        let pending_ends = &self.pending_ends;
+        if pending_ends.scope.get() != Some(scope) || !pending_ends.has_worker_cache.get() {
             return account.settle(&settlement);
         }
-        let (mut left, mut spent) = (dues.left.get(), dues.spent.get());
+        let (mut left, mut spent) = (pending_ends.left.get(), pending_ends.spent.get());
         left.recharge(&settlement.left);
         spent.recharge(&settlement.spent);
-        dues.set_left(&left, account);
-        dues.spent.set(spent);
+        pending_ends.set_left(&left, account);
+        pending_ends.spent.set(spent);
         if account.is_wanted()
-            && let Some(purse) = dues.take_purse(account)
+            && let Some(worker_cache) = pending_ends.take_worker_cache(account)
         {
-            account.return_purse(&purse); // somebody waits for what is in it
+            account.return_worker_cache(&worker_cache); // somebody waits for what is in it
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::worker::Worker;
 use crate::decide::{self, FirstReady};
 
-impl decide::Sight for Worker {
+impl decide::View for Worker {
     #[inline(always)]
-    fn urgent(&self) -> bool {
-        !self.shared.urgent.is_empty()
+    fn high(&self) -> bool {
+        !self.shared.high.is_empty()
     }
 
     #[inline(always)]
@@ -26,8 +26,8 @@ impl decide::Sight for Worker {
     }
 
     #[inline(always)]
-    fn patient(&self) -> bool {
-        !self.shared.patient.is_empty()
+    fn low(&self) -> bool {
+        !self.shared.low.is_empty()
     }
 
     fn elsewhere(&self) -> bool {

@@ -1,0 +1,315 @@
+//! One blocked thing, and the token that wakes exactly one wait of it.
+//!
+//! Room: mechanism. A *waiter* belongs to a fiber, a thread or a future for as long as it may block. A *token*
+//! names one wait on that waiter: it is what a channel, a lock or a timer keeps and later wakes.
+//!
+//! ```text
+//!   word = epoch << 18 | code << 2 | KICKED | PARKED
+//!
+//!              park                     wake(code)
+//!   (e, -) ───────────► (e, PARKED) ───────────────────► (e+1, code)  and is delivered
+//!     │                     │ interrupt
+//!     │ wake(code)          └──────► (e, KICKED)   and is delivered; the token stays good
+//!     └──► (e+1, code)   not parked yet: park will refuse
+//! ```
+//!
+//! # Invariant
+//! A token wakes at most one wait, the one it was made for; a wait that parked is delivered exactly once per
+//! parking; an interrupt is never lost.
+//!
+//! # Why it holds
+//! Waking *is* moving the epoch on, by CAS: a token of an older epoch changes nothing, and of two wakers one wins.
+//! Whoever clears PARKED delivers the waiter, and one CAS clears it. KICKED is cleared only by the waiter's owner, by CAS,
+//! after which it looks at what it was interrupted for.
+//!
+//! Waiters and homes are `&'static` and never freed, only reused: a waker that comes late touches a live word and
+//! finds another epoch there. No reference counts, no locks, no "is it still alive?".
+//!
+//! Checked by `tests/loom/waiter.rs`: a `park` that overlooks interrupts or does not acquire fails `a_wake_or_a_interrupt_is_never_lost`; a wake by plain
+//! store, or a `park` that does not release, fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an
+//! `unpark` that overlooks an interrupt, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
+
+use crate::{
+    inbox::{self, Link, Linked},
+    sync::{
+        atomic::{
+            AtomicPtr, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+        or_planted,
+    },
+};
+
+const PARKED: u64 = 1;
+const KICKED: u64 = 2;
+const CODE: u64 = 4;
+const EPOCH: u64 = CODE << 16;
+
+/// The code of a wake that came because time was up.
+pub const TIMEOUT: u16 = u16::MAX;
+
+/// Where woken waiters are brought.
+pub type Inbox = inbox::Inbox<Waiter>;
+
+/// Where one blocked thing sits.
+#[derive(Debug)]
+pub struct Waiter {
+    word: AtomicU64,
+    inbox: AtomicPtr<Inbox>,
+    /// Links waiters in an inbox or a run queue; a waiter is in at most one, see the invariant.
+    next: Link<Waiter>,
+    /// The owner's note to itself: which of its fibers sits here.
+    tag: AtomicU32,
+}
+
+/// Names one wait on one waiter.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitToken {
+    waiter: &'static Waiter,
+    epoch: u64,
+}
+
+/// What [`WaitToken::park`] says.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+#[must_use = "a parked waiter must stop running, any other must not"]
+pub enum Park {
+    /// Stop running: the waiter will be delivered to its home.
+    Parked,
+    /// The token was already woken, with this code.
+    Woken(u16),
+    /// Somebody interrupted: look at what for, then park again with the same token or withdraw it.
+    Interrupted,
+}
+
+/// A waiter that its waker must bring home.
+#[derive(Debug)]
+#[must_use = "a waiter that is not delivered never runs again"]
+pub struct Delivery(&'static Waiter);
+
+impl Waiter {
+    /// A waiter of `inbox`.
+    pub fn new(inbox: &'static Inbox) -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            inbox: AtomicPtr::new(std::ptr::from_ref(inbox).cast_mut()),
+            next: Link::new(),
+            tag: AtomicU32::new(0),
+        }
+    }
+
+    /// Gives a waiter that nobody sits on to `inbox`.
+    pub fn move_to(&self, inbox: &'static Inbox) {
+        self.inbox.store(std::ptr::from_ref(inbox).cast_mut(), Release);
+    }
+
+    /// Where this waiter is delivered.
+    #[inline]
+    pub fn inbox(&self) -> &'static Inbox {
+        // SAFETY: only ever set from a `&'static Inbox`, by `new` and `move_to`.
+        unsafe { &*self.inbox.load(Acquire) }
+    }
+
+    /// The owner's note.
+    #[inline]
+    pub fn tag(&self) -> u32 {
+        self.tag.load(Relaxed)
+    }
+
+    /// Sets the owner's note.
+    pub fn set_tag(&self, tag: u32) {
+        self.tag.store(tag, Relaxed);
+    }
+
+    /// Whether who sits here has stopped and nobody has woken it yet, for who looks on: the answer may be old by the time it is read.
+    pub fn is_parked(&self) -> bool {
+        self.word.load(Relaxed) & PARKED != 0
+    }
+
+    /// A token for the next wait. Only the waiter's owner calls this, and only between waits.
+    #[inline]
+    pub fn token(&'static self) -> WaitToken {
+        WaitToken { waiter: self, epoch: self.word.load(Relaxed) / EPOCH }
+    }
+
+    /// Wakes the waiter without ending its wait: it is to look around. Returns the waiter if it slept.
+    pub fn interrupt(&'static self) -> Option<Delivery> {
+        let word = self
+            .word
+            .fetch_update(AcqRel, Relaxed, |word| Some((word | KICKED) & !PARKED))
+            .expect("the update always gives a word");
+        (word & PARKED != 0).then_some(Delivery(self))
+    }
+
+    /// The next waiter in the queue this one is in.
+    #[inline]
+    pub fn next(&self) -> Option<&'static Waiter> {
+        self.next.next()
+    }
+
+    /// Links this waiter; only who owns the queue it is in may do so.
+    #[inline]
+    pub fn set_next(&self, next: Option<&'static Waiter>) {
+        self.next.set_next(next);
+    }
+}
+
+impl Linked for Waiter {
+    #[inline]
+    fn link(&self) -> &Link<Waiter> {
+        &self.next
+    }
+}
+
+impl WaitToken {
+    /// The waiter this token is for.
+    pub fn waiter(&self) -> &'static Waiter {
+        self.waiter
+    }
+
+    /// Ends the wait and says why: `code` means something to whoever waits. Returns the waiter if it was parked; a token that
+    /// was used before does nothing.
+    #[inline]
+    pub fn wake(self, code: u16) -> Wake {
+        let word = &self.waiter.word;
+        let mut now = word.load(Relaxed);
+        loop {
+            if now / EPOCH != self.epoch {
+                return Wake::Stale;
+            }
+            let next = (self.epoch + 1).wrapping_mul(EPOCH) | (u64::from(code) * CODE) | (now & KICKED);
+            let swapped = or_planted!(
+                word.compare_exchange_weak(now, next, AcqRel, Relaxed),
+                "wake-by-store" => { word.store(next, Release); Ok(now) }
+            );
+            match swapped {
+                Ok(was) if was & PARKED != 0 => return Wake::Parked(Delivery(self.waiter)),
+                Ok(_) => return Wake::Awake,
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    /// Goes to sleep, unless the token was woken or the waiter interrupted. Owner only.
+    #[inline]
+    pub fn park(self) -> Park {
+        let word = &self.waiter.word;
+        let mut now = word.load(Relaxed);
+        loop {
+            if now / EPOCH != self.epoch {
+                // See what the waker did before. Not a fence: sanitizers do not know those.
+                or_planted!({ let _ = word.load(Acquire); }, "park-without-acquire" => ());
+                return Park::Woken((now / CODE) as u16);
+            }
+            let (next, verdict) = if now & or_planted!(KICKED, "park-ignores-interrupt" => 0) != 0 {
+                (now & !KICKED, Park::Interrupted)
+            } else {
+                (now | PARKED, Park::Parked)
+            };
+            // Acquires what it was interrupted for; releases what the owner did to whoever delivers it.
+            let order = or_planted!(AcqRel, "park-relaxed" => Relaxed);
+            match word.compare_exchange_weak(now, next, order, Relaxed) {
+                Ok(_) => return verdict,
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    /// Whether it names the same wait.
+    pub fn is_same(self, other: WaitToken) -> bool {
+        std::ptr::eq(self.waiter, other.waiter) && self.epoch == other.epoch
+    }
+
+    /// Whether the wait has been ended. Owner only.
+    #[inline]
+    pub fn is_woken(self) -> bool {
+        self.waiter.word.load(or_planted!(Acquire, "is-woken-relaxed" => Relaxed)) / EPOCH != self.epoch
+    }
+
+    /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.
+    ///
+    /// For an owner that runs; one that parked and was not delivered calls [`WaitToken::unpark`].
+    pub fn withdraw(self) -> bool {
+        match self.wake(0) {
+            Wake::Stale => {
+                or_planted!({ let _ = self.waiter.word.load(Acquire); }, "withdraw-without-acquire" => ()); // as in `park`
+                false
+            }
+            Wake::Awake | Wake::Parked(_) => true,
+        }
+    }
+
+    /// Ends the wait of an owner that parked and comes back by itself, because its time is up or its future was dropped. False if
+    /// somebody woke or interrupted it first: then the waiter is on its way home, once, and must be taken in there before it parks
+    /// again or changes hands. What ended the wait is what [`WaitToken::park`] says.
+    #[must_use = "a waiter that is on its way must not be used before it arrives"]
+    pub fn unpark(self) -> bool {
+        or_planted!(matches!(self.wake(TIMEOUT), Wake::Parked(_)), "unpark-like-withdraw" => self.withdraw())
+    }
+}
+
+/// What [`WaitToken::wake`] did.
+#[derive(Debug)]
+#[must_use = "a parked waiter must be delivered"]
+pub enum Wake {
+    /// It slept: bring it home.
+    Parked(Delivery),
+    /// It had not gone to sleep yet, and now will not.
+    Awake,
+    /// The wait was over already.
+    Stale,
+}
+
+impl Delivery {
+    /// The waiter, for a caller that runs at its home and can queue it itself.
+    #[inline]
+    pub fn waiter(self) -> &'static Waiter {
+        self.0
+    }
+
+    /// Whether `inbox` is where it goes.
+    #[inline]
+    pub fn is_for(&self, inbox: &'static Inbox) -> bool {
+        std::ptr::eq(self.0.inbox.load(Relaxed), inbox)
+    }
+
+    /// Brings the waiter home and wakes what sleeps there.
+    pub fn send(self) {
+        self.0.inbox().deliver(self.0);
+    }
+}
+
+/// A token in a place that two threads share. Whoever reads it must be ordered after the write by other means.
+#[derive(Debug)]
+pub struct TokenCell {
+    waiter: AtomicPtr<Waiter>,
+    epoch: AtomicU64,
+}
+
+impl Default for TokenCell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TokenCell {
+    /// A cell without a token.
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { waiter: AtomicPtr::new(std::ptr::null_mut()), epoch: AtomicU64::new(0) }
+    }
+
+    /// Keeps `token`.
+    #[inline]
+    pub fn set(&self, token: WaitToken) {
+        self.epoch.store(token.epoch, Relaxed);
+        self.waiter.store(std::ptr::from_ref(token.waiter).cast_mut(), Relaxed);
+    }
+
+    /// The token kept.
+    #[inline]
+    pub fn get(&self) -> Option<WaitToken> {
+        // SAFETY: null, or set from a `&'static Waiter` by `set`.
+        let waiter = unsafe { self.waiter.load(Relaxed).as_ref() }?;
+        Some(WaitToken { waiter, epoch: self.epoch.load(Relaxed) })
+    }
+}
