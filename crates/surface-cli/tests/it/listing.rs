@@ -59,7 +59,7 @@ fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
                 .replace("with N;", "with 3;"),
             "  │ first line".to_owned(),
             "  │ the reason".to_owned(),
-            "cancelled  lost: [3004] `bad`, which it needs, failed".to_owned(),
+            "cancelled lost: [3004] `bad`, which it needs, failed".to_owned(),
             "started   many[1]".to_owned(),
             "done      many[1]: TIME".to_owned(),
             "started   many[2]".to_owned(),
@@ -172,7 +172,7 @@ fn many_jobs_that_never_started_are_one_line_when_they_are_cancelled() {
     run.signal(rustix::process::Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
-    let cancelled: Vec<&str> = said.lines().filter(|line| line.contains("  cancelled  ")).collect();
+    let cancelled: Vec<&str> = said.lines().filter(|line| line.contains("  cancelled ")).collect();
     assert!(cancelled.len() <= 2, "{said}");
     assert!(said.contains("50 jobs that had not started (many[1], many[2], many[3] and 47 more)"), "{said}");
 }
