@@ -407,3 +407,19 @@ fn an_end_that_a_keeper_recorded_and_could_not_tell_any_more_is_told() {
     kill_process(keeper, Signal::KILL).unwrap();
     assert_eq!(running.end().how, How::Exit(4));
 }
+
+#[test]
+fn a_command_of_an_ephemeral_pool_is_killed_with_its_client_also_if_it_left_its_session_and_ignores_term() {
+    let bench = Bench::new();
+    let script = "setsid sh -c 'trap \"\" TERM HUP; touch away; while :; do sleep 0.01; done' & trap '' TERM; wait";
+    let mut command = Command::new(KEEPER);
+    command.args(["client", ""]).arg(bench.path("log")).args(["t1", "sh", "-c", script]);
+    command.env("TREE", bench.dir.path()).current_dir(bench.dir.path()).stdout(Stdio::piped());
+    let mut client = command.spawn().unwrap();
+    bench.wait_for("away");
+    assert!(bench.left().len() >= 4, "client, keeper, and two shells: {:?}", bench.left());
+    client.kill().unwrap();
+    client.wait().unwrap();
+    until("the tree and its keeper are gone", || bench.left().is_empty());
+    assert!(is_empty(&bench.home()), "it has no files");
+}
