@@ -23,23 +23,35 @@ use bursar::flow::{Message, NodeError, NodeResult, NodeSpec, Out, Produced, Sour
 use serde_json::Value;
 
 use super::Stderr;
+use super::keepers::KeeperPool;
 use super::line::written;
 use super::process::{self, End, Ends, Program};
 use super::wire::Next;
 use crate::action::Command;
 
 /// A program by its edges.
-pub(crate) fn node(command: Command, base: PathBuf, ends: Ends, stderr: Option<Arc<Stderr>>) -> NodeSpec {
-    let keeper =
-        Keeper { command, base, ends, stderr, program: None, late: VecDeque::new(), restarts: 0, given_up: None };
-    if ends.reads { NodeSpec::stage(Through { keeper, input_over: false }) } else { NodeSpec::source(From(keeper)) }
-}
-
-/// Starts the program, and again if it fails.
-struct Keeper {
+pub(crate) fn node(
     command: Command,
     base: PathBuf,
     ends: Ends,
+    keepers: Arc<KeeperPool>,
+    stderr: Option<Arc<Stderr>>,
+) -> NodeSpec {
+    let (program, late, restarts, given_up) = (None, VecDeque::new(), 0, None);
+    let supervisor = Supervisor { command, base, ends, keepers, stderr, program, late, restarts, given_up };
+    if ends.reads {
+        NodeSpec::stage(Through { supervisor, input_over: false })
+    } else {
+        NodeSpec::source(From(supervisor))
+    }
+}
+
+/// Starts the program, and again if it fails.
+struct Supervisor {
+    command: Command,
+    base: PathBuf,
+    ends: Ends,
+    keepers: Arc<KeeperPool>,
     stderr: Option<Arc<Stderr>>,
     program: Option<Program>,
     /// Lines that a program did not read before it ended, for the next one.
@@ -49,11 +61,13 @@ struct Keeper {
     given_up: Option<Result<(), String>>,
 }
 
-impl Keeper {
+impl Supervisor {
     fn start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
         let (waker, custody) = (out.waker(), out.custody().clone());
         let errors = self.stderr.clone().map(|told| (told, out.node().to_owned()));
-        match process::start(&self.command, &self.base, self.ends, errors, &waker, &custody, |task| out.spawn(task)) {
+        let spawn = |task| out.spawn(task);
+        let Self { command, base, ends, keepers, .. } = self;
+        match process::start(command, base, *ends, keepers, errors, &waker, &custody, spawn) {
             Ok(program) => {
                 self.program = Some(program);
                 Ok(())
@@ -108,7 +122,7 @@ impl Keeper {
 }
 
 /// A program without input.
-struct From(Keeper);
+struct From(Supervisor);
 
 impl Source for From {
     type Out = Value;
@@ -134,13 +148,13 @@ impl Source for From {
 
 /// A program with input, and perhaps output.
 struct Through {
-    keeper: Keeper,
+    supervisor: Supervisor,
     input_over: bool,
 }
 
 impl Through {
     fn prints(&self) -> bool {
-        self.keeper.ends.prints
+        self.supervisor.ends.prints
     }
 }
 
@@ -153,32 +167,32 @@ impl Stage for Through {
     }
 
     fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        self.keeper.start(out)
+        self.supervisor.start(out)
     }
 
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
-        if let Some(Err(why)) = &self.keeper.given_up {
+        if let Some(Err(why)) = &self.supervisor.given_up {
             return Err(NodeError::msg(format!("there is no program to take it: {why}")));
         }
-        let Some(program) = &mut self.keeper.program else {
+        let Some(program) = &mut self.supervisor.program else {
             out.decline(1); // it ended well and wanted no more, as `head` does
             return Ok(());
         };
         out.custody().add(1);
-        let line = written(&message.payload, self.keeper.command.reading.format);
+        let line = written(&message.payload, self.supervisor.command.reading.format);
         let kept = match &mut program.reads {
             Some(reads) => reads.put(line),
             None => Err(line), // it has ended, and what it left unread is not known yet: this comes after that
         };
-        self.keeper.late.extend(kept.err());
+        self.supervisor.late.extend(kept.err());
         Ok(())
     }
 
     fn on_wake(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        if let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut())
+        if let Some(reads) = self.supervisor.program.as_mut().and_then(|program| program.reads.as_mut())
             && let Err(line) = reads.push()
         {
-            self.keeper.late.push_front(line); // it was taken before those that wait for room behind it
+            self.supervisor.late.push_front(line); // it was taken before those that wait for room behind it
         }
         self.give_late();
         if self.input_over {
@@ -186,7 +200,7 @@ impl Stage for Through {
         }
         let mut emitted = false;
         loop {
-            match self.keeper.next() {
+            match self.supervisor.next() {
                 // What was emitted in a call that fails is taken back, so a failure has a call of its own; and what follows it has the next.
                 Next::Item(Err(error)) if !emitted => {
                     out.waker().wake();
@@ -197,7 +211,7 @@ impl Stage for Through {
                     emitted = true;
                 }
                 Next::Item(item) => {
-                    if let Some(prints) = self.keeper.program.as_mut().and_then(|program| program.prints.as_mut()) {
+                    if let Some(prints) = self.supervisor.program.as_mut().and_then(|program| program.prints.as_mut()) {
                         prints.put_back(item);
                     }
                     out.waker().wake();
@@ -211,7 +225,7 @@ impl Stage for Through {
                 Next::Over => break,
             }
         }
-        let settled = self.keeper.settle(out);
+        let settled = self.supervisor.settle(out);
         self.give_late();
         if self.input_over {
             self.close_input();
@@ -232,19 +246,19 @@ impl Stage for Through {
     fn accepts(&self) -> bool {
         // A program that has ended takes no more, but the node wants to know how it ended first.
         let has_room = |program: &Program| program.reads.as_ref().is_some_and(|reads| reads.has_room());
-        self.keeper.late.is_empty() && self.keeper.program.as_ref().is_none_or(has_room)
+        self.supervisor.late.is_empty() && self.supervisor.program.as_ref().is_none_or(has_room)
     }
 
     /// After the last message: whether the program has ended, too.
     fn is_done(&self) -> bool {
-        !self.input_over || self.keeper.given_up.is_some()
+        !self.input_over || self.supervisor.given_up.is_some()
     }
 }
 
 impl Through {
     /// Gives the program what the one before had not read, as far as there is room; the node is woken when there is more.
     fn give_late(&mut self) {
-        let Keeper { program, late, .. } = &mut self.keeper;
+        let Supervisor { program, late, .. } = &mut self.supervisor;
         let Some(reads) = program.as_mut().and_then(|program| program.reads.as_mut()) else { return };
         while reads.has_room()
             && let Some(line) = late.pop_front()
@@ -257,8 +271,8 @@ impl Through {
 
     /// No more lines; those on their way are still written.
     fn close_input(&mut self) {
-        if self.keeper.late.is_empty()
-            && let Some(program) = &mut self.keeper.program
+        if self.supervisor.late.is_empty()
+            && let Some(program) = &mut self.supervisor.program
             && program.reads.as_ref().is_some_and(|reads| reads.has_room())
         {
             program.reads = None;

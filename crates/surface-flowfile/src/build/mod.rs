@@ -5,7 +5,7 @@
 //! | file | one idea |
 //! |---|---|
 //! | `sources`, `stages`, `sinks` | what is about JSON and files; the rest are nodes of `bursar::flow` |
-//! | `command`, `process`, `watcher` | a program as a node, its tree of processes, and what ends it if this process is killed |
+//! | `command`, `process`, `keepers` | a program as a node, its tree of processes, and the keeper above it, which kills it if this process is killed |
 //! | `net`, `stdin` | lines of others |
 //! | `pump`, `wire`, `line` | bytes, tasks and nodes, bounded |
 //! | `unread` | what a program was given and has not read |
@@ -17,6 +17,7 @@
 mod coalesce;
 mod command;
 mod json;
+mod keepers;
 mod line;
 mod net;
 mod process;
@@ -27,7 +28,6 @@ mod sources;
 mod stages;
 mod stdin;
 mod unread;
-mod watcher;
 mod wire;
 
 use std::fmt;
@@ -41,10 +41,12 @@ use bursar::flow::{
     self, Builder, Flow, Graph, NodeError, NodeSpec, Policy, Retry, circuit_breaker, correlator, debounce, dedup_up_to,
     delay, filter, merger, router, sample_nth, splitter, throttle, try_map,
 };
+use mech_process::KeeperProgram;
 use serde_json::Value;
 
 use crate::action::Action;
 use crate::plan::{self, CONTROL, ELSE, Edge, Node, OnError, Plan};
+use keepers::KeeperPool;
 use process::Ends;
 use stages::{Key, Side};
 
@@ -75,6 +77,7 @@ pub struct Hooks {
     print: Arc<Print>,
     stdin: Arc<Stdin>,
     stderr: Option<Arc<Stderr>>,
+    keepers: Arc<KeeperPool>,
 }
 
 impl Hooks {
@@ -92,6 +95,23 @@ impl Hooks {
         self
     }
 
+    /// How to start a keeper: the process that stands above a program of a `command` node, and kills all of its processes when this process is gone. A program that is its own keeper calls
+    /// [`mech_process::keeper::main`] when it is started with these arguments. Without it no `command` node can start its program.
+    ///
+    /// ```
+    /// use mech_process::KeeperProgram;
+    ///
+    /// if std::env::args().nth(1).as_deref() == Some("keep") {
+    ///     mech_process::keeper::main();
+    /// }
+    /// let hooks = surface_flowfile::build::Hooks::default().keeper(KeeperProgram::this_one(["keep"]));
+    /// ```
+    #[must_use]
+    pub fn keeper(mut self, program: KeeperProgram) -> Self {
+        self.keepers = Arc::new(KeeperPool::new(program));
+        self
+    }
+
     /// Where `stdin` nodes read.
     #[must_use]
     pub fn stdin(mut self, stdin: impl Fn() -> io::Result<File> + Send + Sync + 'static) -> Self {
@@ -106,6 +126,7 @@ impl Default for Hooks {
             print: Arc::new(|line| io::stdout().lock().write_all(line.as_bytes())),
             stdin: Arc::new(|| Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))),
             stderr: None,
+            keepers: Arc::default(),
         }
     }
 }
@@ -248,7 +269,10 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let path = |path: &std::path::Path| plan.base.join(path);
     let millis = Duration::from_millis;
     match &node.action {
-        Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends, hooks.stderr.clone()),
+        Action::Command(command) => {
+            let (keepers, stderr) = (Arc::clone(&hooks.keepers), hooks.stderr.clone());
+            command::node(command.clone(), plan.base.clone(), ends, keepers, stderr)
+        }
         Action::Lines { path: file, follow, from_end, reading } => {
             sources::lines(path(file), *follow, *from_end, *reading)
         }

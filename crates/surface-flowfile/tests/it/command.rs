@@ -7,7 +7,7 @@ use bursar::flow::{Ended, Handle};
 
 use crate::plan;
 use crate::run::{Paper, run_builder, run_plan};
-use surface_flowfile::build::flow;
+use surface_flowfile::build::{Hooks, flow};
 
 fn run(text: &str) -> (Vec<String>, Ended) {
     run_plan(&plan(text), |_: Handle| ())
@@ -257,7 +257,7 @@ fn what_a_program_leaves_behind_ends_with_it() {
 }
 
 #[test]
-fn whoever_leaves_the_group_and_holds_the_pipe_holds_nothing_up() {
+fn a_process_that_leaves_the_session_and_holds_the_pipe_ends_with_its_program() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(
         "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'setsid sh -c \"echo \\$\\$ > escaped; exec sleep 30\" & while ! test -s escaped; do sleep 0.01; done; echo done'\n[node.z]\nkind = 'print'",
@@ -267,8 +267,59 @@ fn whoever_leaves_the_group_and_holds_the_pipe_holds_nothing_up() {
     let (lines, _) = run_plan(&plan, |_| ());
     assert_eq!(lines, ["done"]);
     assert!(start.elapsed() < Duration::from_secs(20));
-    let pid = std::fs::read_to_string(folder.path().join("escaped")).unwrap();
-    std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+    assert!(!runs(&folder.path().join("escaped")));
+}
+
+#[test]
+fn a_program_that_leaves_its_session_and_ignores_term_is_gone_when_the_flow_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    // One is a source that is stopped, the other a sink whose input is closed.
+    let stubborn = |name: &str, then: &str| {
+        format!(
+            "trap \"\" TERM HUP; setsid sh -c \"trap \\\"\\\" TERM HUP; echo \\$\\$ > {name}; while :; do sleep 0.01; done\" & \
+             while ! test -s {name}; do sleep 0.01; done; {then}; while :; do sleep 0.01; done"
+        )
+    };
+    let (source, sink) = (stubborn("source", "echo x"), stubborn("sink", "read line; echo > got"));
+    let mut plan = plan(&format!(
+        "edges = ['a -> b', 'a -> z']\n[flow]\ndrain = '100ms'\n[node.a]\nkind = 'command'\nrun = '''{source}'''\ngrace = '100ms'\n\
+         [node.b]\nkind = 'command'\nrun = '''{sink}'''\ngrace = '100ms'\n[node.z]\nkind = 'discard'"
+    ));
+    plan.base = folder.path().to_owned();
+    run_plan(&plan, |handle| {
+        let start = Instant::now();
+        while !folder.path().join("got").exists() {
+            assert!(start.elapsed() < Duration::from_secs(20), "no line came through: {:#?}", handle.stats());
+            std::thread::yield_now();
+        }
+        assert!(runs(&folder.path().join("source")) && runs(&folder.path().join("sink")));
+        handle.shutdown();
+    });
+    assert!(!runs(&folder.path().join("source")) && !runs(&folder.path().join("sink")));
+}
+
+#[test]
+fn a_program_needs_a_keeper_and_the_error_says_how_to_name_one() {
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo x'\n[node.z]\nkind = 'discard'";
+    let ended = run_builder(flow(&plan(text), &Hooks::default()).unwrap(), |_| ()).unwrap();
+    assert_eq!(
+        last_error(&ended, "a"),
+        "`sh` cannot be started: no keeper program is known; name one with `Hooks::keeper`"
+    );
+}
+
+#[test]
+fn a_program_whose_keeper_is_killed_has_failed_and_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo $$ > leader; setsid sleep 1000 & echo $! > child; kill -9 $PPID; wait'\n[node.z]\nkind = 'print'",
+    );
+    plan.base = folder.path().to_owned();
+    let (_, ended) = run_plan(&plan, |_| ());
+    let error = last_error(&ended, "a");
+    assert!(error.starts_with("the keeper process of the program was killed"), "{error}");
+    ends_soon(&folder.path().join("leader"));
+    ends_soon(&folder.path().join("child"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bursar::flow::{Builder, Ended, FlowError, Handle};
+use mech_process::KeeperProgram;
 use surface_flowfile::build::{Hooks, edge_id, flow};
 use surface_flowfile::plan::Plan;
 
@@ -18,7 +19,8 @@ pub(crate) struct Paper(Arc<Mutex<String>>);
 impl Paper {
     pub(crate) fn hooks(&self) -> Hooks {
         let paper = self.clone();
-        Hooks::default().print(move |line| {
+        let keeper = KeeperProgram { program: env!("CARGO_BIN_EXE_surface-flowfile-keeper").into(), args: Vec::new() };
+        Hooks::default().keeper(keeper).print(move |line| {
             paper.0.lock().unwrap().push_str(line);
             Ok(())
         })
