@@ -8,7 +8,7 @@
 //!
 //! # Why it holds
 //! A client's death closes its socket before anybody can learn of it, and the loop looks at the client before it accepts another.
-//! A keeper without a socket cancels its command in the same turn in which it sees that the client is gone.
+//! A keeper without a socket kills the command of a client that is gone before it waits again, however it learnt of that: by reading or by writing.
 //! An end that is not recorded is in `unrecorded` until a write succeeds or the client says that it knows it, and the loop goes on so long.
 
 use std::io;
@@ -52,6 +52,7 @@ impl Server {
     /// Until there is neither client nor command, and nothing that only we know.
     pub(super) fn serve(&mut self) {
         while self.client.is_some() || self.tree.is_some() || !self.unrecorded.is_empty() {
+            self.end_with_client();
             let ready = self.wait();
             if ready.client {
                 self.hear();
@@ -59,7 +60,6 @@ impl Server {
             if ready.newcomer {
                 self.greet();
             }
-            self.end_with_client();
             self.step();
             if Instant::now() >= self.record_at {
                 let _ = self.record_again(); // else once more, a little later
