@@ -28,26 +28,26 @@ use mech_process::{Handle, How, Launch, Report, Streams};
 
 use super::Stderr;
 use super::keepers::KeeperPool;
-use super::pump::{self, Giving, LAST_WORDS, Pipe};
+use super::pump::{self, LAST_OUTPUT_TIMEOUT, Pipe, StdinWriter};
 use super::wire::{self, Intake, Outlet};
 use crate::action;
 
 /// A keeper says within this time whether the program runs; usually within milliseconds.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
-/// If not even a kill ends it, it is stuck in the kernel.
-const KILLED: Duration = Duration::from_secs(5);
+/// A killed process that is still there after this time is stuck in the kernel.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a node has of its program.
+/// A program, as its node sees it.
 pub(crate) struct Program {
-    /// What it prints; `None` if no edge takes that.
+    /// Its output; `None` if no edge takes it.
     pub(crate) prints: Option<Intake>,
-    /// What it is to read; `None` if nothing, or no more.
+    /// Its input; `None` if it has none, or if it is closed.
     pub(crate) reads: Option<Outlet>,
     end: Arc<Mutex<Option<Result<(), String>>>>,
-    /// What it had not read at its end; `None` if it reads nothing.
+    /// Lines it had not read at its end; `None` if it has no input.
     unread: Option<Arc<Mutex<Option<VecDeque<String>>>>>,
-    /// What its task did not take.
-    late: VecDeque<String>,
+    /// Lines that its task did not take.
+    pending: VecDeque<String>,
 }
 
 /// How a program ended.
@@ -62,14 +62,14 @@ impl Program {
     /// How it ended, if it has. The node is woken when that is known, and when it is known what was not read.
     pub(crate) fn ended(&mut self) -> Option<End> {
         let result = self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        // No more is written; the task that writes says what is left.
-        let late = self.reads.take().and_then(Outlet::take);
-        self.late.extend(late);
+        // No more is written; the task that writes reports the unread lines.
+        let pending = self.reads.take().and_then(Outlet::take);
+        self.pending.extend(pending);
         let mut unread = match &self.unread {
             Some(unread) => unread.lock().unwrap_or_else(PoisonError::into_inner).take()?,
             None => VecDeque::new(),
         };
-        unread.append(&mut self.late);
+        unread.append(&mut self.pending);
         Some(End { result, unread })
     }
 }
@@ -87,7 +87,7 @@ fn judge(how: &How) -> Result<(), String> {
     }
 }
 
-/// What a program is connected with.
+/// Which streams of a program are connected to edges.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) reads: bool,
@@ -101,7 +101,7 @@ struct Pipes {
     stderr: Option<Async<File>>,
 }
 
-/// Makes the pipes of a program. What is no pipe it shares with this process, but for standard input, which is empty then.
+/// Makes the pipes of a program. Output streams without a pipe are those of this process; standard input without a pipe is empty.
 fn pipes(ends: Ends, is_stderr_read: bool) -> io::Result<(Pipes, Streams)> {
     fn ours(end: impl Into<OwnedFd>) -> io::Result<Option<Async<File>>> {
         Async::new(File::from(end.into())).map(Some)
@@ -192,7 +192,7 @@ pub(crate) fn start(
     let (pipes, streams) = pipes(ends, errors.is_some()).map_err(|error| cannot(error.to_string()))?;
     let mut tree = start_tree(command, base, ends, keepers, streams).map_err(cannot)?;
     let end = Arc::new(Mutex::new(None));
-    // Whether it ended well, for a last line without its end.
+    // Whether it succeeded: decides about a last line without a line end.
     let (verdict, ended_well) = channel(1);
     let prints = pipes.stdout.map(|stdout| {
         let (feed, intake) = wire::intake(waker.clone());
@@ -204,13 +204,13 @@ pub(crate) fn start(
         intake
     });
     let mut last_errors = None;
-    if let (Some(stderr), Some((told, node))) = (pipes.stderr, errors) {
+    if let (Some(stderr), Some((report, node))) = (pipes.stderr, errors) {
         let pipe = Pipe::Polled(stderr);
-        let (telling, all_told) = channel::<()>(1);
-        last_errors = Some(all_told);
+        let (reporting, all_reported) = channel::<()>(1);
+        last_errors = Some(all_reported);
         spawn(Box::new(move || {
-            pump::tell_all(&pipe, |line| told(&node, line));
-            drop(telling);
+            pump::report_lines(&pipe, |line| report(&node, line));
+            drop(reporting);
         }));
     }
     let mut unread = None;
@@ -220,9 +220,9 @@ pub(crate) fn start(
         tree.alive.push(alive);
         let left = Arc::new(Mutex::new(None));
         unread = Some(Arc::clone(&left));
-        // Its end wakes the node, after the lines were left here.
-        let giving = Giving::new(pipe, drain, gone, custody.clone(), left);
-        spawn(Box::new(move || giving.write_all()));
+        // Its end wakes the node, after the unread lines were stored.
+        let writer = StdinWriter::new(pipe, drain, gone, custody.clone(), left);
+        spawn(Box::new(move || writer.write_all()));
         outlet
     });
     let (shared, waker) = (Arc::clone(&end), waker.clone());
@@ -230,14 +230,14 @@ pub(crate) fn start(
         let result = judge(&tree.wait());
         drop(tree);
         let _ = verdict.try_send(result.is_ok());
-        // The node may end its tasks as soon as it knows; what was said last is not to be lost to that.
-        if let Some(all_told) = last_errors {
-            let _ = all_told.recv_timeout(LAST_WORDS);
+        // The node may end its tasks as soon as it knows the end; the last lines of standard error come first.
+        if let Some(all_reported) = last_errors {
+            let _ = all_reported.recv_timeout(LAST_OUTPUT_TIMEOUT);
         }
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         waker.wake();
     }));
-    Ok(Program { prints, reads, end, unread, late: VecDeque::new() })
+    Ok(Program { prints, reads, end, unread, pending: VecDeque::new() })
 }
 
 /// A program and all that it started, below its keeper.
@@ -246,10 +246,10 @@ struct Tree {
     /// How it ended, when nothing of it is left.
     end: Receiver<How>,
     is_over: bool,
-    /// It ends by itself when its input does; else it is asked to.
+    /// It has an input, whose end tells it to end. A program without input gets SIGTERM.
     reads: bool,
     grace: Duration,
-    /// Dropped at its end: the tasks at its pipes need not wait for others that hold them.
+    /// Dropped at its end: then the tasks at its pipes no longer wait for other processes that hold the pipes.
     alive: Vec<Sender<()>>,
 }
 
@@ -275,7 +275,7 @@ impl Drop for Tree {
             }
             if self.end.recv_timeout(self.grace).is_err() {
                 self.handle.cancel(Duration::ZERO);
-                let _ = self.end.recv_timeout(KILLED);
+                let _ = self.end.recv_timeout(KILL_TIMEOUT);
             }
         });
     }
