@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,6 +86,30 @@ pub enum Stdin {
     Null,
     /// What the client reads: the same open file, pipe or terminal.
     Client,
+}
+
+/// Descriptors that become the standard streams of a command, for [`Keepers::start_with`](crate::Keepers::start_with). A stream that is not given
+/// is what its [`Launch`] says. The keeper passes them on and keeps no copy, so the command alone holds the other end of a pipe.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// Instead of [`Launch::stdin`].
+    pub stdin: Option<OwnedFd>,
+    /// Instead of [`Launch::log`].
+    pub stdout: Option<OwnedFd>,
+    /// Instead of [`Launch::err_log`], or of `log`.
+    pub stderr: Option<OwnedFd>,
+}
+
+impl Streams {
+    /// Which of them are given.
+    pub(crate) fn given(&self) -> [bool; 3] {
+        [self.stdin.is_some(), self.stdout.is_some(), self.stderr.is_some()]
+    }
+
+    /// The descriptors in their order.
+    pub(crate) fn into_fds(self) -> Vec<OwnedFd> {
+        [self.stdin, self.stdout, self.stderr].into_iter().flatten().collect()
+    }
 }
 
 /// What a tree may use. The default is: anything.

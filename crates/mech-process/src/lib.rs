@@ -29,7 +29,7 @@ mod record;
 mod wire;
 
 pub use cgroup::Confinement;
-pub use launch::{End, How, Launch, Limits, OverRam, Report, Stdin};
+pub use launch::{End, How, Launch, Limits, OverRam, Report, Stdin, Streams};
 pub use log::LimitedLog;
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Seen, Survivor};
 

@@ -53,7 +53,8 @@ pub(crate) fn unmake(home: &Path, id: &str) {
 /// A keeper's own file.
 #[derive(Debug)]
 pub(crate) struct Record {
-    file: File,
+    /// None: nothing is recorded.
+    file: Option<File>,
     path: PathBuf,
     socket: PathBuf,
     bytes: u64,
@@ -71,13 +72,19 @@ struct Starts<'a> {
 impl Record {
     /// The keeper's side of [`make`].
     pub(crate) fn new(file: File, home: &Path, id: &str) -> Record {
-        Record { file, path: path(home, id), socket: home.join(socket_name(id)), bytes: 0, ends: 0, torn: false }
+        let (path, socket) = (path(home, id), home.join(socket_name(id)));
+        Record { file: Some(file), path, socket, bytes: 0, ends: 0, torn: false }
+    }
+
+    /// Of a keeper that records nothing.
+    pub(crate) fn none() -> Record {
+        Record { file: None, path: PathBuf::new(), socket: PathBuf::new(), bytes: 0, ends: 0, torn: false }
     }
 
     /// Forgets what is recorded: the client knows it.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        if self.bytes > 0 {
-            self.file.set_len(0)?;
+        if let Some(file) = self.file.as_ref().filter(|_| self.bytes > 0) {
+            file.set_len(0)?;
             (self.bytes, self.ends) = (0, 0);
         }
         Ok(())
@@ -89,15 +96,16 @@ impl Record {
     }
 
     fn write(&mut self, what: &impl Serialize) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
         // A part of a line may be there: the next must not be glued to that.
         if self.torn {
-            self.file.set_len(self.bytes)?;
+            file.set_len(self.bytes)?;
             self.torn = false;
         }
-        if let Err(error) = self.file.write_all(&line) {
-            self.torn = self.file.set_len(self.bytes).is_err();
+        if let Err(error) = file.write_all(&line) {
+            self.torn = file.set_len(self.bytes).is_err();
             return Err(error);
         }
         self.bytes += line.len() as u64;
@@ -113,13 +121,16 @@ impl Record {
 
     /// Makes what is recorded outlive the machine's power. If that fails, it still outlives the keeper; to ask again would prove nothing.
     pub(crate) fn sync(&self) {
-        if self.ends > 0 {
-            let _ = self.file.sync_all();
+        if let Some(file) = self.file.as_ref().filter(|_| self.ends > 0) {
+            let _ = file.sync_all();
         }
     }
 
     /// The keeper's last act: nobody can come any more, and a file that says nothing goes.
     pub(crate) fn close(&mut self) {
+        if self.file.is_none() {
+            return;
+        }
         let _ = fs::remove_file(&self.socket);
         if self.ends == 0 {
             let _ = fs::remove_file(&self.path);
@@ -255,7 +266,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut record = Record::new(make(home.path(), "a").unwrap(), home.path(), "a");
         record.add(&end("one")).unwrap();
-        record.file.write_all(b"{\"token\":\"tw").unwrap();
+        record.file.as_mut().unwrap().write_all(b"{\"token\":\"tw").unwrap();
         assert_eq!(find(home.path()).unwrap()[0].ends().unwrap(), [end("one")]);
     }
 

@@ -39,10 +39,12 @@ const SHORT_OF_MEMORY: Duration = Duration::from_millis(1);
 /// A client to its keeper.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Run this. `fresh`: the ends recorded before are known to the client and may go. A descriptor comes with it if the command reads what the client reads.
+    /// Run this. `fresh`: the ends recorded before are known to the client and may go. `given`: for which of the three standard streams a descriptor comes
+    /// with the message.
     Start {
         run: u64,
         fresh: bool,
+        given: [bool; 3],
         launch: Box<Launch>,
     },
     Pause {
@@ -98,8 +100,8 @@ pub(crate) struct Alive {
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     out: Vec<u8>,
-    /// Descriptors, each with the place in `out` of the message it goes with.
-    fds: VecDeque<(usize, OwnedFd)>,
+    /// Descriptors, those of one message together with its position in `out`.
+    fds: VecDeque<(usize, Vec<OwnedFd>)>,
 }
 
 impl Outgoing {
@@ -124,11 +126,14 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Queues a message, with a descriptor that the other side gets a copy of.
-    pub(crate) fn put_with(&mut self, message: &impl Serialize, fd: OwnedFd) -> io::Result<()> {
+    /// Queues a message, with at most [`FDS_MAX`] descriptors that the other side gets copies of.
+    pub(crate) fn put_with(&mut self, message: &impl Serialize, fds: Vec<OwnedFd>) -> io::Result<()> {
+        debug_assert!(fds.len() <= FDS_MAX, "the other side holds no more");
         let at = self.out.len();
         self.put(message)?;
-        self.fds.push_back((at, fd));
+        if !fds.is_empty() {
+            self.fds.push_back((at, fds));
+        }
         Ok(())
     }
 
@@ -140,7 +145,7 @@ impl Outgoing {
             let until = self.fds.get(usize::from(carried)).map_or(self.out.len(), |(at, _)| *at);
             let piece = &self.out[sent..until];
             let taken = match self.fds.front().filter(|_| carried) {
-                Some((_, fd)) => send_with(&to, piece, fd.as_fd()),
+                Some((_, fds)) => send_with(&to, piece, fds),
                 None => send(&to, piece, SEND),
             };
             match taken {
@@ -178,13 +183,13 @@ impl Outgoing {
 
 const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// Sends some of `bytes`, at least one, and `fd` with the first.
-fn send_with(to: impl AsFd, bytes: &[u8], fd: BorrowedFd<'_>) -> rustix::io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Sends some of `bytes`, at least one, and `fds` with the first.
+fn send_with(to: impl AsFd, bytes: &[u8], fds: &[OwnedFd]) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut more = SendAncillaryBuffer::new(&mut space);
-    let fds = [fd];
+    let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
     let fits = more.push(SendAncillaryMessage::ScmRights(&fds));
-    debug_assert!(fits, "there is space for one");
+    debug_assert!(fits, "there is space for all");
     sendmsg(to, &[IoSlice::new(bytes)], &mut more, SEND)
 }
 
@@ -228,7 +233,7 @@ impl Incoming {
         }
     }
 
-    /// The descriptor that came with the message just read. Only for messages that bring one.
+    /// The next descriptor that came with the message just read. Only for messages that bring some.
     pub(crate) fn take_fd(&mut self) -> Option<OwnedFd> {
         self.fds.pop_front()
     }
@@ -291,7 +296,7 @@ mod tests {
             let mut launch = Launch::new("a", argv, "log");
             launch.env = env;
             launch.cwd = cwd.map(Into::into);
-            let sent = [Request::Start { run: 1, fresh: true, launch: Box::new(launch) }, Request::Bye];
+            let sent = [Request::Start { run: 1, fresh: true, given: [false; 3], launch: Box::new(launch) }, Request::Bye];
             let mut out = Outgoing::default();
             for message in &sent {
                 out.put(message).unwrap();
@@ -322,13 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_arrives_with_its_message_whatever_waits_before_it() {
+    fn descriptors_arrive_with_their_message_whatever_waits_before_it() {
         use std::io::{Read, Write};
         let (near, far) = UnixStream::pair().unwrap();
         let (mut theirs, ours) = UnixStream::pair().unwrap();
+        let (mut reads, writes) = io::pipe().unwrap();
         let mut out = Outgoing::default();
         out.put(&Reply::Warning("x".repeat(1 << 20))).unwrap();
-        out.put_with(&Request::Bye, ours.into()).unwrap();
+        out.put_with(&Request::Bye, vec![ours.into(), writes.into()]).unwrap();
         out.put(&Reply::Paused).unwrap();
         let mut come = Incoming::default();
         let mut read = |come: &mut Incoming| loop {
@@ -341,11 +347,17 @@ mod tests {
         assert!(read(&mut come).get("Warning").is_some());
         assert_eq!(read(&mut come), "Bye");
         let mut fd = UnixStream::from(come.take_fd().expect("its descriptor"));
+        let mut pipe = io::PipeWriter::from(come.take_fd().expect("the second"));
         assert!(come.take_fd().is_none());
         fd.write_all(b"hello").unwrap();
         let mut got = [0; 5];
         theirs.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"hello");
+        pipe.write_all(b"world").unwrap();
+        drop(pipe);
+        let mut rest = Vec::new();
+        reads.read_to_end(&mut rest).unwrap(); // it ends, so the sender has kept no copy
+        assert_eq!(rest, b"world");
         assert!(rustix::io::fcntl_getfd(&fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     }
 

@@ -1,9 +1,9 @@
-//! What a node does, with everything its kind was told, checked.
+//! What a node does: its kind with all its fields, checked.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
-//! An action can be built: regular expressions are compiled, addresses are addresses, and what excludes each other is apart.
+//! Every action can be built: regular expressions are compiled, addresses are parsed, and fields that exclude each other are different variants.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::value::{Condition, Name, Template};
 
 /// What a node does.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "fields are named and told in the table of kinds")]
+#[allow(missing_docs, reason = "fields are described in the table of kinds")]
 pub enum Action {
     Command(Command),
     Lines { path: PathBuf, follow: bool, from_end: bool, reading: Reading },
@@ -53,13 +53,13 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it is a source of lines, some of which may be bad; of a program, if its edges make it a source.
+    /// Whether it reads lines from outside, some of which may be bad. A program does if its edges make it a source.
     pub(crate) fn reads_lines(&self) -> bool {
         matches!(self, Self::Command(_) | Self::Lines { .. } | Self::Stdin { .. } | Self::TcpIn { .. })
     }
 }
 
-/// How a message is a line.
+/// How a message is written as a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// A text as it is; anything else as JSON.
@@ -72,11 +72,11 @@ pub enum Format {
 /// How lines from outside become messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// How a line is a message.
+    /// How a line is read.
     pub format: Format,
-    /// A line is at most so many bytes long.
+    /// Limit of the length of a line, in bytes.
     pub longest_line: usize,
-    /// What becomes of a line that is not UTF-8.
+    /// What happens to a line that is not UTF-8.
     pub not_utf8: NotUtf8,
 }
 
@@ -91,15 +91,15 @@ impl Default for Reading {
 pub struct Command {
     /// The program and its arguments; a shell line is `["sh", "-c", LINE]`.
     pub argv: Vec<String>,
-    /// How its lines are messages. What it reads has the same format.
+    /// How its lines are read. Its input has the same format.
     pub reading: Reading,
-    /// How often it is started again if it fails.
+    /// How often it is restarted after a failure.
     pub restart: u32,
-    /// Where it starts, relative to the folder of the file.
+    /// The folder it runs in, relative to the folder of the file.
     pub cwd: Option<PathBuf>,
-    /// Variables it gets besides ours.
+    /// Environment variables, besides ours.
     pub env: Vec<(String, String)>,
-    /// From the end of its input to its being killed.
+    /// On a stop: time from the end of its input, or from SIGTERM, until it is killed.
     pub grace_ms: u64,
 }
 
@@ -117,34 +117,34 @@ pub enum Emit {
 /// A random walk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Walk {
-    /// From one number to the next; `None`: as fast as they are taken.
+    /// Time between two numbers; `None`: as fast as they are taken.
     pub interval_ms: Option<u64>,
     /// The first number.
     pub start: f64,
-    /// How far one is from the next at most.
+    /// The largest difference between two numbers.
     pub step: f64,
     /// The same seed gives the same walk.
     pub seed: u64,
-    /// The field of an object the number is in.
+    /// The field of an object that holds the number.
     pub field: Name,
-    /// It ends after so many.
+    /// It ends after this many.
     pub count: Option<u64>,
 }
 
-/// Changes of a message, in the order they are made.
+/// Changes of a message, in the order they are applied.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
-    /// What the text is read as.
+    /// How the text is parsed.
     pub parse: Option<Parse>,
     /// Fields and their new names.
     pub rename: Vec<(Name, Name)>,
-    /// Fields that stay.
+    /// Fields to keep.
     pub pick: Option<Vec<Name>>,
-    /// Fields that go.
+    /// Fields to remove.
     pub drop: Vec<Name>,
-    /// What `parse` and `linear` change.
+    /// The field that `parse` and `linear` change.
     pub field: Name,
-    /// A number times the first, plus the second.
+    /// Scale and offset of a number.
     pub linear: Option<(f64, f64)>,
     /// Fields and their values.
     pub set: Vec<(Name, Value)>,
@@ -152,7 +152,7 @@ pub struct Map {
     pub format: Option<Template>,
 }
 
-/// What a text is read as.
+/// How a text is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parse {
     /// Any JSON.
@@ -166,19 +166,19 @@ pub enum Parse {
 pub struct Route {
     /// The output.
     pub to: String,
-    /// What a message has to meet.
+    /// The condition that a message must meet.
     pub condition: Condition,
 }
 
-/// How large a window is, and how far it is from one to the next.
+/// The size of a window, and the distance from one to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "what they count is in their names")]
+#[allow(missing_docs, reason = "their names say it")]
 pub enum Extent {
     Count { size: usize, slide: usize },
     Time { span_ms: u64, slide_ms: u64 },
 }
 
-/// What becomes of the messages of a window.
+/// How the messages of a window become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "their names say it")]
 pub enum Aggregate {
@@ -191,13 +191,13 @@ pub enum Aggregate {
     List,
 }
 
-/// A field and its type.
+/// A field and its type, for a validator.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Which field.
     pub field: Name,
-    /// What it has to be.
-    pub wanted: Wanted,
+    /// The type it must have.
+    pub wanted: FieldType,
     /// Whether it may be missing.
     pub optional: bool,
 }
@@ -205,7 +205,7 @@ pub struct Rule {
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "their names say it")]
-pub enum Wanted {
+pub enum FieldType {
     Number,
     Text,
     Flag,

@@ -1,9 +1,11 @@
-//! What is asked of the whole graph: every input is fed, every node has an edge, circles are broken, types fit, no two nodes spoil a file.
+//! Checks of the whole graph: every input is fed, every node has an edge, circles are broken, types fit, no two nodes write the same file.
 //!
-//! Room: surface, pure but for one look at the disk: whether two paths lead to one file.
+//! Room: surface.
+//!
+//! It reads the file system for one question: whether two paths lead to one file.
 //!
 //! # Invariant
-//! Every plan that passes can run: no node waits for messages nobody sends, and no circle of full edges can lock up.
+//! Every plan that passes can run: no node waits for messages that no other sends, and no circle of full edges can deadlock.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,11 +17,11 @@ use surface_text::cycle;
 use surface_text::fields::Values;
 
 use crate::action::Action;
+use crate::flatten::Flat;
 use crate::plan::{CONTROL, Edge, Node};
 use crate::types::{Type, gives, takes};
-use crate::wire::Flat;
 
-/// Names of a circle that are written out; of a longer one the ends.
+/// Limit of names of a circle in a message; of a longer circle only both ends are named.
 const CIRCLE: usize = 12;
 
 /// Inputs without an edge, and nodes without any.
@@ -37,7 +39,7 @@ pub(crate) fn fed(flat: &Flat, values: &mut Values<'_>) {
         ends[*node].push(port);
     }
     if flat.incomplete {
-        return; // an edge that could not be read may be the one that is missing
+        return; // the missing edge may be one that could not be read
     }
     for (at, node) in flat.nodes.iter().enumerate() {
         let id = &node.id;
@@ -46,22 +48,22 @@ pub(crate) fn fed(flat: &Flat, values: &mut Values<'_>) {
         let (message, help) = if let Some(port) = unfed.filter(|_| !optional) {
             let port = port.name;
             (
-                format!("nothing goes into `{id}:{port}`"),
+                format!("no edge leads to `{id}:{port}`"),
                 format!("write an edge to it, `edges = [\"… -> {id}:{port}\"]`, or remove the node"),
             )
         } else if !leaves[at] && !ends[at].iter().any(|input| *input != CONTROL) {
             (
-                format!("node `{id}` is joined to no other"),
+                format!("node `{id}` has no edge"),
                 format!("write an edge from it, `edges = [\"{id} -> …\"]`, or remove the node"),
             )
         } else {
             continue;
         };
-        values.report.add(&flat.node_places[at], message, help);
+        values.report.add(&flat.node_spans[at], message, help);
     }
 }
 
-/// A circle of edges that all make their producers wait.
+/// A circle of edges that all block their producers.
 pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     let mut needs: Vec<Vec<usize>> = vec![Vec::new(); flat.nodes.len()];
     for edge in flat.edges.iter().filter(|edge| !edge.breaks_circles()) {
@@ -70,7 +72,7 @@ pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     let needs: Vec<&[usize]> = needs.iter().map(Vec::as_slice).collect();
     let Some(mut circle) = cycle::cycle(&needs) else { return };
     circle.reverse(); // each gives to the next
-    // It starts at its first node of the file, whatever was found first.
+    // It starts at its first node in the file, so the message is always the same.
     let first = circle.iter().enumerate().min_by_key(|(_, node)| **node).map_or(0, |(at, _)| at);
     circle.rotate_left(first);
     let (last, start) = (circle[circle.len() - 1], circle[0]);
@@ -83,16 +85,16 @@ pub(crate) fn circle(flat: &Flat, values: &mut Values<'_>) {
     }
     let nodes = if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
     let message =
-        format!("messages go in a circle that can lock up when its edges are full: {} ({nodes})", names.join(" -> "));
-    let help = "let one of its edges not wait: `policy = \"latest\"` or \"drop\"";
-    let place = closing.map_or_else(|| flat.node_places[start].clone(), |edge| flat.edge_places[edge].clone());
-    values.report.add(&place, message, help);
+        format!("messages go in a circle that can deadlock when its edges are full: {} ({nodes})", names.join(" -> "));
+    let help = "make one of its edges non-blocking: `policy = \"latest\"` or \"drop\"";
+    let span = closing.map_or_else(|| flat.node_spans[start].clone(), |edge| flat.edge_spans[edge].clone());
+    values.report.add(&span, message, help);
 }
 
-/// Files that one node writes and another reads or writes: they would undo each other's work. So would one that writes the flow file, `own`. Devices are made to be shared.
+/// Files that one node writes and another reads or writes: lines would be mixed or lost. The same holds for the flow file itself, `own`. Devices may be shared.
 pub(crate) fn files(flat: &Flat, own: &Path, base: &Path, values: &mut Values<'_>) {
-    let own = Known::of(resolved(own));
-    let mut used: HashMap<Known, (usize, bool)> = HashMap::new();
+    let own = FileId::of(resolved(own));
+    let mut used: HashMap<FileId, (usize, bool)> = HashMap::new();
     for (at, node) in flat.nodes.iter().enumerate() {
         let (path, writes) = match &node.action {
             Action::Write { path, .. } => (path, true),
@@ -103,10 +105,10 @@ pub(crate) fn files(flat: &Flat, own: &Path, base: &Path, values: &mut Values<'_
         if whole.starts_with("/dev") {
             continue;
         }
-        let known = Known::of(whole);
+        let known = FileId::of(whole);
         if writes && known == own {
             let message = format!("node `{}` writes {}, which is the flow file itself", node.id, path.display());
-            values.report.add(&flat.node_places[at], message, "give it a file of its own");
+            values.report.add(&flat.node_spans[at], message, "give it a file of its own");
             continue;
         }
         match used.entry(known) {
@@ -114,7 +116,7 @@ pub(crate) fn files(flat: &Flat, own: &Path, base: &Path, values: &mut Values<'_
             Entry::Occupied(mut entry) => {
                 let (first, first_writes) = *entry.get();
                 if writes && !first_writes {
-                    entry.insert((at, writes)); // later ones are told of the one that writes
+                    entry.insert((at, writes)); // further problems name the node that writes
                 }
                 if !writes && !first_writes {
                     continue;
@@ -128,49 +130,49 @@ pub(crate) fn files(flat: &Flat, own: &Path, base: &Path, values: &mut Values<'_
                     does(first_writes)
                 );
                 let help = if writes && first_writes {
-                    "give it a file of its own, or lead both edges into one node"
+                    "give it a file of its own, or connect both edges to one node"
                 } else {
                     "give it a file of its own"
                 };
-                values.report.add(&flat.node_places[at], message, help);
+                values.report.add(&flat.node_spans[at], message, help);
             }
         }
     }
 }
 
-/// What a file is known by, however its path is spelled and whatever links lead there.
+/// The identity of a file, independent of its path and of links.
 #[derive(PartialEq, Eq, Hash)]
-enum Known {
+enum FileId {
     File { device: u64, inode: u64 },
     Missing(PathBuf),
 }
 
-impl Known {
-    fn of(whole: PathBuf) -> Known {
+impl FileId {
+    fn of(whole: PathBuf) -> FileId {
         if let Ok(file) = fs::metadata(&whole) {
-            return Known::File { device: file.dev(), inode: file.ino() };
+            return FileId::File { device: file.dev(), inode: file.ino() };
         }
         let mut made = in_its_folder(whole);
-        // A link may lead to a file that is not there: that is the one which will be made.
+        // A link may lead to a file that does not exist yet: that file will be created.
         for _ in 0..LINKS {
             let Ok(target) = fs::read_link(&made) else { break };
             made = in_its_folder(made.parent().unwrap_or(Path::new("")).join(target));
         }
-        Known::Missing(made)
+        FileId::Missing(made)
     }
 }
 
-/// The system follows so many links at most.
+/// Linux follows at most this many links.
 const LINKS: usize = 40;
 
-/// A file that is not there yet, in a folder that may be there under another name.
+/// A file that does not exist yet, with the canonical path of its folder.
 fn in_its_folder(file: PathBuf) -> PathBuf {
     let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
     let known = folder.and_then(|folder| Some(fs::canonicalize(folder).ok()?.join(file.file_name()?)));
     known.unwrap_or(file)
 }
 
-/// A path without `.` and `..`, as far as its text tells.
+/// A path without `.` and `..`, resolved as text.
 fn resolved(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in path.components() {
@@ -185,7 +187,7 @@ fn resolved(path: &Path) -> PathBuf {
     whole
 }
 
-/// Edges whose ends speak of different things.
+/// Edges whose ends have different types.
 pub(crate) fn types(flat: &Flat, values: &mut Values<'_>) {
     let ties: Vec<cycle::Tie> = flat
         .edges
@@ -197,7 +199,7 @@ pub(crate) fn types(flat: &Flat, values: &mut Values<'_>) {
     for (at, edge) in flat.edges.iter().enumerate().filter(|(_, edge)| edge.input != CONTROL) {
         into[edge.to].push(at);
     }
-    // What comes into a node; of several edges only what they agree on.
+    // The type of the input of a node; `Any` if its edges differ.
     let mut comes: Vec<Option<Type>> = vec![None; flat.nodes.len()];
     for node in order {
         let mut agreed: Option<Type> = None;
@@ -225,5 +227,5 @@ fn mismatch(flat: &Flat, at: usize, given: Type, values: &mut Values<'_>) {
         (Type::Object, Type::Number | Type::List) => "name no field, which means the message itself",
         _ => way,
     };
-    values.report.add(&flat.edge_places[at], message, way);
+    values.report.add(&flat.edge_spans[at], message, way);
 }

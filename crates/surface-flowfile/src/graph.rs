@@ -1,9 +1,9 @@
 //! Pictures of a plan: for a terminal, for Graphviz, for a browser.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
-//! A picture is a function of the plan, the same every time; what people wrote is escaped; control edges look like no others.
+//! A picture is a function of the plan, the same every time; texts of the file are escaped; control edges look different from all others.
 
 use std::fmt::Write;
 
@@ -14,10 +14,10 @@ use surface_text::units::clip;
 use crate::action::Action;
 use crate::plan::{CAPACITY, CONTROL, Edge, PRIORITY_CONTROL, PRIORITY_HIGH, Plan, Policy};
 
-/// Edges a terminal gets a line for; of more only the number.
+/// Limit of edges that are listed for a terminal; further ones are only counted.
 const EDGES: usize = 200;
 
-/// For a terminal: nodes below those they get messages from, then the edges and how they wait.
+/// For a terminal: each node below the nodes that feed it, then the edges with policy and capacity.
 ///
 /// ```
 /// let plan = surface_flowfile::parse("count.toml", r#"
@@ -108,7 +108,7 @@ fn picture(plan: &Plan) -> Picture {
     Picture::new(&plan.name, cards.collect(), arrows.collect())
 }
 
-/// What an edge says that others do not: ports with uncommon names, a policy, a capacity, a band.
+/// What is not default at an edge: ports, policy, capacity, band.
 fn label(edge: &Edge) -> String {
     let mut parts = Vec::new();
     match (edge.output.as_str(), edge.input.as_str()) {
@@ -121,7 +121,7 @@ fn label(edge: &Edge) -> String {
         (Policy::Block, CAPACITY) => {}
         (policy, capacity) => parts.push(format!("{} {capacity}", policy.name())),
     }
-    // An edge into `control` says so by its port.
+    // An edge into `control` shows that by its port.
     parts.extend(band(edge).filter(|band| !(edge.input == CONTROL && band == CONTROL)));
     parts.join(", ")
 }

@@ -6,9 +6,9 @@
 //! Any bytes give a [`Plan`] or [`Problems`]: no panic, no overflow of the stack, and no more memory than [`Limits`] allow.
 //!
 //! # Why it holds
-//! The text goes through stages, each over the result of the one before: bytes, a tree of values with their places (`surface-text`),
-//! drafts checked field by field (`src/read/mod.rs`) against one table (`src/kinds/table.rs`), a flat graph (`src/wire.rs`), questions
-//! about the whole (`src/check.rs`). What runs is made of the flat graph as it is (`src/build/mod.rs`). Only trees and graphs nest, and the depth of both is limited; nothing multiplies.
+//! The text goes through stages, each over the result of the one before: bytes, a tree of values with their positions (`surface-text`),
+//! drafts checked field by field (`src/read/mod.rs`) against one table (`src/kinds/table.rs`), a flat graph (`src/flatten.rs`), checks
+//! of the whole graph (`src/check.rs`). The graph that runs is built from the flat graph (`src/build/mod.rs`). Only trees and graphs nest, and the depth of both is limited; no construct multiplies nodes.
 //!
 //! ```
 //! let plan = surface_flowfile::parse("sensors.toml", r#"
@@ -37,21 +37,22 @@
 //! - `[flow]`: `tick`, `batch`, `drain`, `workers`, and `shares = [4, 2, 1]`, the turns of the bands control, high and normal.
 //! - `[node.NAME]`: a `kind` and its fields ([`kinds::help`], [`kinds::describe`]). Every node may have `on_error` (`skip`, `retry`,
 //!   `stop-node`, `stop`, `dead-letter`), `retry = { times, first, then }`, `tick`, `batch` and `band`. Messages are JSON values; a line of text is a text. JSON passes
-//!   through as it was: the order of fields, the digits of numbers.
-//! - `edges = ["a -> b -> c:left"]`, chains; a port may be left out if it is `in` or `out`, or the only one. These stand above the first section.
+//!   through unchanged: the order of fields, the digits of numbers.
+//! - `edges = ["a -> b -> c:left"]`, chains; a port may be left out if it is `in` or `out`, or the only one. `edges` must be above the first section.
 //! - `[[edge]]`: `from`, `to`, `capacity` (1024), `policy` (`block`, `drop`, `latest`, `coalesce`), `coalesce` (`last`, `sum`, `list`, `merge`),
-//!   `priority` (`control`, `high`, `normal`, or a number). If nothing is said, an edge into `control`, or into a node that feeds only control, is one of
-//!   control.
-//! - `[graph.NAME]`: the same parts again, and `expose = { in = "node:in", out = "node:out" }`; outside it is a node, and its nodes are called
+//!   `priority` (`control`, `high`, `normal`, or a number). The default of an edge into `control`, or into a node that feeds only control, is
+//!   `control`.
+//! - `[graph.NAME]`: the same parts again, and `expose = { in = "node:in", out = "node:out" }`; from outside it is a node, and its nodes have the ids
 //!   `NAME/node`.
 //! - Every node has an input `control` that takes `"stop"`, `"pause"` and `"resume"`.
 //!
-//! Every circle needs an edge that does not wait: one with the policy `drop` or `latest`, or into `control`.
+//! Every circle needs an edge that does not block: one with the policy `drop` or `latest`, or into `control`.
 #![forbid(unsafe_code)]
 
 pub mod action;
 pub mod build;
 mod check;
+mod flatten;
 pub mod graph;
 pub mod kinds;
 mod limits;
@@ -61,7 +62,6 @@ mod read;
 mod reference;
 mod types;
 pub mod value;
-mod wire;
 
 use std::path::Path;
 
@@ -97,7 +97,7 @@ pub fn parse(name: &str, text: &str) -> Result<Plan, Problems> {
     parse_with(name, text.as_bytes(), &Limits::default())
 }
 
-/// As [`parse`], for bytes of any origin and with limits of one's own.
+/// As [`parse`], for untrusted bytes and with your own limits.
 ///
 /// # Errors
 /// Everything that is wrong with it.
@@ -108,7 +108,7 @@ pub fn parse_with(name: &str, bytes: &[u8], limits: &Limits) -> Result<Plan, Pro
 
 const DIALECT: Dialect = Dialect {
     brackets: 16,
-    // Two names for each graph in a graph, and some for what is in the innermost.
+    // Two names for each nested graph, and some for the fields of the innermost.
     dots: 38,
     levels: 64,
     json_depth: 48,
@@ -120,7 +120,7 @@ const DIALECT: Dialect = Dialect {
 fn plan(file: &str, path: &Path, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
     let (tree, mut values) = source::tree(file, bytes, limits.file_bytes, "split it into several graphs", &DIALECT)?;
     let read::File { name, settings, graph } = read::read(&tree, &mut values, limits);
-    let flat = wire::flatten(graph, &mut values);
+    let flat = flatten::flatten(graph, &mut values);
     check::fed(&flat, &mut values);
     check::circle(&flat, &mut values);
     check::types(&flat, &mut values);
@@ -130,6 +130,6 @@ fn plan(file: &str, path: &Path, base: &Path, bytes: &[u8], limits: &Limits) -> 
     }
     let stem =
         || Path::new(file).file_stem().map_or_else(|| "flow".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let wire::Flat { nodes, edges, .. } = flat;
+    let flatten::Flat { nodes, edges, .. } = flat;
     Ok(Plan { name: name.unwrap_or_else(stem), base: base.to_owned(), settings, nodes, edges })
 }

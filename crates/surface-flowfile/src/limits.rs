@@ -1,11 +1,11 @@
-//! How large a flow file, and the graph it makes, may be.
+//! Limits of the size of a flow file and of its graph.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
-//! Whatever a file says, reading it takes memory in proportion to these limits: nothing in a flow file multiplies.
+//! Reading any file takes memory in proportion to these limits: no construct of a flow file multiplies.
 
-/// What a flow file may cost. `Limits::default()` is generous; a service that reads files of strangers lowers it.
+/// Limits of a flow file. `Limits::default()` is generous; a service that reads untrusted files lowers it.
 ///
 /// ```
 /// use surface_flowfile::{Limits, parse_with};
@@ -31,7 +31,7 @@ pub struct Limits {
     pub capacity: usize,
 }
 
-/// Messages an edge may hold, unless somebody allows fewer.
+/// Messages an edge may hold by default.
 pub(crate) const CAPACITY: usize = bursar::flow::MAX_CAPACITY;
 
 impl Default for Limits {

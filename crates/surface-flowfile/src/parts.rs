@@ -1,6 +1,6 @@
 //! The keys of a flow file that belong to no kind of node: its sections, the settings of the flow, edges, retries.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
 //! A key that is not in these tables, or in the table of kinds, does not exist: files are checked against them, and the reference is written
@@ -25,14 +25,14 @@ const EDGES: Field = field(
     "edges",
     Other("a list of edges", Shape::Texts),
     NONE,
-    "edges that are as usual, also chains: \"imu:out -> filter -> log:in\". Without a port, the only one is meant",
+    "edges with default settings, also chains: \"imu:out -> filter -> log:in\". A port may be left out if there is only one",
     "[\"in -> out\"]",
 );
 const EDGE_TABLES: Field = field(
     "edge",
     Other("a list of tables", Shape::Section("edge")),
     NONE,
-    "edges with settings of their own: `[[edge]]` each, and its fields below",
+    "edges with their own settings: `[[edge]]` each, and its fields below",
     "[{ from = \"in\", to = \"out\", capacity = 8 }]",
 );
 const GRAPH: Field = field(
@@ -45,11 +45,11 @@ const GRAPH: Field = field(
 
 /// The parts of a file.
 pub(crate) const TOP: &[Field] = &[
-    field("name", Text, Means("the file's name without its ending"), "what the flow is called", "\"sensors\""),
+    field("name", Text, Means("the file name without its extension"), "the name of the flow", "\"sensors\""),
     field(
         "flow",
         Other("a section", Shape::Section("flow")),
-        Means("as usual"),
+        Means("defaults"),
         "settings of the whole flow",
         "{ workers = 2 }",
     ),
@@ -69,7 +69,7 @@ pub(crate) const NESTED: &[Field] = &[
         "expose",
         Other("a table of ports", Shape::Table),
         NONE,
-        "ports of the graph, and the ports of its nodes that they are",
+        "the ports of the graph, and the port of a node that each stands for",
         "{ in = \"fir:in\", out = \"gate:out\" }",
     ),
 ];
@@ -82,15 +82,15 @@ pub(crate) const FLOW: &[Field] = &[
         "drain",
         Duration,
         Means("5s"),
-        "how long what is on its way may take to be delivered when the flow is to end",
+        "how long a flow that stops waits until queued messages are delivered",
         "\"5s\"",
     ),
-    field("workers", Whole(1, 1_024), Means("1"), "threads: independent nodes run at the same time", "1"),
+    field("workers", Whole(1, 1_024), Means("1"), "how many nodes may run at the same time", "1"),
     field(
         "shares",
         Other("three whole numbers", Shape::Wholes(1, 1_000)),
         Means("[4, 2, 1]"),
-        "turns of the bands control, high and normal in a cycle. Together at most 1000, and control at least half",
+        "turns of the bands control, high and normal in a cycle. The sum is at most 1000, and control has at least half of it",
         "[4, 2, 1]",
     ),
 ];
@@ -104,26 +104,26 @@ pub(crate) const EDGE: &[Field] = &[
         "where messages come from: `node`, or `node:port`",
         "\"imu:out\"",
     ),
-    field("to", Other("the input of a node", Shape::Text), Means("required"), "where they go", "\"hot:in\""),
+    field("to", Other("the input of a node", Shape::Text), Means("required"), "where messages go", "\"hot:in\""),
     field(
         "capacity",
-        Other("a whole number", Shape::Whole(1, CAPACITY_MOST)),
+        Other("a whole number", Shape::Whole(1, CAPACITY_MAX)),
         Means("1024"),
-        "how many messages may wait",
+        "how many messages the edge holds",
         "256",
     ),
     field(
         "policy",
         Word(&["block", "drop", "latest", "coalesce"]),
         Means("block"),
-        "what happens when it is full: the source waits, the new message is dropped, only the latest is kept, or messages become one",
+        "what happens when the edge is full: the sender waits (block), the new message is dropped, the oldest is dropped (latest), or messages are merged (coalesce)",
         "\"latest\"",
     ),
     field(
         "coalesce",
         Word(&["last", "sum", "list", "merge"]),
         Means("last"),
-        "how messages become one; means `policy = \"coalesce\"`",
+        "how two messages are merged; implies `policy = \"coalesce\"`",
         "\"last\"",
     ),
     field(
@@ -135,18 +135,18 @@ pub(crate) const EDGE: &[Field] = &[
     ),
 ];
 
-/// The most that a file may say; whoever reads files of strangers may allow less.
-const CAPACITY_MOST: i64 = crate::limits::CAPACITY as i64;
+/// The limit for files; a program that reads untrusted files may set a lower one.
+const CAPACITY_MAX: i64 = crate::limits::CAPACITY as i64;
 
 /// `retry` of a node.
 pub(crate) const RETRY: &[Field] = &[
-    field("times", Whole(1, 1_000_000), Means("3"), "how often a message is tried again", "3"),
-    field("first", Duration, Means("10ms"), "the first pause; each time twice as long", "\"10ms\""),
+    field("times", Whole(1, 1_000_000), Means("3"), "how often a message is retried", "3"),
+    field("first", Duration, Means("10ms"), "the first pause; each further one is twice as long", "\"10ms\""),
     field(
         "then",
         Word(&["skip", "stop-node", "stop", "dead-letter"]),
         Means("skip"),
-        "what becomes of a message that fails every time",
+        "what happens to a message that fails every time",
         "\"dead-letter\"",
     ),
 ];

@@ -1,6 +1,6 @@
-//! What a flow file means: nodes with all they need to know, and edges between their ports. Nested graphs are flat here.
+//! A checked flow file: nodes with their settings, and edges between their ports. Nested graphs are flattened.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
 //! Of a parsed plan: ids are unique; every edge joins an output to an input that exist; every input that needs messages gets some;
@@ -32,7 +32,7 @@ use crate::kinds::Kind;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its name, or that of the file without its ending.
+    /// Its name, or the file name without its extension.
     pub name: String,
     /// Paths and commands are relative to this folder.
     pub base: PathBuf,
@@ -52,7 +52,7 @@ impl Plan {
     }
 }
 
-/// What `[flow]` says; `None` leaves it to the scheduler.
+/// What `[flow]` says; `None` is the default of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// How often nodes are called without a message.
@@ -63,7 +63,7 @@ pub struct Settings {
     pub drain_ms: Option<u64>,
     /// 1: one thread.
     pub workers: Option<usize>,
-    /// Turns of the bands control, high and normal, of so many together.
+    /// Turns of the bands control, high and normal in a cycle.
     pub shares: Option<[u32; 3]>,
 }
 
@@ -76,13 +76,13 @@ pub struct Node {
     pub kind: &'static Kind,
     /// What it does.
     pub action: Action,
-    /// What becomes of a message it fails at.
+    /// What happens to a message that fails.
     pub on_error: OnError,
     /// How often it is called without a message.
     pub tick_ms: Option<u64>,
     /// Messages it handles in one turn.
     pub batch: Option<u32>,
-    /// Where it has its own turns. `None`: control if it feeds only control; else normal.
+    /// The band of its own turns. `None`: control if it feeds only control; else normal.
     pub band: Option<Band>,
 }
 
@@ -113,12 +113,12 @@ impl Node {
 }
 
 impl Node {
-    /// Whether it has this input, without making a list of all.
+    /// Whether it has this input; makes no list.
     pub(crate) fn has_input(&self, name: &str) -> bool {
         self.kind.inputs.iter().any(|port| port.name == name)
     }
 
-    /// Whether it has this output, without making a list of all.
+    /// Whether it has this output; makes no list.
     pub(crate) fn has_output(&self, name: &str) -> bool {
         let own = match &self.action {
             Action::Router(routes) => name == ELSE || routes.iter().any(|route| route.to == name),
@@ -130,7 +130,7 @@ impl Node {
         own || self.dead_outputs().iter().any(|dead| dead == name)
     }
 
-    /// Outputs of messages it gave up: one for each input; of a source, one for lines it cannot read.
+    /// Outputs of dead letters: one for each input; of a source, one for lines that cannot be read.
     pub(crate) fn dead_outputs(&self) -> Vec<String> {
         match self.kind.inputs {
             _ if !self.on_error.has_dead_letters() => Vec::new(),
@@ -143,24 +143,24 @@ impl Node {
 
 /// The input every node has.
 pub const CONTROL: &str = "control";
-/// The output of messages a node gave up; of several inputs, `dead-left` and so on.
+/// The output of dead letters; with several inputs, `dead-left` and so on.
 pub const DEAD: &str = "dead";
-/// The output of messages no route takes.
+/// The output of messages that match no route.
 pub const ELSE: &str = "else";
 
-/// What becomes of a message a node fails at.
+/// What happens to a message that fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// It is dropped and counted.
     #[default]
     Skip,
-    /// It is tried again.
+    /// It is retried.
     Retry {
         /// How often.
         times: u32,
         /// The first pause; each is twice the one before.
         first_ms: u64,
-        /// What then.
+        /// What happens then.
         then: Box<OnError>,
     },
     /// The node stops.
@@ -189,7 +189,7 @@ pub struct Edge {
     pub from: usize,
     /// Its output.
     pub output: String,
-    /// Index of the node that takes.
+    /// Index of the node that receives.
     pub to: usize,
     /// Its input.
     pub input: String,
@@ -207,7 +207,7 @@ impl Edge {
         self.priority.map_or(self.input == CONTROL, |priority| priority >= PRIORITY_CONTROL)
     }
 
-    /// Whether a circle through it cannot lock up: it never makes its producer wait, or it only steers. One that coalesces waits when two messages cannot be merged.
+    /// Whether a circle through it cannot deadlock: it never blocks its producer, or it leads to a `control` input. An edge that coalesces blocks when two messages cannot be merged.
     pub fn breaks_circles(&self) -> bool {
         matches!(self.policy, Policy::Drop | Policy::Latest) || self.input == CONTROL
     }
@@ -230,7 +230,7 @@ pub enum Policy {
     Drop,
     /// The oldest message is dropped.
     Latest,
-    /// The new message is merged into the newest that waits.
+    /// The new message is merged into the newest in the queue.
     Coalesce(Coalesce),
 }
 
@@ -244,7 +244,7 @@ pub enum Coalesce {
     Sum,
     /// Both in a list.
     List,
-    /// Objects are merged; of two fields with one name the later.
+    /// Objects are merged; of two fields with the same name the later wins.
     Merge,
 }
 

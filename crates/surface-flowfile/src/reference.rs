@@ -1,6 +1,6 @@
-//! What can be written in a flow file, for people and for editors: written from the tables that files are read by.
+//! The reference of flow files, as text and as JSON Schema: generated from the tables that the reader uses.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 
 use serde_json::{Value, json};
 use surface_text::reference::{Entry, Part, Reference, Shape, described, object, schema_text};
@@ -84,27 +84,27 @@ fn kind_part(kind: &Kind) -> Part {
 /// ```
 pub fn reference() -> Reference {
     let mut parts = vec![
-        part("file", "what stands at the top", entries(TOP), ""),
+        part("file", "the keys above the first section", entries(TOP), ""),
         part("[flow]", "settings of the whole flow", entries(FLOW), "[flow]\nworkers = 2\ndrain = \"2s\""),
         part(
             "[[edge]]",
-            "an edge with settings of its own",
+            "an edge with its own settings",
             entries(EDGE),
             "[[edge]]\nfrom = \"imu\"\nto = \"log\"\ncapacity = 256\npolicy = \"drop\"",
         ),
         part(
             "[graph.NAME]",
-            "a graph within the graph; outside it is a node with the ports that it exposes",
+            "a graph within the graph; from outside it is a node with the ports that it exposes",
             entries(NESTED),
             "[graph.clean]\nedges = [\"fir -> gate\"]\nexpose = { in = \"fir:in\", out = \"gate:out\" }",
         ),
         part(
             "[node.NAME]",
-            "a node. Every node has these, and those of its kind; its input `control` takes \"stop\", \"pause\" and \"resume\"",
+            "a node. Every node has these fields, and those of its kind; its input `control` takes \"stop\", \"pause\" and \"resume\"",
             entries(EVERY_NODE),
             "[node.parse]\nkind = \"map\"\nparse = \"json\"\non_error = \"dead-letter\"",
         ),
-        part("retry", "how a message that fails is tried again", entries(RETRY), ""),
+        part("retry", "how a message that fails is retried", entries(RETRY), ""),
         part("routes", "an entry of `routes` of a router", route(), ""),
     ];
     parts.extend(KINDS.iter().map(kind_part));
@@ -153,7 +153,7 @@ fn graph_schema(known: &[Field]) -> Value {
     graph
 }
 
-/// The same for editors: JSON Schema.
+/// The reference as a JSON Schema, for editors.
 ///
 /// ```
 /// assert!(surface_flowfile::schema().contains("\"on_error\""));

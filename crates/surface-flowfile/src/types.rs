@@ -1,9 +1,9 @@
-//! What kinds of values nodes take and give, as far as a file tells.
+//! Types of the values that nodes take and emit, as far as the file tells.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
 //! # Invariant
-//! A type is only said where every message is of it: `Any` never makes a problem.
+//! A port has a type only if every message has it; `Any` never causes a problem.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::action::{Action, Aggregate, Emit, Format, Parse};
 use crate::plan::{DEAD, Node};
 use crate::value::{Condition, Test};
 
-/// A kind of values.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Any,
@@ -22,7 +22,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// Whether values of another type could be of this one.
+    /// Whether a value of the other type can be of this one.
     pub(crate) fn fits(self, other: Type) -> bool {
         self == other || self == Type::Any || other == Type::Any
     }
@@ -42,11 +42,11 @@ impl fmt::Display for Type {
 
 const PARSE: &str = "put a `map` with `parse = \"json\"` between the two, or read with `format = \"json\"`";
 
-/// What a node needs its messages to be, why, and the way out of others; `None` if it takes anything.
+/// The type that a node needs, why, and how to fix another type; `None` if it takes anything.
 pub(crate) fn takes(action: &Action) -> Option<(Type, &'static str, &'static str)> {
-    const FIELD: &str = "it looks at a field";
-    const NUMBER: &str = "it compares or counts with them";
-    const TEXT: &str = "it reads them";
+    const FIELD: &str = "it reads a field";
+    const NUMBER: &str = "it compares or adds them";
+    const TEXT: &str = "it parses them";
     let of_field = |whole: bool, number: bool| match (whole, number) {
         (false, _) => Some((Type::Object, FIELD, PARSE)),
         (true, true) => {
@@ -82,12 +82,12 @@ pub(crate) fn takes(action: &Action) -> Option<(Type, &'static str, &'static str
 }
 
 fn of_condition(condition: &Condition) -> Option<(Type, &'static str, &'static str)> {
-    // `exists = false` is what a message without fields meets.
+    // A message without fields meets `exists = false`.
     if condition.tests.iter().all(|test| matches!(test, Test::Exists(false))) {
         return None;
     }
     if !condition.field.is_whole() {
-        return Some((Type::Object, "it looks at a field", PARSE));
+        return Some((Type::Object, "it reads a field", PARSE));
     }
     let number = |test: &Test| matches!(test, Test::Above(_) | Test::Below(_) | Test::AtLeast(_) | Test::AtMost(_));
     let text = |test: &Test| matches!(test, Test::Matches(_));
@@ -102,7 +102,7 @@ fn of_condition(condition: &Condition) -> Option<(Type, &'static str, &'static s
     condition.tests.iter().any(text).then_some((Type::Text, "it searches them", way))
 }
 
-/// What a node gives if such values come in.
+/// The type that an output emits if `comes` is the type of the input.
 pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
     let by_format = |format: Format| if format == Format::Lines { Type::Text } else { Type::Any };
     if output.starts_with(DEAD) {

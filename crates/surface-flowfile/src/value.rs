@@ -1,9 +1,9 @@
 //! Fields of JSON messages: names with dots, conditions, templates.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
 //! # Invariant
-//! Nothing fails: a field that is not there meets no condition but `exists = false`, and is an empty text in a template.
+//! No function here fails on a message: a missing field meets no condition but `exists = false`, and is an empty text in a template.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::fmt;
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
-/// The name of a field, dotted; empty for the message itself. A number is a place in a list: `points.0.x`.
+/// The name of a field, dotted; empty for the message itself. A number is an index into a list: `points.0.x`.
 ///
 /// ```
 /// use surface_flowfile::value::Name;
@@ -32,7 +32,7 @@ impl Name {
         self.0.is_empty()
     }
 
-    /// The field of a message, if it is there.
+    /// The field of a message, if it exists.
     pub fn of<'v>(&self, mut value: &'v Value) -> Option<&'v Value> {
         for part in &self.0 {
             value = match value {
@@ -56,7 +56,7 @@ impl Name {
         Some(value)
     }
 
-    /// Writes the field; what is on the way and no object becomes one.
+    /// Writes the field; a parent that is not an object becomes one.
     pub fn set(&self, mut value: &mut Value, to: Value) {
         for part in &self.0 {
             if !value.is_object() {
@@ -68,7 +68,7 @@ impl Name {
         *value = to;
     }
 
-    /// Takes the field out.
+    /// Removes the field and returns it.
     pub fn take(&self, value: &mut Value) -> Option<Value> {
         let (last, way) = self.0.split_last()?;
         match Name(way.to_vec()).of_mut(value)? {
@@ -85,18 +85,18 @@ impl fmt::Display for Name {
     }
 }
 
-/// What a message has to meet: all tests of one field.
+/// A condition: all tests of one field.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// Which field.
     pub field: Name,
-    /// All have to hold.
+    /// All must hold.
     pub tests: Vec<Test>,
 }
 
 /// One test of a field.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "told in the table of kinds")]
+#[allow(missing_docs, reason = "described in the table of kinds")]
 pub enum Test {
     Above(f64),
     Below(f64),
@@ -126,7 +126,7 @@ impl Condition {
     }
 }
 
-/// Numbers are the same if they are equal: 1 and 1.0.
+/// Numbers are compared by value: 1 equals 1.0.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -134,10 +134,10 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Two numbers added. Whole ones stay whole, as far as 128 bits reach.
+/// The sum of two numbers. Whole numbers stay whole within 128 bits.
 ///
 /// # Errors
-/// What cannot be added.
+/// If one is not a number, or the sum does not fit.
 pub(crate) fn sum(a: &Value, b: &Value) -> Result<Number, &'static str> {
     if let (Some(a), Some(b)) = (whole(a), whole(b))
         && let Some(sum) = a.checked_add(b).and_then(Number::from_i128)
@@ -145,10 +145,10 @@ pub(crate) fn sum(a: &Value, b: &Value) -> Result<Number, &'static str> {
         return Ok(sum);
     }
     let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else { return Err("only numbers can be added") };
-    Number::from_f64(a + b).ok_or("the sum is beyond what a message can hold")
+    Number::from_f64(a + b).ok_or("the sum does not fit into a message")
 }
 
-/// Which of two numbers is greater; nothing, if one of them is none.
+/// Compares two numbers; `None` if one of them is not a number.
 pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),
@@ -163,7 +163,7 @@ fn whole(value: &Value) -> Option<i128> {
     }
 }
 
-/// A text with fields in it.
+/// A text with placeholders for fields.
 ///
 /// ```
 /// use surface_flowfile::value::Template;
@@ -199,7 +199,7 @@ impl Template {
                 rest = tail;
             } else if let Some((name, tail)) = brace.strip_prefix('{').and_then(|brace| brace.split_once('}')) {
                 if name.contains('{') {
-                    return Err("a `{` stands within braces");
+                    return Err("a `{` is inside braces");
                 }
                 if !plain.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut plain)));
@@ -208,7 +208,7 @@ impl Template {
                 parts.push(Part::Field(if name.is_empty() { Name::default() } else { Name::new(name) }));
                 rest = tail;
             } else {
-                return Err(if brace.starts_with('{') { "a `{` is not closed" } else { "a `}` was not opened" });
+                return Err(if brace.starts_with('{') { "a `{` is not closed" } else { "a `}` has no `{` before it" });
             }
         }
         plain.push_str(rest);
@@ -234,7 +234,7 @@ impl Template {
         text
     }
 
-    /// Whether it looks at fields of an object.
+    /// Whether it reads fields of an object.
     pub(crate) fn has_fields(&self) -> bool {
         self.0.iter().any(|part| matches!(part, Part::Field(name) if !name.is_whole()))
     }

@@ -1,7 +1,7 @@
 //! The tests' keeper, and their client that is killed.
 //!
 //! `mech-process-keeper keep HOME ID` is a keeper; with `STOP_FIRST` in its environment it stops itself before it listens. `mech-process-keeper client HOME LOG TOKEN COMMAND…` starts one command,
-//! says `started` and then `ended` on its standard output, and waits to be killed.
+//! says `started` and then `ended` on its standard output, and waits to be killed. With an empty HOME its pool is ephemeral.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -31,7 +31,11 @@ fn main() -> io::Result<()> {
 }
 
 fn client(args: &[String]) -> io::Result<()> {
-    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), Path::new(&args[0]))?;
+    let program = KeeperProgram::this_one(["keep"]);
+    let keepers = match args[0].as_str() {
+        "" => Keepers::ephemeral(program)?,
+        home => Keepers::new(program, Path::new(home))?,
+    };
     let launch = Launch::new(&args[2], &args[3..], &args[1]);
     keepers.start(
         launch,

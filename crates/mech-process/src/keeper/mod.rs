@@ -9,7 +9,7 @@
 //! The keeper is a *subreaper*: a process below it that loses its parent, by a double fork or a `setsid`, becomes the keeper's own child.
 //! So the tree is exactly what is below the keeper, and `ECHILD` proves that it is empty; only then is the end recorded, and only then reported.
 //! A client that is killed closes the socket. The keeper goes on with its command, takes a new client if one comes, and else
-//! leaves the end in its file.
+//! leaves the end in its file. A keeper of an ephemeral pool has no file and no second client: it kills its tree when its client is gone.
 //!
 //! # What it cannot do
 //! A keeper that is itself killed loses its tree. The client then ends what it finds by session, group and mark (`pool/sweep.rs`).
@@ -36,7 +36,7 @@ use crate::wire::Link;
 /// Runs this process as a keeper; never returns.
 ///
 /// A program that is its own keeper calls this before anything else, when its arguments are those of its
-/// [`KeeperProgram`](crate::KeeperProgram). The pool adds two more, the keeper's home and its name. Standard input is the line to the client, standard output the keeper's record.
+/// [`KeeperProgram`](crate::KeeperProgram). The pool adds two more, the keeper's home (empty if the pool is ephemeral) and its name. Standard input is the line to the client, standard output the keeper's record.
 ///
 /// ```no_run
 /// if std::env::args().nth(1).as_deref() == Some("keep") {
@@ -50,7 +50,7 @@ pub fn main() -> ! {
         eprintln!("a keeper needs its home and its name as its last arguments; it is started by a pool of keepers");
         std::process::exit(2);
     };
-    match settle_in(&home, &id) {
+    match settle_in(Some(home.as_path()).filter(|home| !home.as_os_str().is_empty()), &id) {
         Ok(mut server) => {
             server.serve();
             std::process::exit(0)
@@ -62,7 +62,7 @@ pub fn main() -> ! {
     }
 }
 
-fn settle_in(home: &Path, id: &str) -> io::Result<serve::Server> {
+fn settle_in(home: Option<&Path>, id: &str) -> io::Result<serve::Server> {
     leave_terminal();
     keep_ended_children();
     // Both leave their descriptors, lest the command inherits them.
@@ -72,8 +72,8 @@ fn settle_in(home: &Path, id: &str) -> io::Result<serve::Server> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let record = Record::new(record, home, id);
-    let listener = listen(home, id)?;
+    let record = home.map_or_else(Record::none, |home| Record::new(record, home, id));
+    let listener = home.map(|home| listen(home, id)).transpose()?;
     Ok(serve::Server::new(id.to_owned(), Link::new(link), listener, record))
 }
 

@@ -4,14 +4,14 @@
 //!
 //! # Invariant
 //! There is at most one client; a second is sent away while the first lives. A keeper without client and command is gone, unless it knows an end
-//! that it could not record: then it stays, tries again, and tells those who come.
+//! that it could not record: then it stays, tries again, and tells those who come. A keeper that no second client can reach (it has no socket) runs no command without its client.
 //!
 //! # Why it holds
 //! A client's death closes its socket before anybody can learn of it, and the loop looks at the client before it accepts another.
+//! A keeper without a socket kills the command of a client that is gone before it waits again, however it learnt of that: by reading or by writing.
 //! An end that is not recorded is in `unrecorded` until a write succeeds or the client says that it knows it, and the loop goes on so long.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 
 use super::{spawn, tree::Tree};
-use crate::launch::{End, How, Launch, Stdin};
+use crate::launch::{End, How, Launch, Streams};
 use crate::record::Record;
 use crate::wire::{Link, Reply, Request};
 use std::time::Duration;
@@ -33,7 +33,8 @@ const RECORD_AGAIN: Duration = Duration::from_millis(200);
 pub(super) struct Server {
     id: String,
     client: Option<Link>,
-    listener: UnixListener,
+    /// None: the pool is ephemeral, and the command ends with the client.
+    listener: Option<UnixListener>,
     record: Record,
     tree: Option<Tree>,
     bye: bool,
@@ -43,7 +44,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(id: String, client: Link, listener: UnixListener, record: Record) -> Server {
+    pub(super) fn new(id: String, client: Link, listener: Option<UnixListener>, record: Record) -> Server {
         let (unrecorded, record_at) = (Vec::new(), Instant::now());
         Server { id, client: Some(client), listener, record, tree: None, bye: false, unrecorded, record_at }
     }
@@ -51,6 +52,7 @@ impl Server {
     /// Until there is neither client nor command, and nothing that only we know.
     pub(super) fn serve(&mut self) {
         while self.client.is_some() || self.tree.is_some() || !self.unrecorded.is_empty() {
+            self.end_with_client();
             let ready = self.wait();
             if ready.client {
                 self.hear();
@@ -80,19 +82,21 @@ impl Server {
             wakes_at.into_iter().chain(record_at).min().map(|at| at.saturating_duration_since(now)).map(|left| {
                 Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() }
             });
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        let mut fds = Vec::with_capacity(3);
         if let Some(client) = &self.client {
             let out = if client.out.waits() { PollFlags::OUT } else { PollFlags::empty() };
             fds.push(PollFd::new(&client.stream, PollFlags::IN | out));
         }
+        let listens_at = fds.len();
+        fds.extend(self.listener.as_ref().map(|listener| PollFd::new(listener, PollFlags::IN)));
         if let Some(watched) = self.tree.as_ref().and_then(Tree::watched) {
             fds.push(PollFd::new(watched, PollFlags::IN));
         }
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => Ready {
-                newcomer: !fds[0].revents().is_empty(),
+                newcomer: self.listener.is_some() && !fds[listens_at].revents().is_empty(),
                 client: self.client.is_some()
-                    && fds[1].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+                    && fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             },
             Err(_) => Ready { newcomer: false, client: false }, // a signal
         }
@@ -104,9 +108,10 @@ impl Server {
         loop {
             let Some(client) = &mut self.client else { return };
             match client.come.next() {
-                Ok(Some(Request::Start { run, fresh, launch })) => {
-                    let stdin = (launch.stdin == Stdin::Client).then(|| client.come.take_fd());
-                    self.start(run, fresh, *launch, stdin.flatten());
+                Ok(Some(Request::Start { run, fresh, given, launch })) => {
+                    let [stdin, stdout, stderr] = given.map(|given| given.then(|| client.come.take_fd()).flatten());
+                    let streams = Streams { stdin, stdout, stderr };
+                    self.start(run, fresh, *launch, given, streams);
                 }
                 Ok(Some(request)) => self.obey(request),
                 Ok(None) => break,
@@ -138,7 +143,7 @@ impl Server {
         self.tell(tell);
     }
 
-    fn start(&mut self, run: u64, fresh: bool, launch: Launch, stdin: Option<OwnedFd>) {
+    fn start(&mut self, run: u64, fresh: bool, launch: Launch, given: [bool; 3], streams: Streams) {
         if self.tree.is_some() {
             // A pool never does that; the one that runs goes on.
             let why = format!("keeper {} already runs a command", self.id);
@@ -151,8 +156,17 @@ impl Server {
         self.record.starts(&launch.token);
         // Taken first: a short command may have ended by the time this thread runs again.
         let started = Instant::now();
-        match spawn::spawn(&launch, &self.id, stdin) {
-            Ok(leader) => self.tree = Some(Tree::new(&self.id, run, launch, leader, [started, Instant::now()])),
+        // The system may be out of descriptors, and drop those of a message.
+        let all_came = if streams.given() == given {
+            Ok(())
+        } else {
+            Err("its standard streams were lost on the way to its keeper")
+        };
+        match all_came.map_err(str::to_owned).and_then(|()| spawn::spawn(&launch, &self.id, streams)) {
+            Ok(leader) => {
+                let tree = Tree::new(&self.id, run, launch, leader, [started, Instant::now()]);
+                self.tree = Some(if self.listener.is_some() { tree } else { tree.ephemeral() });
+            }
             Err(why) => self.end(&End {
                 token: launch.token,
                 how: How::CouldNotStart(why),
@@ -160,6 +174,16 @@ impl Server {
                 cpu: Duration::ZERO,
                 wall: Duration::ZERO,
             }),
+        }
+    }
+
+    /// No other client can come, so a command whose client is gone is killed.
+    fn end_with_client(&mut self) {
+        if let Some(tree) = &mut self.tree
+            && self.client.is_none()
+            && self.listener.is_none()
+        {
+            tree.cancel(Duration::ZERO, Instant::now());
         }
     }
 
@@ -219,7 +243,7 @@ impl Server {
     }
 
     fn greet(&mut self) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
+        let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else { return };
         let mut link = Link::new(stream);
         if let Some(client) = &self.client {
             let client = socket_peercred(&client.stream).map_or(0, |peer| peer.pid.as_raw_pid());

@@ -14,7 +14,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,16 +21,18 @@ use std::process::{Command, Stdio};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::MARK;
-use crate::launch::Launch;
+use crate::launch::{Launch, Streams};
 
-/// Starts it, to read from `stdin` if there is one, and gives its pid.
-pub(super) fn spawn(launch: &Launch, id: &str, stdin: Option<OwnedFd>) -> Result<i32, String> {
+/// Starts it with the streams that are given, and gives its pid. No copy of a stream stays here.
+pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, String> {
     let Some(program) = launch.argv.first() else {
         return Err("there is no program to start: the command is empty".to_owned());
     };
-    let (out, err) = (open_log(&launch.log)?, open_log(launch.err_log.as_ref().unwrap_or(&launch.log))?);
+    let or_log = |given: Option<_>, log| given.map_or_else(|| open_log(log).map(Stdio::from), |fd| Ok(Stdio::from(fd)));
+    let out = or_log(streams.stdout, &launch.log)?;
+    let err = or_log(streams.stderr, launch.err_log.as_ref().unwrap_or(&launch.log))?;
     let mut command = Command::new(program);
-    let stdin = stdin.map_or_else(Stdio::null, Stdio::from);
+    let stdin = streams.stdin.map_or_else(Stdio::null, Stdio::from);
     command.args(&launch.argv[1..]).process_group(0).stdin(stdin).stdout(out).stderr(err);
     if launch.clear_env {
         command.env_clear().env(MARK, id);

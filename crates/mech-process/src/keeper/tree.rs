@@ -70,7 +70,8 @@ pub(super) struct Tree {
     frozen_since: Option<Instant>,
     freezer: Freezer,
     announced: bool,
-    look_at: Instant,
+    /// None: nothing is measured.
+    look_at: Option<Instant>,
     told_mb: u64,
     warned: bool,
     peak_kb: u64,
@@ -103,7 +104,7 @@ impl Tree {
             frozen_since: None,
             freezer: Freezer::default(),
             announced: false,
-            look_at: now + look,
+            look_at: Some(now + look),
             told_mb: 0,
             warned: false,
             peak_kb: 0,
@@ -111,6 +112,15 @@ impl Tree {
             logs: log_bytes_max
                 .map_or_else(Vec::new, |bytes| logs.filter_map(|path| LimitedLog::open(&path, bytes).ok()).collect()),
         }
+    }
+
+    /// Of an ephemeral pool: the start is told at once, and memory is not measured if nothing limits it.
+    pub(super) fn ephemeral(mut self) -> Tree {
+        self.announce_at = self.started;
+        if self.limits.ram_mb.is_none() && self.logs.is_empty() {
+            self.look_at = None;
+        }
+        self
     }
 
     /// Becomes readable when [`Tree::step`] has something to do.
@@ -137,7 +147,7 @@ impl Tree {
         let phase = match self.phase {
             Phase::Going => {
                 let wall = self.limits.wall.map(|wall| now + wall.saturating_sub(self.ran(now)));
-                [Some(self.look_at), wall].into_iter().flatten().min()
+                [self.look_at, wall].into_iter().flatten().min()
             }
             Phase::Freezing { wait } | Phase::Killing { wait, .. } => Some(now + wait),
             Phase::Frozen => None,
@@ -167,7 +177,7 @@ impl Tree {
         if matches!(self.phase, Phase::Freezing { .. } | Phase::Frozen) {
             self.thaw(now);
             self.phase = Phase::Going;
-            self.look_at = now + LOOK_OFTEN;
+            self.look_at = self.look_at.map(|_| now + LOOK_OFTEN);
             tell.push(Reply::Resumed);
         }
     }
@@ -284,7 +294,7 @@ impl Tree {
         {
             return self.end(Some(How::TimedOut { after }), self.grace, now);
         }
-        if now < self.look_at {
+        if self.look_at.is_none_or(|at| now < at) {
             return;
         }
         self.trim_logs(tell);
@@ -307,7 +317,7 @@ impl Tree {
         // Looking must not become the work: on a machine with very many processes it is done less often.
         let every = if self.limits.ram_mb.is_some() { LOOK_OFTEN } else { LOOK };
         let done = Instant::now();
-        self.look_at = done + every.max((done - now) * 20);
+        self.look_at = Some(done + every.max((done - now) * 20));
     }
 
     /// A log that cannot be kept within its limit is left alone, and a person is told.

@@ -37,8 +37,8 @@ const GOING: Duration = Duration::from_secs(1);
 const WAKE: u64 = 0;
 
 pub(super) struct Hall {
-    /// Where keepers have their records.
-    home: PathBuf,
+    /// Where keepers have their records, if they have any.
+    home: Option<PathBuf>,
     epoll: OwnedFd,
     wake: OwnedFd,
     state: Mutex<State>,
@@ -57,7 +57,7 @@ struct State {
 }
 
 impl Hall {
-    pub(super) fn new(home: PathBuf) -> io::Result<Hall> {
+    pub(super) fn new(home: Option<PathBuf>) -> io::Result<Hall> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
@@ -284,7 +284,8 @@ impl Hall {
         if let Some((listen, end)) = slot.lose() {
             sweep::sweep(&slot.id, slot.pid);
             // It may have recorded the end, and died before it could tell.
-            let end = record::end_of(&self.home, &slot.id, &end.token).unwrap_or(end);
+            let recorded = self.home.as_deref().and_then(|home| record::end_of(home, &slot.id, &end.token));
+            let end = recorded.unwrap_or(end);
             tell(listen, end);
         }
     }

@@ -35,7 +35,7 @@ use slot::{Run, Slot};
 
 use crate::MARK;
 use crate::cgroup::{Confinement, confinement};
-use crate::launch::{End, Launch, Report};
+use crate::launch::{End, Launch, Report, Streams};
 use crate::procfs;
 use crate::record;
 use crate::wire::Request;
@@ -96,7 +96,7 @@ pub type Listener = Box<dyn FnMut(Report) + Send>;
 ///
 /// Dropping it ends its commands at once, tells their listeners, and returns when they are gone (or after 10 s, if the system holds one).
 /// Killing the program does not: its commands run on, each below its keeper, and the next client finds them with [`Keepers::recover`].
-/// A command that is frozen then stays so until somebody takes it over.
+/// A command that is frozen then stays so until somebody takes it over. Commands of an [ephemeral](Keepers::ephemeral) pool end also if the program is killed.
 ///
 /// ```no_run
 /// use mech_process::{KeeperProgram, Keepers, Launch, Report};
@@ -120,7 +120,8 @@ pub type Listener = Box<dyn FnMut(Report) + Send>;
 /// ```
 pub struct Keepers {
     program: KeeperProgram,
-    home: PathBuf,
+    /// None: the pool is ephemeral.
+    home: Option<PathBuf>,
     /// Distinguishes this pool's keepers from those of any other, of this program or another.
     name: String,
     made: AtomicU64,
@@ -136,7 +137,17 @@ impl Keepers {
         let say = |error: io::Error| io::Error::new(error.kind(), format!("keepers' home {}: {error}", home.display()));
         DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(say)?;
         // Keepers stay where they are told to be, wherever the client goes.
-        let home = home.canonicalize().map_err(say)?;
+        Keepers::in_home(program, Some(home.canonicalize().map_err(say)?))
+    }
+
+    /// A pool whose commands end with this process, also if it is killed with SIGKILL: each keeper then kills its tree at once, and exits.
+    ///
+    /// It has no files. Nothing is recorded, no other client can connect, and memory is not measured without a limit.
+    pub fn ephemeral(program: KeeperProgram) -> io::Result<Keepers> {
+        Keepers::in_home(program, None)
+    }
+
+    fn in_home(program: KeeperProgram, home: Option<PathBuf>) -> io::Result<Keepers> {
         let hall = Arc::new(Hall::new(home.clone())?);
         let listening = Arc::clone(&hall);
         let thread = std::thread::Builder::new().name("keepers".into()).spawn(move || listening.listen())?;
@@ -149,12 +160,17 @@ impl Keepers {
     ///
     /// What keeps the command from starting is told to the listener; an error means that there is no keeper, and no report comes.
     pub fn start(&self, launch: Launch, listen: Listener) -> io::Result<Handle> {
+        self.start_with(launch, Streams::default(), listen)
+    }
+
+    /// As [`start`](Keepers::start), with descriptors for the command's standard streams: ends of pipes, for example.
+    pub fn start_with(&self, launch: Launch, streams: Streams, listen: Listener) -> io::Result<Handle> {
         let idle = self.hall.idle();
         let (slot, is_new) = match idle {
             Some(slot) => (slot, false),
             None => (self.hire()?, true),
         };
-        let run = slot.begin(launch, listen).inspect_err(|_| self.hall.back(&slot, is_new))?;
+        let run = slot.begin(launch, streams, listen).inspect_err(|_| self.hall.back(&slot, is_new))?;
         if is_new {
             self.hall.add(&slot).map_err(cannot_hear).inspect_err(|_| self.hall.back(&slot, true))?;
         }
@@ -167,19 +183,19 @@ impl Keepers {
         let id = format!("{}-{}", self.name, self.made.fetch_add(1, Ordering::Relaxed));
         let (ours, theirs) = UnixStream::pair()?;
         // Made here, not by the keeper: if we are killed now, whoever comes next waits for a keeper that is just about to begin.
-        let record = record::make(&self.home, &id)?;
+        let record = self.home.as_deref().map(|home| record::make(home, &id)).transpose()?;
         let child = Command::new(&self.program.program)
             .args(&self.program.args)
-            .arg(&self.home)
+            .arg(self.home.as_deref().unwrap_or(Path::new("")))
             .arg(&id)
             .env(MARK, &id)
             .process_group(0) // out of reach of Ctrl-C from the first moment
             .stdin(OwnedFd::from(theirs))
-            .stdout(record)
+            .stdout(record.map_or_else(Stdio::null, Stdio::from))
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| {
-                record::unmake(&self.home, &id);
+                self.home.iter().for_each(|home| record::unmake(home, &id));
                 let program = self.program.program.display();
                 io::Error::new(error.kind(), format!("cannot start a keeper with {program}: {error}"))
             })?;

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use super::Listener;
 use crate::keeper::signal;
-use crate::launch::{End, How, Launch, Report, Stdin};
+use crate::launch::{End, How, Launch, Report, Stdin, Streams};
 use crate::procfs;
 use crate::wire::{Alive, Incoming, Link, Outgoing, Reply, Request};
 
@@ -97,15 +97,14 @@ impl Slot {
     }
 
     /// Queues the start of a command.
-    pub(super) fn begin(&self, mut launch: Launch, listen: Listener) -> io::Result<Arc<Run>> {
+    pub(super) fn begin(&self, mut launch: Launch, mut streams: Streams, listen: Listener) -> io::Result<Arc<Run>> {
         // The keeper stands where the client stood when it was started, so a relative path would mean something else there.
         launch.log = std::path::absolute(&launch.log)?;
         launch.err_log = launch.err_log.map(std::path::absolute).transpose()?;
         launch.cwd = launch.cwd.map(std::path::absolute).transpose()?;
-        let stdin = match launch.stdin {
-            Stdin::Null => None,
-            Stdin::Client => Some(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?),
-        };
+        if streams.stdin.is_none() && launch.stdin == Stdin::Client {
+            streams.stdin = Some(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?);
+        }
         let mut now = lock(&self.now);
         if now.gone {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, format!("keeper {} is gone", self.id)));
@@ -113,11 +112,9 @@ impl Slot {
         assert!(now.current.is_none(), "keeper {} was idle", self.id);
         let run = Arc::new(Run { number: now.runs + 1, usage_mb: AtomicU64::new(0) });
         let token = launch.token.clone();
-        let start = Request::Start { run: run.number, fresh: now.held == 0, launch: Box::new(launch) };
-        match stdin {
-            None => lock(&self.out).put(&start),
-            Some(fd) => lock(&self.out).put_with(&start, fd),
-        }?;
+        let (fresh, given) = (now.held == 0, streams.given());
+        let start = Request::Start { run: run.number, fresh, given, launch: Box::new(launch) };
+        lock(&self.out).put_with(&start, streams.into_fds())?;
         now.runs += 1;
         now.current = Some(Current { token, run: Arc::clone(&run), listen: Some(listen) });
         Ok(run)

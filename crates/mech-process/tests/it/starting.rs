@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{Read, Write, pipe};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::mpsc::channel;
 
-use mech_process::{How, Launch, Report};
+use mech_process::{How, KeeperProgram, Keepers, Launch, Report, Streams};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, KEEPER, LONG};
 
 fn why(how: How) -> String {
     match how {
@@ -168,4 +170,31 @@ fn a_client_that_was_told_to_ignore_its_children_still_learns_how_they_end() {
     let args = ["--ignore-signal=CHLD", crate::bench::KEEPER, "keep"].map(Into::into).to_vec();
     let bench = Bench::with(mech_process::KeeperProgram { program: "env".into(), args });
     assert_eq!(bench.run("exit 6").how, How::Exit(6));
+}
+
+#[test]
+fn streams_that_are_given_are_the_commands_own_and_end_with_it() {
+    let bench = Bench::new();
+    let (program, args) = (KEEPER.into(), vec!["keep".into()]);
+    let ephemeral = Keepers::ephemeral(KeeperProgram { program, args }).unwrap();
+    // The second start is on a keeper that was used before.
+    for keepers in [&bench.keepers, &ephemeral, &ephemeral] {
+        let (stdin, mut to) = pipe().unwrap();
+        let (mut from, stdout) = pipe().unwrap();
+        let (mut errors, stderr) = pipe().unwrap();
+        let streams = Streams { stdin: Some(stdin.into()), stdout: Some(stdout.into()), stderr: Some(stderr.into()) };
+        let (tell, reports) = channel();
+        let launch = bench.script("read a; echo got $a; echo bad >&2; exit 3");
+        keepers.start_with(launch, streams, Box::new(move |report| drop(tell.send(report)))).unwrap();
+        assert!(matches!(reports.recv_timeout(LONG).unwrap(), Report::Started { .. }));
+        to.write_all(b"it\n").unwrap();
+        let (mut said, mut told) = (String::new(), String::new());
+        from.read_to_string(&mut said).unwrap(); // which ends only if no other process holds the pipe
+        errors.read_to_string(&mut told).unwrap();
+        assert_eq!((said.as_str(), told.as_str()), ("got it\n", "bad\n"));
+        let end = reports.iter().find_map(|report| if let Report::Ended(end) = report { Some(end) } else { None });
+        assert_eq!(end.unwrap().how, How::Exit(3));
+    }
+    assert_eq!((bench.keepers.count(), ephemeral.count()), (1, 1));
+    assert!(!bench.path("log").exists(), "all its streams were given");
 }

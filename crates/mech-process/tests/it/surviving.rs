@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -406,4 +408,38 @@ fn an_end_that_a_keeper_recorded_and_could_not_tell_any_more_is_told() {
     fs::write(&record, serde_json::to_string(&end).unwrap() + "\n").unwrap();
     kill_process(keeper, Signal::KILL).unwrap();
     assert_eq!(running.end().how, How::Exit(4));
+}
+
+#[test]
+fn a_command_of_an_ephemeral_pool_is_killed_with_its_client_also_if_it_left_its_session_and_ignores_term() {
+    let bench = Bench::new();
+    let script = "setsid sh -c 'trap \"\" TERM HUP; touch away; while :; do sleep 0.01; done' & trap '' TERM; wait";
+    let mut command = Command::new(KEEPER);
+    command.args(["client", ""]).arg(bench.path("log")).args(["t1", "sh", "-c", script]);
+    command.env("TREE", bench.dir.path()).current_dir(bench.dir.path()).stdout(Stdio::piped());
+    let mut client = command.spawn().unwrap();
+    bench.wait_for("away");
+    assert!(bench.left().len() >= 4, "client, keeper, and two shells: {:?}", bench.left());
+    client.kill().unwrap();
+    client.wait().unwrap();
+    until("the tree and its keeper are gone", || bench.left().is_empty());
+    assert!(is_empty(&bench.home()), "it has no files");
+}
+
+#[test]
+fn a_client_that_is_gone_before_it_could_be_told_of_the_start_leaves_no_command() {
+    let bench = Bench::new();
+    let launch = bench.script("sleep 1000");
+    let start =
+        serde_json::json!({ "Start": { "run": 1, "fresh": true, "given": [false, false, false], "launch": launch } });
+    let start = serde_json::to_vec(&start).unwrap();
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    ours.write_all(&u32::try_from(start.len()).unwrap().to_le_bytes()).unwrap();
+    ours.write_all(&start).unwrap();
+    drop(ours); // the keeper can read the request, and cannot answer it
+    let mut keeper = Command::new(KEEPER);
+    keeper.args(["keep", "", "one"]).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+    let mut keeper = keeper.spawn().unwrap();
+    until("the keeper exits", || keeper.try_wait().unwrap().is_some());
+    assert!(bench.left().is_empty(), "{:?}", bench.left());
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use bursar::flow::{Ended as FlowEnded, FlowError};
 use clap::Args;
+use mech_process::KeeperProgram;
 use surface_flowfile::Plan;
 use surface_flowfile::build::{self, Hooks};
 use surface_flowfile::plan::CONTROL;
@@ -66,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let id = new_id();
     let voice = Voice::new(mode, Of::Flow(id.clone()));
     let prints = voice.clone();
-    let hooks = Hooks::default().print(move |text| prints.print(text));
+    let hooks = Hooks::default().keeper(KeeperProgram::this_one(["keep"])).print(move |text| prints.print(text));
     let broken = |error: &dyn std::fmt::Display| Failure::broken(format!("{}: {error}", options.file.display()));
     let mut builder = build::flow(&plan, &hooks).map_err(|error| broken(&error))?;
     if let Some(workers) = options.workers {

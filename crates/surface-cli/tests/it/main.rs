@@ -4,6 +4,7 @@ mod arguments;
 mod events;
 mod files;
 mod flow;
+mod flow_kills;
 mod flow_lines;
 mod flow_live;
 mod flow_terminal;

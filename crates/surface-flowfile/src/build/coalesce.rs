@@ -1,9 +1,9 @@
-//! How two messages become one on a full edge.
+//! Merging two messages on a full edge.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
 //! # Invariant
-//! A merge that fails changes nothing: the edge then waits, as one that blocks, and neither message is lost.
+//! A merge that fails changes nothing: the edge then blocks, and no message is lost.
 
 use bursar::flow::NodeError;
 use serde_json::Value;
@@ -11,16 +11,18 @@ use serde_json::Value;
 use crate::plan::Coalesce;
 use crate::value::sum;
 
-/// A list on an edge grows no longer: after that its producer waits.
-const LIST: usize = 10_000;
+/// Limit of a list on an edge; then the producer waits.
+const LIST_MAX: usize = 10_000;
 
 pub(crate) fn merge(how: Coalesce, queued: &mut Value, new: &Value) -> Result<(), NodeError> {
     match how {
         Coalesce::Last => *queued = new.clone(),
         Coalesce::Sum => *queued = Value::Number(sum(queued, new).map_err(NodeError::msg)?),
         Coalesce::List => match queued {
-            Value::Array(list) if list.len() >= LIST => {
-                return Err(NodeError::msg(format!("a list of {LIST} messages waits already")));
+            Value::Array(list) if list.len() >= LIST_MAX => {
+                return Err(NodeError::msg(format!(
+                    "the list on this edge already holds its limit of {LIST_MAX} messages"
+                )));
             }
             Value::Array(list) => list.push(new.clone()),
             other => *other = Value::Array(vec![other.take(), new.clone()]),
@@ -48,9 +50,9 @@ mod tests {
             assert!(merge(how, &mut queued, &json!(1)).is_err());
             assert_eq!(queued, json!("text"));
         }
-        let mut full = Value::Array(vec![Value::Null; LIST]);
+        let mut full = Value::Array(vec![Value::Null; LIST_MAX]);
         assert!(merge(Coalesce::List, &mut full, &json!(1)).is_err());
-        assert_eq!(full.as_array().map(Vec::len), Some(LIST));
+        assert_eq!(full.as_array().map(Vec::len), Some(LIST_MAX));
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! A program as a node: a source, a stage or a sink, by its edges.
+//! A program as a node: a source, a stage or a sink, depending on its edges.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
-//! What the program prints is emitted in order; what comes is written in order; neither is held beyond a few hundred lines. The
+//! Lines that the program prints are emitted in order, and messages are written to it in order; at most a few hundred lines are buffered each way. The
 //! node ends after its program, and a program that fails is an error of the node.
 //!
 //! # What is lost
-//! A program that is started again gets what the one before had not read. If there is none after it, because it failed too often or the flow was stopped, those messages are lost, and counted so
+//! A restarted program gets the messages that the one before had not read. If it is not restarted, because it failed too often or the flow was stopped, those messages are lost, and counted as such
 //! ([`NodeStats::lost`](bursar::flow::NodeStats::lost)); the error says how many. A program that ended well did not want them, as `head`: they are
 //! [`unwanted`](bursar::flow::NodeStats::unwanted).
 //!
 //! # What is not known
-//! What a program had read when it failed counts as delivered: pipes do not tell what it did with that. A program that reads ahead, as most do whose input is a pipe (`awk`, `python`, anything with the buffers of C),
-//! takes up to some ten thousand bytes of lines with it. A shell's `read` takes one line.
+//! What a program had read when it failed counts as delivered: a pipe does not tell what the program did with it. A program that reads ahead, as most do whose input is a pipe (`awk`, `python`, anything with the buffers of C),
+//! loses up to some ten thousand bytes of lines. `read` of a shell loses one line.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -23,37 +23,51 @@ use bursar::flow::{Message, NodeError, NodeResult, NodeSpec, Out, Produced, Sour
 use serde_json::Value;
 
 use super::Stderr;
+use super::keepers::KeeperPool;
 use super::line::written;
 use super::process::{self, End, Ends, Program};
 use super::wire::Next;
 use crate::action::Command;
 
-/// A program by its edges.
-pub(crate) fn node(command: Command, base: PathBuf, ends: Ends, stderr: Option<Arc<Stderr>>) -> NodeSpec {
-    let keeper =
-        Keeper { command, base, ends, stderr, program: None, late: VecDeque::new(), restarts: 0, given_up: None };
-    if ends.reads { NodeSpec::stage(Through { keeper, input_over: false }) } else { NodeSpec::source(From(keeper)) }
-}
-
-/// Starts the program, and again if it fails.
-struct Keeper {
+/// The node of a program.
+pub(crate) fn node(
     command: Command,
     base: PathBuf,
     ends: Ends,
+    keepers: Arc<KeeperPool>,
+    stderr: Option<Arc<Stderr>>,
+) -> NodeSpec {
+    let (program, pending, restarts, given_up) = (None, VecDeque::new(), 0, None);
+    let supervisor = Supervisor { command, base, ends, keepers, stderr, program, pending, restarts, given_up };
+    if ends.reads {
+        NodeSpec::stage(ProgramStage { supervisor, input_over: false })
+    } else {
+        NodeSpec::source(ProgramSource(supervisor))
+    }
+}
+
+/// Starts the program, and restarts it after a failure.
+struct Supervisor {
+    command: Command,
+    base: PathBuf,
+    ends: Ends,
+    keepers: Arc<KeeperPool>,
     stderr: Option<Arc<Stderr>>,
     program: Option<Program>,
-    /// Lines that a program did not read before it ended, for the next one.
-    late: VecDeque<String>,
+    /// Lines that a program did not read before it ended, for the restarted one.
+    pending: VecDeque<String>,
     restarts: u32,
-    /// Why there is no program and will be none: it ended well, or failed too often.
+    /// Set when there will be no further program: it ended with code 0, or failed too often.
     given_up: Option<Result<(), String>>,
 }
 
-impl Keeper {
+impl Supervisor {
     fn start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
         let (waker, custody) = (out.waker(), out.custody().clone());
-        let errors = self.stderr.clone().map(|told| (told, out.node().to_owned()));
-        match process::start(&self.command, &self.base, self.ends, errors, &waker, &custody, |task| out.spawn(task)) {
+        let errors = self.stderr.clone().map(|report| (report, out.node().to_owned()));
+        let spawn = |task| out.spawn(task);
+        let Self { command, base, ends, keepers, .. } = self;
+        match process::start(command, base, *ends, keepers, errors, &waker, &custody, spawn) {
             Ok(program) => {
                 self.program = Some(program);
                 Ok(())
@@ -65,7 +79,7 @@ impl Keeper {
         }
     }
 
-    /// What it printed next; [`Next::Over`] also if nobody reads that.
+    /// The next line it printed; [`Next::Over`] also if no edge takes its output.
     fn next(&mut self) -> Next {
         match self.program.as_mut().and_then(|program| program.prints.as_mut()) {
             Some(prints) => prints.next(),
@@ -73,19 +87,19 @@ impl Keeper {
         }
     }
 
-    /// Asked when it prints no more: whether it has ended, and what becomes of that.
+    /// Called when its output has ended: checks whether the program has, and restarts it or gives up.
     ///
     /// # Errors
-    /// It failed; it may have been started again.
+    /// It failed; it may have been restarted.
     fn settle(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
         let Some(End { result, mut unread }) = self.program.as_mut().and_then(Program::ended) else { return Ok(()) };
         self.program = None;
-        unread.append(&mut self.late);
+        unread.append(&mut self.pending);
         let Err(why) = result else {
             self.given_up = Some(Ok(()));
             out.custody().remove(unread.len());
             out.decline(unread.len() as u64);
-            out.finish(); // it wants no more, as `head`: neither do those that feed only it
+            out.finish(); // it takes no more, as `head`: the nodes that feed only this one end, too
             return Ok(());
         };
         if self.restarts == self.command.restart {
@@ -99,18 +113,18 @@ impl Keeper {
             };
             return Err(NodeError::msg(format!("{why}{lost}")).for_good());
         }
-        self.late = unread;
+        self.pending = unread;
         self.restarts += 1;
         self.start(out)?;
         out.waker().wake();
-        Err(NodeError::msg(format!("{why}; started again, {} of {} times", self.restarts, self.command.restart)))
+        Err(NodeError::msg(format!("{why}; restart {} of {}", self.restarts, self.command.restart)))
     }
 }
 
 /// A program without input.
-struct From(Keeper);
+struct ProgramSource(Supervisor);
 
-impl Source for From {
+impl Source for ProgramSource {
     type Out = Value;
 
     fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
@@ -133,18 +147,18 @@ impl Source for From {
 }
 
 /// A program with input, and perhaps output.
-struct Through {
-    keeper: Keeper,
+struct ProgramStage {
+    supervisor: Supervisor,
     input_over: bool,
 }
 
-impl Through {
+impl ProgramStage {
     fn prints(&self) -> bool {
-        self.keeper.ends.prints
+        self.supervisor.ends.prints
     }
 }
 
-impl Stage for Through {
+impl Stage for ProgramStage {
     type In = Value;
     type Out = Value;
 
@@ -153,41 +167,41 @@ impl Stage for Through {
     }
 
     fn on_start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        self.keeper.start(out)
+        self.supervisor.start(out)
     }
 
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
-        if let Some(Err(why)) = &self.keeper.given_up {
-            return Err(NodeError::msg(format!("there is no program to take it: {why}")));
+        if let Some(Err(why)) = &self.supervisor.given_up {
+            return Err(NodeError::msg(format!("no program runs that could read it: {why}")));
         }
-        let Some(program) = &mut self.keeper.program else {
-            out.decline(1); // it ended well and wanted no more, as `head` does
+        let Some(program) = &mut self.supervisor.program else {
+            out.decline(1); // it ended with code 0 and takes no more, as `head` does
             return Ok(());
         };
         out.custody().add(1);
-        let line = written(&message.payload, self.keeper.command.reading.format);
+        let line = written(&message.payload, self.supervisor.command.reading.format);
         let kept = match &mut program.reads {
             Some(reads) => reads.put(line),
-            None => Err(line), // it has ended, and what it left unread is not known yet: this comes after that
+            None => Err(line), // it has ended, and its unread lines are not known yet: this line comes after them
         };
-        self.keeper.late.extend(kept.err());
+        self.supervisor.pending.extend(kept.err());
         Ok(())
     }
 
     fn on_wake(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        if let Some(reads) = self.keeper.program.as_mut().and_then(|program| program.reads.as_mut())
+        if let Some(reads) = self.supervisor.program.as_mut().and_then(|program| program.reads.as_mut())
             && let Err(line) = reads.push()
         {
-            self.keeper.late.push_front(line); // it was taken before those that wait for room behind it
+            self.supervisor.pending.push_front(line); // it came before the lines that wait
         }
-        self.give_late();
+        self.send_pending();
         if self.input_over {
             self.close_input();
         }
         let mut emitted = false;
         loop {
-            match self.keeper.next() {
-                // What was emitted in a call that fails is taken back, so a failure has a call of its own; and what follows it has the next.
+            match self.supervisor.next() {
+                // Messages emitted in a call that fails are discarded, so an error gets a call of its own, and the lines after it the next call.
                 Next::Item(Err(error)) if !emitted => {
                     out.waker().wake();
                     return Err(error);
@@ -197,7 +211,7 @@ impl Stage for Through {
                     emitted = true;
                 }
                 Next::Item(item) => {
-                    if let Some(prints) = self.keeper.program.as_mut().and_then(|program| program.prints.as_mut()) {
+                    if let Some(prints) = self.supervisor.program.as_mut().and_then(|program| program.prints.as_mut()) {
                         prints.put_back(item);
                     }
                     out.waker().wake();
@@ -211,8 +225,8 @@ impl Stage for Through {
                 Next::Over => break,
             }
         }
-        let settled = self.keeper.settle(out);
-        self.give_late();
+        let settled = self.supervisor.settle(out);
+        self.send_pending();
         if self.input_over {
             self.close_input();
         }
@@ -230,35 +244,35 @@ impl Stage for Through {
     }
 
     fn accepts(&self) -> bool {
-        // A program that has ended takes no more, but the node wants to know how it ended first.
+        // A program that has ended takes no more, but the node must first learn how it ended.
         let has_room = |program: &Program| program.reads.as_ref().is_some_and(|reads| reads.has_room());
-        self.keeper.late.is_empty() && self.keeper.program.as_ref().is_none_or(has_room)
+        self.supervisor.pending.is_empty() && self.supervisor.program.as_ref().is_none_or(has_room)
     }
 
-    /// After the last message: whether the program has ended, too.
+    /// After the last message: whether the program has ended.
     fn is_done(&self) -> bool {
-        !self.input_over || self.keeper.given_up.is_some()
+        !self.input_over || self.supervisor.given_up.is_some()
     }
 }
 
-impl Through {
-    /// Gives the program what the one before had not read, as far as there is room; the node is woken when there is more.
-    fn give_late(&mut self) {
-        let Keeper { program, late, .. } = &mut self.keeper;
+impl ProgramStage {
+    /// Writes the lines that the program before had not read, as far as there is room; the node is woken when there is more.
+    fn send_pending(&mut self) {
+        let Supervisor { program, pending, .. } = &mut self.supervisor;
         let Some(reads) = program.as_mut().and_then(|program| program.reads.as_mut()) else { return };
         while reads.has_room()
-            && let Some(line) = late.pop_front()
+            && let Some(line) = pending.pop_front()
         {
             if let Err(line) = reads.put(line) {
-                return late.push_front(line); // it reads no more
+                return pending.push_front(line); // it reads no more
             }
         }
     }
 
-    /// No more lines; those on their way are still written.
+    /// No more lines will come; those in transit are still written.
     fn close_input(&mut self) {
-        if self.keeper.late.is_empty()
-            && let Some(program) = &mut self.keeper.program
+        if self.supervisor.pending.is_empty()
+            && let Some(program) = &mut self.supervisor.program
             && program.reads.as_ref().is_some_and(|reads| reads.has_room())
         {
             program.reads = None;

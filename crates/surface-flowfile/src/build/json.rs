@@ -1,16 +1,16 @@
-//! A JSON text as a message whose numbers keep their spelling.
+//! Parses JSON so that numbers keep their spelling.
 //!
 //! Room: surface.
 //!
 //! The JSON library keeps the digits of a number, but spells each exponent its own way: `1E3` and `1e3` become `1e+3`.
-//! So the spelling is put back after reading, if a text has such a number. All others pay for one look at each byte.
+//! So the spelling is put back after reading, if a text has such a number. All other texts cost one scan of their bytes.
 
 use serde_json::{Number, Value};
 
-/// The message that a JSON text says.
+/// Parses a JSON text.
 ///
 /// # Errors
-/// Why the text is no JSON.
+/// If the text is not JSON.
 pub(crate) fn read(text: &str) -> Result<Value, serde_json::Error> {
     let mut message = serde_json::from_str(text)?;
     if may_have_exponents(text) {
@@ -24,8 +24,8 @@ fn may_have_exponents(text: &str) -> bool {
     text.as_bytes().windows(2).any(|pair| pair[0].is_ascii_digit() && matches!(pair[1], b'e' | b'E'))
 }
 
-/// Gives numbers the spelling they have in the text. Both stand in the same order. Only an object that names a field
-/// twice loses a number on the way; a spelling is taken only by a number that it means.
+/// Gives numbers the spelling they have in the text. Both are in the same order, but an object that names a field
+/// twice loses a number; so a spelling is used only for a number of the same value.
 fn respell(value: &mut Value, spellings: &mut Spellings<'_>) {
     match value {
         Value::Number(number) => {
@@ -33,7 +33,7 @@ fn respell(value: &mut Value, spellings: &mut Spellings<'_>) {
             if let Some(spelling) = spellings.find(|spelling| is_spelling_of(spelling, read))
                 && spelling != read
             {
-                // The one way into the library that respells nothing. The text is a number: the library has read it.
+                // The only constructor of the library that keeps the spelling. The text is a number: the library has parsed it.
                 *number = Number::from_string_unchecked(spelling.to_owned());
             }
         }
@@ -78,7 +78,7 @@ impl<'t> Iterator for Spellings<'t> {
     }
 }
 
-/// What follows a string, of which `inside` is all behind its first quote.
+/// The text after a string; `inside` begins after its first quote.
 fn after_string(inside: &str) -> &str {
     let mut bytes = inside.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {

@@ -1,9 +1,11 @@
-//! Lines to messages, and back.
+//! Converts lines to messages, and back.
 //!
-//! Room: surface, pure. Bytes are cut into lines by `bursar::flow::Lines`.
+//! Room: surface.
+//!
+//! Bytes are cut into lines by `bursar::flow::Lines`.
 //!
 //! # Invariant
-//! However bytes are cut, the same messages come of them. A line that is no message is an error with its bytes.
+//! The messages do not depend on how bytes are split into reads. A line that is not a message is an error with its bytes.
 
 use std::convert::Infallible;
 
@@ -13,10 +15,10 @@ use serde_json::Value;
 use super::json;
 use crate::action::{Format, Reading};
 
-/// What a line became.
+/// The message of a line, or why there is none.
 pub(crate) type Item = Result<Value, NodeError>;
 
-/// Makes messages of bytes.
+/// Converts bytes to messages.
 pub(crate) struct Messages {
     reading: Reading,
     lines: Lines,
@@ -32,26 +34,26 @@ impl Messages {
         let Ok(()) = self.lines.feed(bytes, &mut taker(self.reading, items));
     }
 
-    /// Whether a line has begun whose end has not come.
+    /// Whether the last line has no line end yet.
     pub(crate) fn has_rest(&self) -> bool {
         !self.lines.rest().is_empty()
     }
 
-    /// No more comes, and what has come of the last line is not all of it.
+    /// The error for a last line that may be incomplete.
     pub(crate) fn cut_off(&self) -> NodeError {
         let rest = self.lines.rest();
         let shown: String = String::from_utf8_lossy(rest).chars().take(60).collect();
-        let why = format!("its last line has no end, and the program failed, so it may be half of one: `{shown}`");
+        let why = format!("its last line has no end, and the program failed, so the line may be incomplete: `{shown}`");
         NodeError::msg(why).with_record(rest)
     }
 
-    /// The last message, whose line may have no end.
+    /// The last message, whose line may have no line end.
     pub(crate) fn end(&mut self, items: &mut Vec<Item>) {
         let Ok(()) = self.lines.finish(&mut taker(self.reading, items));
     }
 }
 
-/// Makes messages of lines.
+/// Converts lines to messages.
 fn taker(reading: Reading, items: &mut Vec<Item>) -> impl FnMut(Result<Line, NodeError>) -> Result<(), Infallible> {
     move |line| {
         items.extend(line.map_or_else(|error| Some(Err(error)), |line| message(line, reading)));
@@ -59,7 +61,7 @@ fn taker(reading: Reading, items: &mut Vec<Item>) -> impl FnMut(Result<Line, Nod
     }
 }
 
-/// What a line says; nothing, if it is empty and JSON was wanted.
+/// The message of a line; `None` if the line is empty and the format is JSON.
 pub(crate) fn message(line: Line, reading: Reading) -> Option<Item> {
     let number = line.number;
     let text = match line.text(reading.not_utf8) {
@@ -71,18 +73,18 @@ pub(crate) fn message(line: Line, reading: Reading) -> Option<Item> {
         Format::Json if text.trim_ascii().is_empty() => None,
         Format::Json => Some(json::read(&text).map_err(|error| {
             let shown: String = text.chars().take(60).collect();
-            // It counts lines within the text, which is one.
+            // The library counts lines within the text, which is one line.
             let (said, column) = (error.to_string(), error.column());
             let said = said.strip_suffix(&format!(" at line 1 column {column}")).unwrap_or(&said);
             let why = format!(
-                "`{shown}` is no JSON: {said} at line {number} column {column}; write JSON, or `format = \"lines\"`"
+                "`{shown}` is not JSON: {said} at line {number} column {column}; write JSON, or `format = \"lines\"`"
             );
             NodeError::msg(why).with_record(text)
         })),
     }
 }
 
-/// A message as a line, with its end. A text that has lines of its own stays one line only as JSON.
+/// A message as a line, with its line end. A text with line ends in it stays one line only as JSON.
 pub(crate) fn written(message: &Value, format: Format) -> String {
     let mut line = match (message, format) {
         (Value::String(text), Format::Lines) => text.clone(),
@@ -123,7 +125,7 @@ mod tests {
         assert_eq!(items[0], Ok(json!({ "a": 1 })));
         assert_eq!(items[3], Ok(json!(3)));
         let error = items[2].clone().unwrap_err();
-        assert!(error.starts_with("`nonsense` is no JSON: "), "{error}");
+        assert!(error.starts_with("`nonsense` is not JSON: "), "{error}");
     }
 
     #[test]

@@ -1,22 +1,25 @@
-//! A plan becomes a graph that runs.
+//! Builds a graph that runs from a plan.
 //!
-//! Room: surface. The only part of the crate with effects: files, sockets, processes.
+//! Room: interface.
 //!
-//! | file | one idea |
+//! The only part of the crate with effects: files, sockets, processes.
+//!
+//! | file | contents |
 //! |---|---|
-//! | `sources`, `stages`, `sinks` | what is about JSON and files; the rest are nodes of `bursar::flow` |
-//! | `command`, `process`, `watcher` | a program as a node, its tree of processes, and what ends it if this process is killed |
-//! | `net`, `stdin` | lines of others |
-//! | `pump`, `wire`, `line` | bytes, tasks and nodes, bounded |
-//! | `unread` | what a program was given and has not read |
-//! | `shim` | nodes in between, where a port carries something else than JSON |
+//! | `sources`, `stages`, `sinks` | nodes for JSON and files; all others are nodes of `bursar::flow` |
+//! | `command`, `process`, `keepers` | a program as a node, its tree of processes, and the keeper above it, which kills it if this process is killed |
+//! | `net`, `stdin` | lines over TCP and from standard input |
+//! | `pump`, `wire`, `line` | tasks that copy bytes, bounded channels between tasks and nodes, lines as messages |
+//! | `unread` | lines that a program did not read |
+//! | `shim` | adapter nodes, where a port does not carry JSON |
 //!
 //! # Invariant
-//! Nothing happens before the flow runs: files are opened and programs started when their nodes start.
+//! Building has no effects: files are opened and programs started when their nodes start.
 
 mod coalesce;
 mod command;
 mod json;
+mod keepers;
 mod line;
 mod net;
 mod process;
@@ -27,7 +30,6 @@ mod sources;
 mod stages;
 mod stdin;
 mod unread;
-mod watcher;
 mod wire;
 
 use std::fmt;
@@ -41,10 +43,12 @@ use bursar::flow::{
     self, Builder, Flow, Graph, NodeError, NodeSpec, Policy, Retry, circuit_breaker, correlator, debounce, dedup_up_to,
     delay, filter, merger, router, sample_nth, splitter, throttle, try_map,
 };
+use mech_process::KeeperProgram;
 use serde_json::Value;
 
 use crate::action::Action;
 use crate::plan::{self, CONTROL, ELSE, Edge, Node, OnError, Plan};
+use keepers::KeeperPool;
 use process::Ends;
 use stages::{Key, Side};
 
@@ -52,7 +56,7 @@ type Print = dyn Fn(&str) -> io::Result<()> + Send + Sync;
 type Stdin = dyn Fn() -> io::Result<File> + Send + Sync;
 pub(crate) type Stderr = dyn Fn(&str, &str) + Send + Sync;
 
-/// What a graph uses of its process. `Hooks::default()` is standard output and standard input.
+/// What a graph uses of its process. `Hooks::default()` is standard output and standard input, and no keeper program.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -75,6 +79,7 @@ pub struct Hooks {
     print: Arc<Print>,
     stdin: Arc<Stdin>,
     stderr: Option<Arc<Stderr>>,
+    keepers: Arc<KeeperPool>,
 }
 
 impl Hooks {
@@ -85,10 +90,27 @@ impl Hooks {
         self
     }
 
-    /// Who is told what programs print as errors: the id of the node, and a line. Without it that goes where our own errors go.
+    /// Gets each line that a program writes to standard error, with the id of its node. Without it programs share our standard error.
     #[must_use]
-    pub fn stderr(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
-        self.stderr = Some(Arc::new(told));
+    pub fn stderr(mut self, report: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.stderr = Some(Arc::new(report));
+        self
+    }
+
+    /// How to start a keeper: the process that stands above a program of a `command` node, and kills all of its processes when this process is gone. A program that is its own keeper calls
+    /// [`mech_process::keeper::main`] when it is started with these arguments. Without it no `command` node can start its program.
+    ///
+    /// ```
+    /// use mech_process::KeeperProgram;
+    ///
+    /// if std::env::args().nth(1).as_deref() == Some("keep") {
+    ///     mech_process::keeper::main();
+    /// }
+    /// let hooks = surface_flowfile::build::Hooks::default().keeper(KeeperProgram::this_one(["keep"]));
+    /// ```
+    #[must_use]
+    pub fn keeper(mut self, program: KeeperProgram) -> Self {
+        self.keepers = Arc::new(KeeperPool::new(program));
         self
     }
 
@@ -106,6 +128,7 @@ impl Default for Hooks {
             print: Arc::new(|line| io::stdout().lock().write_all(line.as_bytes())),
             stdin: Arc::new(|| Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))),
             stderr: None,
+            keepers: Arc::default(),
         }
     }
 }
@@ -116,7 +139,7 @@ impl fmt::Debug for Hooks {
     }
 }
 
-/// An edge of a plan that was put together by hand leads to a node that is not there.
+/// An edge of a plan that was made by hand names a node that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BadEdge {
@@ -140,7 +163,7 @@ impl std::error::Error for BadEdge {}
 /// The graph of a plan. Nothing is opened or started before it runs.
 ///
 /// # Errors
-/// If an edge leads to a node that is not there, which no parsed plan has.
+/// If an edge names a node that does not exist. A parsed plan has no such edge.
 pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
     for (at, edge) in plan.edges.iter().enumerate() {
         if let Some(&node) = [edge.from, edge.to].iter().find(|node| **node >= plan.nodes.len()) {
@@ -188,7 +211,7 @@ fn connect(plan: &Plan, edge: &Edge, graph: &mut Graph) {
     };
 }
 
-/// A flow with the settings of the file: `build`, and what `[flow]` says.
+/// A flow with the settings of the file: [`build`], and `[flow]`.
 ///
 /// # Errors
 /// As [`build`]; call [`Builder::build`] for the checks of the scheduler.
@@ -213,8 +236,8 @@ pub fn flow(plan: &Plan, hooks: &Hooks) -> Result<Builder, BadEdge> {
     Ok(builder)
 }
 
-/// The id an edge of the plan has in the flow. It is [`Plan::edge_id`], unless a port carries something else than JSON (dead letters,
-/// pairs, control): then a node stands in between, `NODE!PORT`, and the edge is the one behind or before it.
+/// The id an edge of the plan has in the flow. It is [`Plan::edge_id`], unless a port does not carry JSON (dead letters,
+/// pairs, control): then an adapter node `NODE!PORT` is between, and the edge is the one before or after it.
 ///
 /// ```
 /// let plan = surface_flowfile::parse("x.toml", "edges = ['a -> z', 'a -> z:control']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'print'")?;
@@ -239,7 +262,7 @@ fn on_error(said: &OnError) -> flow::OnError {
     }
 }
 
-/// A cadence would make these emit at another time than they were told: they ask for their own ticks.
+/// These ask for their own ticks; a `tick` of the file would make them emit at other times.
 fn takes_tick(action: &Action) -> bool {
     !matches!(action, Action::Every { .. } | Action::RandomWalk(_) | Action::Counter { .. })
 }
@@ -248,7 +271,10 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let path = |path: &std::path::Path| plan.base.join(path);
     let millis = Duration::from_millis;
     match &node.action {
-        Action::Command(command) => command::node(command.clone(), plan.base.clone(), ends, hooks.stderr.clone()),
+        Action::Command(command) => {
+            let (keepers, stderr) = (Arc::clone(&hooks.keepers), hooks.stderr.clone());
+            command::node(command.clone(), plan.base.clone(), ends, keepers, stderr)
+        }
         Action::Lines { path: file, follow, from_end, reading } => {
             sources::lines(path(file), *follow, *from_end, *reading)
         }
@@ -291,7 +317,11 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
         Action::Breaker { failure, failures, cool_ms } => {
             let failure = failure.clone();
             let passed = move |message: Value| {
-                if failure.holds(&message) { Err(NodeError::msg("the message is a failure")) } else { Ok(message) }
+                if failure.holds(&message) {
+                    Err(NodeError::msg("the message meets the failure condition"))
+                } else {
+                    Ok(message)
+                }
             };
             circuit_breaker(passed).failures(*failures).cool_down(millis(*cool_ms)).spec()
         }
@@ -303,7 +333,7 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
         }
         Action::Json => try_map(|message: Value| match message {
             Value::String(text) => json::read(&text).map_err(NodeError::from),
-            other => Err(NodeError::msg(format!("{other} is no text, so it is not read"))),
+            other => Err(NodeError::msg(format!("{other} is not a text, so it cannot be parsed"))),
         }),
         Action::Text => flow::map(|message: Value| Value::String(message.to_string())),
         Action::Print { format } => sinks::print(Arc::clone(&hooks.print), *format),

@@ -1,10 +1,10 @@
 //! Lines over TCP, in and out.
 //!
-//! Room: surface. Opens sockets.
+//! Room: driver. Knows sockets; knows nothing of processes.
 //!
 //! # Invariant
-//! Coming in: what the node of the library keeps. Going out: a line is let go of when the kernel has it; a connection that breaks is made anew, and its
-//! line sent again. Until then it is in the custody of the node, and not delivered. Each outage is told once, as an error of the node.
+//! In: the invariant of the library's node. Out: a line counts as delivered when the kernel has it; after a broken connection a new one is made, and the
+//! line is sent again. Until then the node holds it. Each outage is reported once, as an error of the node.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use super::line::{message, written};
 use super::wire::{self, Drain, Outlet};
 use crate::action::{Format, Reading};
 
-/// From one attempt to connect to the next, at first and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Backoff between two attempts to connect: the first pause and the limit.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 pub(crate) fn tcp_in(address: SocketAddr, reading: Reading) -> NodeSpec {
     bursar::flow::tcp_in(address.to_string())
@@ -33,13 +33,13 @@ pub(crate) fn tcp_in(address: SocketAddr, reading: Reading) -> NodeSpec {
 
 /// Sends every line, over as many connections as it takes.
 pub(crate) fn tcp_out(address: SocketAddr, format: Format) -> NodeSpec {
-    NodeSpec::stage(TcpOut { address, format, outlet: None, outage: Arc::default(), input_over: false })
+    NodeSpec::stage(TcpOut { address, format, outlet: None, state: Arc::default(), input_over: false })
 }
 
-/// What the task tells its node.
+/// What the task reports to its node.
 #[derive(Default)]
-struct Told {
-    /// Why nothing can be sent, if the node has not said so yet.
+struct SendState {
+    /// Why nothing can be sent, if the node has not reported it yet.
     outage: Option<String>,
     /// Everything was sent.
     is_over: bool,
@@ -49,12 +49,12 @@ struct TcpOut {
     address: SocketAddr,
     format: Format,
     outlet: Option<Outlet>,
-    outage: Arc<Mutex<Told>>,
+    state: Arc<Mutex<SendState>>,
     input_over: bool,
 }
 
 impl TcpOut {
-    /// After the last line: the task sees it when what waits was put.
+    /// Closes the channel after the last line, when no line waits for room.
     fn close(&mut self) {
         if self.input_over && self.outlet.as_ref().is_some_and(Outlet::has_room) {
             self.outlet = None;
@@ -78,7 +78,7 @@ impl Stage for TcpOut {
             slow: format!("{} does not read what it is sent", self.address).into(),
             stream: None,
             custody: out.custody().clone(),
-            told: Arc::clone(&self.outage),
+            state: Arc::clone(&self.state),
             waker: out.waker(),
         };
         out.spawn(move || sending.send_all(&drain));
@@ -96,10 +96,10 @@ impl Stage for TcpOut {
     }
 
     fn on_wake(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
-        // What found no room stays in the custody of the node if the task is gone.
+        // If the task is gone, the node still holds a line that found no room.
         let _ = self.outlet.as_mut().map(Outlet::push);
         self.close();
-        let outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner).outage.take();
+        let outage = self.state.lock().unwrap_or_else(PoisonError::into_inner).outage.take();
         outage.map_or(Ok(()), |why| Err(NodeError::msg(why)))
     }
 
@@ -114,46 +114,47 @@ impl Stage for TcpOut {
     }
 
     fn is_done(&self) -> bool {
-        !self.input_over || self.outage.lock().unwrap_or_else(PoisonError::into_inner).is_over
+        !self.input_over || self.state.lock().unwrap_or_else(PoisonError::into_inner).is_over
     }
 }
 
 /// The task that sends.
 struct Sending {
     address: SocketAddr,
-    /// What it waits for if the peer takes nothing.
+    /// What it waits for if the peer does not read.
     slow: Arc<str>,
     stream: Option<TcpStream>,
     custody: Custody,
-    told: Arc<Mutex<Told>>,
+    state: Arc<Mutex<SendState>>,
     waker: Waker,
 }
 
 impl Sending {
     fn send_all(&mut self, drain: &Drain) {
         while let Some(line) = drain.next() {
-            let mut pause = PAUSES.0;
+            let mut pause = BACKOFF.0;
             while let Err(error) = self.send(&line) {
                 let address = self.address;
-                if pause == PAUSES.0 {
+                if pause == BACKOFF.0 {
                     let outage =
-                        format!("cannot send to {address}: {error}; it tries again until something listens there");
-                    self.told.lock().unwrap_or_else(PoisonError::into_inner).outage = Some(outage);
+                        format!("cannot send to {address}: {error}; it is tried again until a server listens there");
+                    self.state.lock().unwrap_or_else(PoisonError::into_inner).outage = Some(outage);
                     self.waker.wake_by_ref();
                 }
-                self.custody
-                    .waits_for(Some(format!("it cannot send to {address}: {error}; it tries again every few seconds")));
+                self.custody.waits_for(Some(format!(
+                    "it cannot send to {address}: {error}; it is tried again every few seconds"
+                )));
                 sleep(pause);
-                pause = (pause * 2).min(PAUSES.1);
+                pause = (pause * 2).min(BACKOFF.1);
             }
             self.custody.waits_for(None);
             self.custody.remove(1);
         }
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
         self.waker.wake_by_ref();
     }
 
-    /// Sends a line; a connection that breaks is forgotten.
+    /// Sends a line; a broken connection is dropped.
     fn send(&mut self, line: &str) -> std::io::Result<()> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,

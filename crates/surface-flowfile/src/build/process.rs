@@ -1,51 +1,53 @@
 //! A program as three tasks: one reads what it prints, one writes what it reads, one waits for its end.
 //!
-//! Room: surface. Starts processes.
+//! Room: driver. Knows pipes and keepers; knows nothing of edges and bands.
 //!
 //! # Invariant
-//! When its tasks have ended, the program has, with all it started in its group, and it is no zombie.
+//! When its tasks have ended, the program has, with all that it started.
 //!
 //! # Why it holds
-//! The task that waits owns the child. Whether it comes to its end or is cancelled, [`Tree`] is dropped: that ends the group, before
-//! the child and the watcher are reaped, while its number can be nobody else's; and reaps them. A program that leaves its group and closes its pipes
-//! is no longer ours. If this process is killed, `watcher.rs` ends the group.
+//! The program runs below a keeper, which reports an end when no process of the tree is left (`keepers.rs`). The task that waits owns the [`Tree`]. If it is cancelled, dropping the
+//! `Tree` cancels the program and waits for that report.
+//!
+//! # The keeper is not in the way of lines
+//! The pipes are made here. Their other ends are sent to the keeper, which gives them to the program and keeps no copy. Lines then go directly from the node to the program.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::Waker;
 use std::time::Duration;
 
 use async_io::Async;
 use bursar::flow::Custody;
-use bursar::{Sender, block_on, channel, shield, timeout};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use bursar::{Receiver, Sender, channel, shield};
+use mech_process::{Handle, How, Launch, Report, Streams};
 
 use super::Stderr;
-use super::pump::{self, Giving, LAST_WORDS, Pipe};
-use super::watcher::Watcher;
+use super::keepers::KeeperPool;
+use super::pump::{self, LAST_OUTPUT_TIMEOUT, Pipe, StdinWriter};
 use super::wire::{self, Intake, Outlet};
 use crate::action;
 
-/// If not even a kill ends it, it is stuck in the kernel.
-const KILLED: Duration = Duration::from_secs(5);
+/// A keeper says within this time whether the program runs; usually within milliseconds.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// A killed process that is still there after this time is stuck in the kernel.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a node has of its program.
+/// A program, as its node sees it.
 pub(crate) struct Program {
-    /// What it prints; `None` if nobody reads that.
+    /// Its output; `None` if no edge takes it.
     pub(crate) prints: Option<Intake>,
-    /// What it is to read; `None` if nothing, or no more.
+    /// Its input; `None` if it has none, or if it is closed.
     pub(crate) reads: Option<Outlet>,
-    end: Arc<Mutex<Option<io::Result<ExitStatus>>>>,
-    /// What it had not read at its end; `None` if it reads nothing.
+    end: Arc<Mutex<Option<Result<(), String>>>>,
+    /// Lines it had not read at its end; `None` if it has no input.
     unread: Option<Arc<Mutex<Option<VecDeque<String>>>>>,
-    /// What its task did not take.
-    late: VecDeque<String>,
+    /// Lines that its task did not take.
+    pending: VecDeque<String>,
 }
 
 /// How a program ended.
@@ -59,179 +61,222 @@ pub(crate) struct End {
 impl Program {
     /// How it ended, if it has. The node is woken when that is known, and when it is known what was not read.
     pub(crate) fn ended(&mut self) -> Option<End> {
-        let result = match self.end.lock().unwrap_or_else(PoisonError::into_inner).as_ref()? {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(told(*status)),
-            Err(error) => Err(format!("its end cannot be seen: {error}")),
-        };
-        // No more is written; the task that writes says what is left.
-        let late = self.reads.take().and_then(Outlet::take);
-        self.late.extend(late);
+        let result = self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        // No more is written; the task that writes reports the unread lines.
+        let pending = self.reads.take().and_then(Outlet::take);
+        self.pending.extend(pending);
         let mut unread = match &self.unread {
             Some(unread) => unread.lock().unwrap_or_else(PoisonError::into_inner).take()?,
             None => VecDeque::new(),
         };
-        unread.append(&mut self.late);
+        unread.append(&mut self.pending);
         Some(End { result, unread })
     }
 }
 
-fn told(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("the program ended with exit code {code}"),
-        (None, Some(signal)) => format!("the program was ended by signal {signal}"),
-        (None, None) => format!("the program ended: {status}"),
+/// Whether the program succeeded.
+fn judge(how: &How) -> Result<(), String> {
+    match how {
+        How::Exit(0) => Ok(()),
+        How::Exit(code) => Err(format!("the program ended with exit code {code}")),
+        How::Signal(signal) => Err(format!("the program was ended by signal {signal}")),
+        How::KeeperLost => Err("the keeper process of the program was killed, so its exit status is not known; \
+             the program was killed, too"
+            .to_owned()),
+        other => Err(format!("the program: {other}")),
     }
 }
 
-/// What a program is connected with.
+/// Which streams of a program are connected to edges.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) reads: bool,
     pub(crate) prints: bool,
 }
 
+/// Our ends of the pipes to a program.
+struct Pipes {
+    stdin: Option<Async<File>>,
+    stdout: Option<Async<File>>,
+    stderr: Option<Async<File>>,
+}
+
+/// Makes the pipes of a program. Output streams without a pipe are those of this process; standard input without a pipe is empty.
+fn pipes(ends: Ends, is_stderr_read: bool) -> io::Result<(Pipes, Streams)> {
+    fn ours(end: impl Into<OwnedFd>) -> io::Result<Option<Async<File>>> {
+        Async::new(File::from(end.into())).map(Some)
+    }
+    let mut pipes = Pipes { stdin: None, stdout: None, stderr: None };
+    let mut streams = Streams::default();
+    if ends.reads {
+        let (reads, writes) = io::pipe()?;
+        (pipes.stdin, streams.stdin) = (ours(writes)?, Some(reads.into()));
+    }
+    streams.stdout = Some(if ends.prints {
+        let (reads, writes) = io::pipe()?;
+        pipes.stdout = ours(reads)?;
+        writes.into()
+    } else {
+        io::stdout().as_fd().try_clone_to_owned()?
+    });
+    streams.stderr = Some(if is_stderr_read {
+        let (reads, writes) = io::pipe()?;
+        pipes.stderr = ours(reads)?;
+        writes.into()
+    } else {
+        io::stderr().as_fd().try_clone_to_owned()?
+    });
+    Ok((pipes, streams))
+}
+
+/// What the keeper is told to start. What the program leaves behind is killed at its end, without grace.
+fn launch(command: &action::Command, base: &Path) -> Launch {
+    let mut launch = Launch::new("program", &command.argv, "/dev/null");
+    launch.env = command.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let folder = command.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
+    launch.cwd = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
+    launch.grace = Duration::ZERO;
+    launch
+}
+
+/// Has a keeper start a program, and waits until it runs. The thread waits, as for any other start of a process: no other thread of the flow is needed for it.
+fn start_tree(
+    command: &action::Command,
+    base: &Path,
+    ends: Ends,
+    pool: &KeeperPool,
+    streams: Streams,
+) -> Result<Tree, String> {
+    let (begun, has_begun) = mpsc::channel();
+    let (ended, end) = channel(1);
+    let listen = Box::new(move |report| match report {
+        Report::Started { .. } => _ = begun.send(Ok(())),
+        Report::Ended(end) => {
+            let _ = begun.send(Err(end.how.clone())); // read only if it is the first
+            let _ = ended.try_send(end.how);
+        }
+        Report::Paused | Report::Resumed | Report::Warning(_) | Report::Usage { .. } => {}
+    });
+    let handle = pool.get()?.start_with(launch(command, base), streams, listen).map_err(|error| error.to_string())?;
+    match has_begun.recv_timeout(START_TIMEOUT) {
+        Ok(Ok(())) => {
+            let grace = Duration::from_millis(command.grace_ms);
+            Ok(Tree { handle, end, is_over: false, reads: ends.reads, grace, alive: Vec::new() })
+        }
+        Ok(Err(How::CouldNotStart(why))) => Err(why),
+        Ok(Err(how)) => Err(how.to_string()),
+        Err(_) => {
+            handle.cancel(Duration::ZERO);
+            Err(format!("its keeper process does not answer within {START_TIMEOUT:?}"))
+        }
+    }
+}
+
 /// Starts a program; `spawn` starts its tasks in the nursery of the node.
+#[allow(clippy::too_many_arguments, reason = "what a node has, once each")]
 pub(crate) fn start(
     command: &action::Command,
     base: &Path,
     ends: Ends,
+    keepers: &KeeperPool,
     errors: Option<(Arc<Stderr>, String)>,
     waker: &Waker,
     custody: &Custody,
     mut spawn: impl FnMut(Box<dyn FnOnce() + Send>),
 ) -> Result<Program, String> {
-    let (program, arguments) = command.argv.split_first().ok_or("the command names no program")?;
-    let mut line = Command::new(program);
-    line.args(arguments).envs(command.env.iter().map(|(name, value)| (name, value)));
-    let watcher = Watcher::start();
-    let group = watcher.as_ref().and_then(Watcher::group);
-    line.process_group(group.map_or(0, |group| group.as_raw_nonzero().get()));
-    let folder = command.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
-    if !folder.as_os_str().is_empty() {
-        line.current_dir(folder);
-    }
-    line.stdin(if ends.reads { Stdio::piped() } else { Stdio::null() });
-    line.stdout(if ends.prints { Stdio::piped() } else { Stdio::inherit() });
-    line.stderr(if errors.is_some() { Stdio::piped() } else { Stdio::inherit() });
-    let cannot = |error: io::Error| format!("`{program}` cannot be started: {error}; check its name and its folder");
-    let child = line.spawn().map_err(cannot)?;
-    let grace = Duration::from_millis(command.grace_ms);
-    let mut tree = Tree::new(child, watcher, ends.reads, grace).map_err(cannot)?;
-    let end = Arc::new(Mutex::new(None));
-    // Whether it ended well, for a last line without its end.
-    let (verdict, ended_well) = channel(1);
-    let prints = match tree.child.stdout.take() {
-        Some(stdout) => {
-            let (feed, intake) = wire::intake(waker.clone());
-            let (alive, gone) = channel(1);
-            tree.alive.push(alive);
-            let pipe = Pipe::Until(Async::new(File::from(OwnedFd::from(stdout))).map_err(cannot)?, gone);
-            let reading = command.reading;
-            spawn(Box::new(move || pump::read_all(&pipe, reading, &feed, || ended_well.recv() == Ok(true))));
-            Some(intake)
-        }
-        None => None,
+    let program = command.argv.first().ok_or("the command names no program")?;
+    let cannot = |why: String| {
+        let why = why.strip_prefix(&format!("cannot start {program:?}: ")).unwrap_or(&why);
+        format!("`{program}` cannot be started: {why}")
     };
+    let (pipes, streams) = pipes(ends, errors.is_some()).map_err(|error| cannot(error.to_string()))?;
+    let mut tree = start_tree(command, base, ends, keepers, streams).map_err(cannot)?;
+    let end = Arc::new(Mutex::new(None));
+    // Whether it succeeded: decides about a last line without a line end.
+    let (verdict, ended_well) = channel(1);
+    let prints = pipes.stdout.map(|stdout| {
+        let (feed, intake) = wire::intake(waker.clone());
+        let (alive, gone) = channel(1);
+        tree.alive.push(alive);
+        let pipe = Pipe::Until(stdout, gone);
+        let reading = command.reading;
+        spawn(Box::new(move || pump::read_all(&pipe, reading, &feed, || ended_well.recv() == Ok(true))));
+        intake
+    });
     let mut last_errors = None;
-    if let (Some(stderr), Some((told, node))) = (tree.child.stderr.take(), errors) {
-        let pipe = Pipe::Polled(Async::new(File::from(OwnedFd::from(stderr))).map_err(cannot)?);
-        let (telling, all_told) = channel::<()>(1);
-        last_errors = Some(all_told);
+    if let (Some(stderr), Some((report, node))) = (pipes.stderr, errors) {
+        let pipe = Pipe::Polled(stderr);
+        let (reporting, all_reported) = channel::<()>(1);
+        last_errors = Some(all_reported);
         spawn(Box::new(move || {
-            pump::tell_all(&pipe, |line| told(&node, line));
-            drop(telling);
+            pump::report_lines(&pipe, |line| report(&node, line));
+            drop(reporting);
         }));
     }
     let mut unread = None;
-    let reads = match tree.child.stdin.take() {
-        Some(stdin) => {
-            let (outlet, drain) = wire::outlet(waker.clone());
-            let (alive, gone) = channel(1);
-            tree.alive.push(alive);
-            let pipe = Async::new(File::from(OwnedFd::from(stdin))).map_err(cannot)?;
-            let left = Arc::new(Mutex::new(None));
-            unread = Some(Arc::clone(&left));
-            // Its end wakes the node, after the lines were left here.
-            let giving = Giving::new(pipe, drain, gone, custody.clone(), left);
-            spawn(Box::new(move || giving.write_all()));
-            Some(outlet)
-        }
-        None => None,
-    };
+    let reads = pipes.stdin.map(|pipe| {
+        let (outlet, drain) = wire::outlet(waker.clone());
+        let (alive, gone) = channel(1);
+        tree.alive.push(alive);
+        let left = Arc::new(Mutex::new(None));
+        unread = Some(Arc::clone(&left));
+        // Its end wakes the node, after the unread lines were stored.
+        let writer = StdinWriter::new(pipe, drain, gone, custody.clone(), left);
+        spawn(Box::new(move || writer.write_all()));
+        outlet
+    });
     let (shared, waker) = (Arc::clone(&end), waker.clone());
     spawn(Box::new(move || {
-        let status = tree.wait();
+        let result = judge(&tree.wait());
         drop(tree);
-        let _ = verdict.try_send(status.as_ref().is_ok_and(ExitStatus::success));
-        // The node may end its tasks as soon as it knows; what was said last is not to be lost to that.
-        if let Some(all_told) = last_errors {
-            let _ = all_told.recv_timeout(LAST_WORDS);
+        let _ = verdict.try_send(result.is_ok());
+        // The node may end its tasks as soon as it knows the end; the last lines of standard error come first.
+        if let Some(all_reported) = last_errors {
+            let _ = all_reported.recv_timeout(LAST_OUTPUT_TIMEOUT);
         }
-        *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+        *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         waker.wake();
     }));
-    Ok(Program { prints, reads, end, unread, late: VecDeque::new() })
+    Ok(Program { prints, reads, end, unread, pending: VecDeque::new() })
 }
 
-/// A child and its group.
+/// A program and all that it started, below its keeper.
 struct Tree {
-    child: Child,
-    group: Pid,
-    /// Readable when the child has ended.
-    handle: Async<OwnedFd>,
-    /// It ends by itself when its input does; else it is asked to.
+    handle: Handle,
+    /// How it ended, when nothing of it is left.
+    end: Receiver<How>,
+    is_over: bool,
+    /// It has an input, whose end tells it to end. A program without input gets SIGTERM.
     reads: bool,
     grace: Duration,
-    /// Ends the group if this process is killed.
-    watcher: Option<Watcher>,
-    /// Dropped at its end: the tasks at its pipes need not wait for others that hold them.
+    /// Dropped at its end: then the tasks at its pipes no longer wait for other processes that hold the pipes.
     alive: Vec<Sender<()>>,
 }
 
 impl Tree {
-    fn new(child: Child, watcher: Option<Watcher>, reads: bool, grace: Duration) -> io::Result<Self> {
-        let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let number = number.ok_or_else(|| io::Error::other("its process number is none"))?;
-        let group = watcher.as_ref().and_then(Watcher::group).unwrap_or(number);
-        // Until it is reaped the number is its own.
-        let handle = pidfd_open(number, PidfdFlags::empty())?;
-        Ok(Self { child, group, handle: Async::new_nonblocking(handle)?, reads, grace, watcher, alive: Vec::new() })
-    }
-
-    /// Waits for the end of the child, and ends what it left behind.
-    fn wait(&mut self) -> io::Result<ExitStatus> {
-        block_on(self.handle.readable())?;
-        self.kill();
+    /// Waits for its end.
+    fn wait(&mut self) -> How {
+        let how = self.end.recv().unwrap_or(How::KeeperLost);
+        self.is_over = true;
         self.alive.clear();
-        // Before it is reaped: until then its number is its own.
-        self.watcher = None;
-        self.child.wait()
-    }
-
-    fn kill(&self) {
-        // It may have ended by itself: then there is nobody to kill.
-        let _ = kill_process_group(self.group, Signal::KILL);
+        how
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
-            return; // reaped before
+        if self.is_over {
+            return;
         }
-        // Who is cancelled here is on its way out; the program is given its time all the same.
+        // The task that is cancelled here is on its way out; the program is given its time all the same.
         shield(|| {
             if !self.reads {
-                let _ = kill_process_group(self.group, Signal::TERM);
+                self.handle.cancel(self.grace);
             }
-            let _ = block_on(timeout(self.grace, self.handle.readable()));
-            self.kill();
-            let _ = block_on(timeout(KILLED, self.handle.readable()));
-            self.watcher = None;
-            self.child.try_wait()
-        })
-        .ok();
+            if self.end.recv_timeout(self.grace).is_err() {
+                self.handle.cancel(Duration::ZERO);
+                let _ = self.end.recv_timeout(KILL_TIMEOUT);
+            }
+        });
     }
 }

@@ -1,9 +1,11 @@
-//! Tasks that move bytes: from a pipe or socket into a node's intake, and from its outlet into one.
+//! Tasks that copy bytes: from a pipe into the intake of a node, and from its outlet into a pipe.
 //!
-//! Room: surface. Blocks only the task; a cancellation interrupts every wait.
+//! Room: driver. Knows pipes and tasks; knows nothing of edges and bands.
+//!
+//! Only the task blocks; a cancellation interrupts every wait.
 //!
 //! # Invariant
-//! No more is read than the node takes: when its intake is full nothing is read, the pipe fills, and the program at its other end waits.
+//! Backpressure: when the intake is full, nothing is read, the pipe fills, and the program at its other end waits.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,25 +25,25 @@ use super::unread::{self, Unread};
 use super::wire::{Drain, Feed};
 use crate::action::Reading;
 
-/// Bytes that are read at once.
-const CHUNK: usize = 64 << 10;
-/// After the end of a program its last output is waited for so long: something it started may hold the pipe.
-pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Bytes that are gathered before they are written.
-const GATHERED: usize = 32 << 10;
+/// Limit of bytes in one read.
+const READ_BYTES: usize = 64 << 10;
+/// Limit of the wait for the last output after the end of a program: another process may hold the pipe.
+pub(crate) const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes that are collected for one write.
+const WRITE_BYTES: usize = 32 << 10;
 
-/// Something to read from, whatever it is.
+/// Something to read from.
 pub(crate) enum Pipe {
     /// The task waits until there is something.
     Polled(Async<File>),
-    /// The same; but when the channel is closed its writer is gone, and nothing that does not come soon is waited for.
+    /// The same, but the channel is closed when the program has ended: then the wait has a limit.
     Until(Async<File>, Receiver<()>),
-    /// A plain file, which is always ready: it is read on another thread.
+    /// A regular file, which `epoll` does not know: it is read on another thread.
     Plain(File),
 }
 
 impl Pipe {
-    /// Not made non-blocking: that would change it for all who share it, such as the shell whose standard input is ours.
+    /// The file is not made non-blocking: that would change it for all processes that share it, such as a shell with the same standard input.
     pub(crate) fn shared(file: File) -> io::Result<Self> {
         let plain = file.try_clone()?;
         Ok(match Async::new_nonblocking(file) {
@@ -52,12 +54,12 @@ impl Pipe {
 }
 
 impl Pipe {
-    /// Waits for bytes; none at the end.
+    /// Waits for bytes; 0 at the end.
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = match self {
                 Pipe::Polled(pipe) => block_on(pipe.readable()).and_then(|()| pipe.get_ref().read(bytes)),
-                Pipe::Until(pipe, gone) => match last_words(pipe, gone) {
+                Pipe::Until(pipe, gone) => match readable_or_ended(pipe, gone) {
                     Ok(true) => pipe.get_ref().read(bytes),
                     Ok(false) => Ok(0),
                     Err(error) => Err(error),
@@ -75,9 +77,9 @@ impl Pipe {
     }
 }
 
-/// Reads until the end, or until nobody takes it. What goes wrong is the last message. A last line without its end is a message only if it was meant so, which is asked only then.
+/// Reads until the end, or until the node takes no more. An error of the pipe is the last message. `is_meant` is called for a last line without a line end: whether it is a message.
 pub(crate) fn read_all(pipe: &Pipe, reading: Reading, feed: &Feed, is_meant: impl FnOnce() -> bool) {
-    let (mut lines, mut bytes) = (Messages::new(reading), vec![0; CHUNK]);
+    let (mut lines, mut bytes) = (Messages::new(reading), vec![0; READ_BYTES]);
     loop {
         let mut items = Vec::new();
         let over = match pipe.read(&mut bytes) {
@@ -106,14 +108,14 @@ pub(crate) fn read_all(pipe: &Pipe, reading: Reading, feed: &Feed, is_meant: imp
     }
 }
 
-/// Errors of a program are for people: what is no text is shown as far as it is.
-fn what_is_said() -> Reading {
+/// How standard error is read: bytes that are not UTF-8 are replaced.
+fn stderr_reading() -> Reading {
     Reading { not_utf8: NotUtf8::Replace, ..Reading::default() }
 }
 
-/// Reads until the end, and tells each line.
-pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
-    let (mut lines, mut bytes) = (Messages::new(what_is_said()), vec![0; CHUNK]);
+/// Reads until the end, and reports each line.
+pub(crate) fn report_lines(pipe: &Pipe, report: impl Fn(&str)) {
+    let (mut lines, mut bytes) = (Messages::new(stderr_reading()), vec![0; READ_BYTES]);
     loop {
         let mut items = Vec::new();
         let count = pipe.read(&mut bytes).unwrap_or(0);
@@ -123,8 +125,8 @@ pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
         }
         for item in items {
             match item {
-                Ok(value) => tell(value.as_str().unwrap_or_default()),
-                Err(error) => tell(&error.to_string()),
+                Ok(value) => report(value.as_str().unwrap_or_default()),
+                Err(error) => report(&error.to_string()),
             }
         }
         if count == 0 {
@@ -133,16 +135,18 @@ pub(crate) fn tell_all(pipe: &Pipe, tell: impl Fn(&str)) {
     }
 }
 
-/// Waits until there is something to read. False if there is nothing, and its writer is gone: something it started holds the pipe.
-fn last_words(pipe: &Async<File>, gone: &Receiver<()>) -> io::Result<bool> {
-    match ready_or_gone(pipe.readable(), gone) {
+/// Waits until the pipe is readable. False if the program has ended and nothing came within the limit: another process holds the pipe.
+fn readable_or_ended(pipe: &Async<File>, gone: &Receiver<()>) -> io::Result<bool> {
+    match ready_or_ended(pipe.readable(), gone) {
         Some(result) => result.map(|()| true),
-        None => block_on(timeout(LAST_WORDS, pipe.readable())).map_or(Ok(false), |result| result.map(|()| true)),
+        None => {
+            block_on(timeout(LAST_OUTPUT_TIMEOUT, pipe.readable())).map_or(Ok(false), |result| result.map(|()| true))
+        }
     }
 }
 
-/// Waits for the pipe, or for the end of the program: then it is none.
-fn ready_or_gone(ready: impl Future<Output = io::Result<()>>, gone: &Receiver<()>) -> Option<io::Result<()>> {
+/// Waits for the pipe, or for the end of the program: then `None`.
+fn ready_or_ended(ready: impl Future<Output = io::Result<()>>, gone: &Receiver<()>) -> Option<io::Result<()>> {
     block_on(async {
         let (mut ready, mut gone) = (pin!(ready), pin!(gone.recv_async()));
         poll_fn(|cx| match ready.as_mut().poll(cx) {
@@ -153,9 +157,9 @@ fn ready_or_gone(ready: impl Future<Output = io::Result<()>>, gone: &Receiver<()
     })
 }
 
-/// What a program is given, by the task that writes it. Dropped at the end of the task, also if it is cancelled: then it waits for the end of the program, when
-/// `gone` is closed, and leaves the lines that were not read in `left`.
-pub(crate) struct Giving {
+/// Writes the standard input of a program. Dropped at the end of its task, also if that is cancelled: then it waits for the end of the program, when
+/// `gone` is closed, and stores the lines that were not read in `left`.
+pub(crate) struct StdinWriter {
     pipe: Option<Async<File>>,
     drain: Drain,
     gone: Receiver<()>,
@@ -166,7 +170,7 @@ pub(crate) struct Giving {
     has_begun: bool,
 }
 
-impl Giving {
+impl StdinWriter {
     pub(crate) fn new(
         pipe: Async<File>,
         drain: Drain,
@@ -178,18 +182,18 @@ impl Giving {
         Self { pipe: Some(pipe), drain, gone, unread, custody, left, has_begun: false }
     }
 
-    /// Writes what comes until no more will, or the program reads no more.
+    /// Writes all lines until the node closes the channel, or the program reads no more.
     pub(crate) fn write_all(mut self) {
         self.has_begun = true;
         let Self { pipe, drain, gone, unread, custody, .. } = &mut self;
         let Some(pipe) = pipe else { return };
         if !write_lines(pipe, drain, gone, unread, custody) {
-            let _ = self.gone.recv(); // the program may live on without its input, which stays open until then
+            let _ = self.gone.recv(); // the program may run on without reading; its input stays open until it ends
         }
     }
 }
 
-impl Drop for Giving {
+impl Drop for StdinWriter {
     fn drop(&mut self) {
         let Some(pipe) = self.pipe.take() else { return };
         let looks = unread::reading_end(&pipe);
@@ -197,30 +201,30 @@ impl Drop for Giving {
         if self.has_begun {
             shield(|| _ = self.gone.recv());
         }
-        // Without `/proc` nothing can be asked about a pipe that is closed.
+        // Without `/proc` a closed pipe cannot be examined.
         let in_pipe = looks.as_ref().map_or(0, unread::in_pipe);
         let mut left = self.unread.left(in_pipe);
-        self.custody.add(left.len()); // they were let go of when they were written
+        self.custody.add(left.len()); // they were counted as gone when they were written
         left.extend(self.drain.close());
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
 }
 
-/// Whether all that came was written.
+/// Whether all lines were written.
 fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread, custody: &Custody) -> bool {
-    let mut gathered = String::new();
+    let mut buffer = String::new();
     while let Some(line) = drain.next() {
-        gathered.push_str(&line);
+        buffer.push_str(&line);
         unread.will_write(line);
         custody.remove(1);
-        while gathered.len() < GATHERED
+        while buffer.len() < WRITE_BYTES
             && let Some(line) = drain.more()
         {
-            gathered.push_str(&line);
+            buffer.push_str(&line);
             unread.will_write(line);
             custody.remove(1);
         }
-        let mut bytes = gathered.as_bytes();
+        let mut bytes = buffer.as_bytes();
         while !bytes.is_empty() {
             let mut io = pipe.get_ref();
             match io.write(bytes) {
@@ -229,16 +233,16 @@ fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &
                     bytes = &bytes[count..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !matches!(ready_or_gone(pipe.writable(), gone), Some(Ok(()))) {
+                    if !matches!(ready_or_ended(pipe.writable(), gone), Some(Ok(()))) {
                         return false;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The program reads no more; its end tells more than that.
+                // The program reads no more; its exit status says more than this error.
                 Err(_) => return false,
             }
         }
-        gathered.clear();
+        buffer.clear();
     }
     true
 }

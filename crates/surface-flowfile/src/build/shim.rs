@@ -1,10 +1,10 @@
-//! Nodes in between, where a port carries something else than JSON.
+//! Adapter nodes, where a port does not carry JSON.
 //!
 //! Room: surface.
 //!
 //! # Invariant
-//! A shim is called `NODE!PORT`, which no file can write, and stands in the graph of its node. There is one for each such port that has
-//! an edge, whatever the number of edges.
+//! A shim has the id `NODE!PORT`, which no file can contain, and is in the graph of its node. Each such port that has
+//! edges has exactly one.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::action::Action;
 use crate::plan::{CONTROL, Edge, Node, Plan};
 
-/// What a port carries that is no JSON.
+/// What a port carries that is not JSON.
 enum Carries {
-    /// A message that was given up; of a source, a line that it could not read.
+    /// A dead letter; of a source, a line that it could not read.
     Dead,
     Pair,
 }
@@ -29,7 +29,7 @@ fn carries(node: &Node, output: &str) -> Option<Carries> {
     }
 }
 
-/// Makes JSON of what a port carries. `fed`: whether messages come into its node, which for a program its edges decide.
+/// Converts what a port carries to JSON. `fed`: whether its node has an input edge.
 fn to_json(carried: &Carries, fed: bool) -> NodeSpec {
     match carried {
         Carries::Dead if fed => {
@@ -48,7 +48,7 @@ fn shim(node: &str, port: &str) -> String {
     format!("{node}!{port}")
 }
 
-/// The ports that an edge of the plan joins in the flow: its own, or those of shims.
+/// The ports that an edge of the plan connects in the flow: its own, or those of shims.
 pub(crate) fn ends(plan: &Plan, edge: &Edge) -> (String, String) {
     let id = |node: usize| plan.nodes.get(node).map_or("?", |node| node.id.as_str());
     let carried = plan.nodes.get(edge.from).and_then(|node| carries(node, &edge.output));
@@ -68,7 +68,7 @@ pub(crate) fn ends(plan: &Plan, edge: &Edge) -> (String, String) {
 pub(crate) struct Shims(HashSet<String>);
 
 impl Shims {
-    /// Adds those that an edge needs. `fed`: whether messages come into the node it leaves.
+    /// Adds those that an edge needs. `fed`: whether the node it leaves has an input edge.
     pub(crate) fn add(&mut self, plan: &Plan, edge: &Edge, fed: bool, graph: &mut Graph) {
         let (from, to) = (&plan.nodes[edge.from], &plan.nodes[edge.to]);
         if let Some(carried) = carries(from, &edge.output) {
@@ -81,22 +81,22 @@ impl Shims {
         if edge.input == CONTROL {
             let name = shim(&to.id, CONTROL);
             if self.0.insert(name.clone()) {
-                let added = graph.add_at(name, try_map(steering));
+                let added = graph.add_at(name, try_map(control));
                 graph.connect(&added, InPort::from(format!("{}:{CONTROL}", to.id).as_str())).control();
             }
         }
     }
 }
 
-/// What a message says to a node: `"stop"`, `"pause"` or `"resume"`; or all that is no text, which stops it.
-fn steering(message: Value) -> Result<Control, NodeError> {
+/// A message as a control message: `"stop"`, `"pause"` or `"resume"`; any value that is not a text means stop.
+fn control(message: Value) -> Result<Control, NodeError> {
     match message.as_str() {
         None | Some("stop") => Ok(Control::Stop),
         Some("pause") => Ok(Control::Pause),
         Some("resume") => Ok(Control::Resume),
         Some(other) => {
             let other = surface_text::units::clip(other);
-            Err(NodeError::msg(format!("`{other}` steers nothing; send \"stop\", \"pause\" or \"resume\"")))
+            Err(NodeError::msg(format!("`{other}` is not a control message; send \"stop\", \"pause\" or \"resume\"")))
         }
     }
 }

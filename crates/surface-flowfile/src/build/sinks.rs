@@ -1,10 +1,10 @@
-//! Sinks: standard output, files, nothing, and the end of it all.
+//! Sinks: standard output, files, discard, and stop.
 //!
-//! Room: surface. Writes files.
+//! Room: driver.
 //!
 //! # Invariant
-//! A line is written whole, or the message fails. What goes to a file is written within a quarter of a second, and at the end. A message is in the file, or in the custody of the node,
-//! or it failed: no count says that it was delivered before it was.
+//! A line is written whole, or the message fails. What goes to a file is written within a quarter of a second, and at the end. A message is in the file, or held by the node,
+//! or it failed: it never counts as delivered too early.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -43,7 +43,7 @@ impl Stage for Printer {
 
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, ()>) -> NodeResult {
         match (self.print)(&written(&message.payload, self.format)) {
-            // Nobody looks any more, as after `| head`: there is nothing left to do it for.
+            // The reader is gone, as after `| head`: the flow ends.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 out.shutdown();
                 Ok(())
@@ -54,55 +54,55 @@ impl Stage for Printer {
     }
 }
 
-const FLUSHED: Duration = Duration::from_millis(250);
-/// So much is gathered before it is written.
-const GATHERED: usize = 8 << 10;
+const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
+/// Bytes that are collected before a write.
+const BUFFER_BYTES: usize = 8 << 10;
 
 struct Writer {
     path: PathBuf,
     append: bool,
     format: Format,
     file: Option<File>,
-    /// Lines that are not in the file yet, and where each ends. They are in the custody of the node.
-    gathered: Vec<u8>,
+    /// Lines that are not in the file yet, and the end of each. The node holds them.
+    buffer: Vec<u8>,
     ends: VecDeque<usize>,
-    /// Each line is written at once, so that a line that cannot be is a dead letter of its own.
+    /// Each line is written at once, so that each line that fails is its own dead letter.
     one_by_one: bool,
     /// A tick is asked for.
     due: bool,
 }
 
-/// `buries`: messages that fail are dead letters.
-pub(crate) fn write(path: PathBuf, append: bool, format: Format, buries: bool) -> NodeSpec {
-    let (gathered, ends) = (Vec::new(), VecDeque::new());
-    NodeSpec::stage(Writer { path, append, format, file: None, gathered, ends, one_by_one: buries, due: false })
+/// `has_dead_letters`: messages that fail become dead letters.
+pub(crate) fn write(path: PathBuf, append: bool, format: Format, has_dead_letters: bool) -> NodeSpec {
+    let (buffer, ends) = (Vec::new(), VecDeque::new());
+    NodeSpec::stage(Writer { path, append, format, file: None, buffer, ends, one_by_one: has_dead_letters, due: false })
 }
 
 impl Writer {
-    fn wrong(&self, error: &io::Error) -> NodeError {
+    fn cannot_write(&self, error: &io::Error) -> NodeError {
         NodeError::msg(format!("{} cannot be written: {error}", self.path.display())).for_good()
     }
 
-    /// Takes the lock of a plain file until it is closed: two that write it would mix their lines, or cut each other's off. Where there are no locks, as on some network disks, there is none.
-    fn claim(&self, file: &File) -> NodeResult {
+    /// Locks a regular file until it is closed: two writers would mix or truncate each other's lines. On file systems without locks, as some network disks, the file is not locked.
+    fn lock(&self, file: &File) -> NodeResult {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
                 let path = self.path.display();
-                let by = writer_of(file).map_or_else(String::new, |by| format!(" ({by})"));
-                let why = format!("{path} is being written by another program{by}; give this one a file of its own");
+                let by = lock_holder(file).map_or_else(String::new, |by| format!(" ({by})"));
+                let why = format!("{path} is locked by another program{by}, which writes it; use another file");
                 Err(NodeError::msg(why).for_good())
             }
             _ => Ok(()),
         }
     }
 
-    /// Writes what is gathered. What could not be written, and of that the line of which only a part could, stays.
+    /// Writes the buffer. Lines that could not be written whole stay in it.
     fn flush(&mut self, out: &Out<'_, ()>) -> NodeResult {
         let Some(file) = &mut self.file else { return Ok(()) };
         let mut written = 0;
         let result = loop {
-            match file.write(&self.gathered[written..]) {
-                _ if written == self.gathered.len() => break Ok(()),
+            match file.write(&self.buffer[written..]) {
+                _ if written == self.buffer.len() => break Ok(()),
                 Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
                 Ok(bytes) => written += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -114,17 +114,17 @@ impl Writer {
             whole = end;
         }
         if written > whole {
-            take_back(file, (written - whole) as u64);
+            remove_partial_line(file, (written - whole) as u64);
         }
-        self.gathered.drain(..whole);
+        self.buffer.drain(..whole);
         self.ends.iter_mut().for_each(|end| *end -= whole);
         out.custody().set(self.ends.len());
-        result.map_err(|error| self.wrong(&error))
+        result.map_err(|error| self.cannot_write(&error))
     }
 }
 
-/// The process that holds the lock of a file, and its command, as far as the kernel tells.
-fn writer_of(file: &File) -> Option<String> {
+/// The process that holds the lock of a file, and its command, if the kernel tells.
+fn lock_holder(file: &File) -> Option<String> {
     let inode = format!(":{}", file.metadata().ok()?.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
     // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:262146 0 EOF
@@ -142,8 +142,8 @@ fn writer_of(file: &File) -> Option<String> {
     Some(if command.is_empty() { format!("process {process}") } else { format!("process {process}, `{command}`") })
 }
 
-/// Takes the beginning of a line out of a file again. Where that cannot be done, as in a pipe, it stays.
-fn take_back(file: &mut File, bytes: u64) {
+/// Removes the beginning of a line from the file again. In a pipe it cannot be removed.
+fn remove_partial_line(file: &mut File, bytes: u64) {
     if let Ok(end) = file.stream_position()
         && let Some(before) = end.checked_sub(bytes)
         && file.set_len(before).is_ok()
@@ -164,12 +164,12 @@ impl Stage for Writer {
         let mut options = OpenOptions::new();
         options.create(true).append(self.append);
         if !self.append {
-            options.write(true).truncate(false); // only when it is known to be ours
+            options.write(true).truncate(false); // only after it is locked
         }
-        let wrong = |error: io::Error| self.wrong(&error);
+        let wrong = |error: io::Error| self.cannot_write(&error);
         let file = options.open(&self.path).map_err(wrong)?;
         if file.metadata().map_err(wrong)?.is_file() {
-            self.claim(&file)?;
+            self.lock(&file)?;
             if !self.append {
                 file.set_len(0).map_err(wrong)?;
             }
@@ -182,13 +182,13 @@ impl Stage for Writer {
         if self.file.is_none() {
             return Err(NodeError::msg(format!("{} is not open", self.path.display())));
         }
-        self.gathered.extend_from_slice(written(&message.payload, self.format).as_bytes());
-        self.ends.push_back(self.gathered.len());
-        if self.one_by_one || self.gathered.len() >= GATHERED {
+        self.buffer.extend_from_slice(written(&message.payload, self.format).as_bytes());
+        self.ends.push_back(self.buffer.len());
+        if self.one_by_one || self.buffer.len() >= BUFFER_BYTES {
             let result = self.flush(out);
             if result.is_err() && self.ends.pop_back().is_some() {
-                // The message fails, and what becomes of it is decided elsewhere; those before it stay.
-                self.gathered.truncate(self.ends.back().copied().unwrap_or(0));
+                // The message fails, and the policy of the node applies to it; the lines before it stay.
+                self.buffer.truncate(self.ends.back().copied().unwrap_or(0));
                 out.custody().set(self.ends.len());
             }
             return result;
@@ -196,7 +196,7 @@ impl Stage for Writer {
         out.custody().set(self.ends.len());
         if !self.due {
             self.due = true;
-            out.tick_at(out.now() + FLUSHED);
+            out.tick_at(out.now() + FLUSH_INTERVAL);
         }
         Ok(())
     }

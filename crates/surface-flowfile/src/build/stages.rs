@@ -1,9 +1,9 @@
-//! Stages that look at fields of JSON, around the stock nodes of the scheduler.
+//! Stages that read fields of JSON, on top of the stock nodes of the scheduler.
 //!
-//! Room: surface, pure but for time.
+//! Room: decisions.
 //!
 //! # Invariant
-//! A message that is not what a stage needs fails, and the node's policy decides; it never becomes another silently.
+//! A message that a stage cannot process fails, and the policy of the node applies; it is never changed silently.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use bursar::flow::{
 use serde_json::{Map as Fields, Number, Value, json};
 
 use super::json::read as read_json;
-use crate::action::{Aggregate, Extent, Map, Parse, Rule, Wanted};
+use crate::action::{Aggregate, Extent, FieldType, Map, Parse, Rule};
 use crate::value::{Name, compare, sum};
 
-/// A message, changed.
+/// Applies the changes of a `map` to a message.
 pub(crate) fn map(map: &Map, mut message: Value) -> Result<Value, NodeError> {
     if let Some(parse) = map.parse {
-        let place = target(&map.field, &mut message)?;
-        *place = parsed(place, parse)?;
+        let value = target(&map.field, &mut message)?;
+        *value = parsed(value, parse)?;
     }
     for (old, new) in &map.rename {
         if let Some(value) = old.take(&mut message) {
@@ -42,8 +42,8 @@ pub(crate) fn map(map: &Map, mut message: Value) -> Result<Value, NodeError> {
         name.take(&mut message);
     }
     if let Some((scale, offset)) = map.linear {
-        let place = target(&map.field, &mut message)?;
-        *place = Value::Number(linear(place, scale, offset)?);
+        let value = target(&map.field, &mut message)?;
+        *value = Value::Number(linear(value, scale, offset)?);
     }
     for (name, value) in &map.set {
         name.set(&mut message, value.clone());
@@ -55,7 +55,8 @@ pub(crate) fn map(map: &Map, mut message: Value) -> Result<Value, NodeError> {
 }
 
 fn target<'v>(field: &Name, message: &'v mut Value) -> Result<&'v mut Value, NodeError> {
-    let missing = || NodeError::msg(format!("there is no field `{field}`; let a filter with `exists` go before"));
+    let missing =
+        || NodeError::msg(format!("there is no field `{field}`; put a filter with `exists` before this node"));
     field.of_mut(message).ok_or_else(missing)
 }
 
@@ -67,16 +68,16 @@ fn parsed(value: &Value, parse: Parse) -> Result<Value, NodeError> {
             if let Ok(whole) = text.parse::<i64>() {
                 return Ok(Value::from(whole));
             }
-            let wrong = |_| NodeError::msg(format!("`{}` is no number", surface_text::units::clip(text)));
+            let wrong = |_| NodeError::msg(format!("`{}` is not a number", surface_text::units::clip(text)));
             Ok(Value::Number(finite(text.parse().map_err(wrong)?)?))
         }
         (Value::Number(_), Parse::Number) => Ok(value.clone()),
-        (other, _) => Err(NodeError::msg(format!("{} is no text that could be read", kind(other)))),
+        (other, _) => Err(NodeError::msg(format!("{} is not a text, so it cannot be parsed", kind(other)))),
     }
 }
 
 fn number(value: &Value) -> Result<f64, NodeError> {
-    value.as_f64().ok_or_else(|| NodeError::msg(format!("{} is no number", kind(value))))
+    value.as_f64().ok_or_else(|| NodeError::msg(format!("{} is not a number", kind(value))))
 }
 
 /// `value * scale + offset`. Of whole numbers a whole number, exactly, as far as a message can hold it.
@@ -94,14 +95,14 @@ fn integer(value: &Value) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
-/// A whole number that is written in a file as it is.
+/// A whole number that `f64` holds exactly.
 fn whole(number: f64) -> Option<i128> {
     const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53: beyond it not all whole numbers are
     (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i128)
 }
 
 fn finite(number: f64) -> Result<Number, NodeError> {
-    Number::from_f64(number).ok_or_else(|| NodeError::msg(format!("{number} is no number a message can hold")))
+    Number::from_f64(number).ok_or_else(|| NodeError::msg(format!("{number} is not a number that JSON can hold")))
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -115,7 +116,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What is wrong with a message, if something is.
+/// Checks a message; the error says what is wrong.
 pub(crate) fn valid(rules: &[Rule], message: &Value) -> Result<(), String> {
     for Rule { field, wanted, optional } in rules {
         let Some(value) = field.of(message) else {
@@ -125,30 +126,30 @@ pub(crate) fn valid(rules: &[Rule], message: &Value) -> Result<(), String> {
             return Err(format!("field `{field}` is missing"));
         };
         let (fits, what) = match wanted {
-            Wanted::Number => (value.is_number(), "a number"),
-            Wanted::Text => (value.is_string(), "a text"),
-            Wanted::Flag => (value.is_boolean(), "a flag"),
-            Wanted::List => (value.is_array(), "a list"),
-            Wanted::Object => (value.is_object(), "an object"),
-            Wanted::Any => (true, "anything"),
+            FieldType::Number => (value.is_number(), "a number"),
+            FieldType::Text => (value.is_string(), "a text"),
+            FieldType::Flag => (value.is_boolean(), "a flag"),
+            FieldType::List => (value.is_array(), "a list"),
+            FieldType::Object => (value.is_object(), "an object"),
+            FieldType::Any => (true, "anything"),
         };
-        let excused = *optional && value.is_null();
-        if !fits && !excused {
+        let may_be_null = *optional && value.is_null();
+        if !fits && !may_be_null {
             return Err(format!("field `{field}` is {}, not {what}", kind(value)));
         }
     }
     Ok(())
 }
 
-/// What a message is known by. One without the field is like no other.
+/// The key of a message. A message without the field has a unique key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Known(String),
-    /// Where it came in, and its number there.
+    /// Its input, and its number there.
     Unknown(Side, u64),
 }
 
-/// Where a message came in.
+/// The input of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     Left,
@@ -156,7 +157,7 @@ pub(crate) enum Side {
 }
 
 impl Key {
-    /// Finds the keys of messages that come in at one side.
+    /// A function that finds the keys of the messages of one input.
     pub(crate) fn of(field: Name, side: Side) -> impl FnMut(&Value) -> Key + Send + 'static {
         let mut unknown = 0;
         move |message| match field.of(message) {
@@ -169,7 +170,7 @@ impl Key {
     }
 }
 
-/// Objects with the right fields by `out`, the others by `invalid`.
+/// Sends valid objects to `out`, the others to `invalid`.
 struct Validator(Vec<Rule>);
 
 pub(crate) fn validator(rules: Vec<Rule>) -> NodeSpec {
@@ -193,12 +194,12 @@ impl Stage for Validator {
     }
 }
 
-/// Messages in lists. The scheduler's own node makes vectors, which are no messages here.
+/// Collects messages into lists. The stock node of the scheduler makes vectors, which are not messages here.
 struct Batches {
     size: usize,
     within: Option<Duration>,
     list: Vec<Value>,
-    /// When the list has waited long enough.
+    /// When the list must be emitted.
     due: Option<Time>,
 }
 
@@ -238,7 +239,7 @@ impl Stage for Batches {
     fn on_tick(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
         match self.due {
             Some(due) if due <= out.now() => self.send(out),
-            Some(due) => out.tick_at(due), // asked for by a list that was full before
+            Some(due) => out.tick_at(due), // the tick of an earlier list that was full
             None => {}
         }
         Ok(())
@@ -250,26 +251,28 @@ impl Stage for Batches {
     }
 }
 
-/// Messages a window holds: what `size` may be at most, and of a long `span` the last so many.
-const WINDOW: usize = 1_000_000;
+/// Limit of messages in a window: of `size`, and of a long `span`, of which the last ones are kept.
+const WINDOW_MESSAGES_MAX: usize = 1_000_000;
 
-/// Fails a message that has nothing for a window: no key, no value, or one that is no number where one is needed.
+/// Fails a message that does not fit into a window: it has no key, no value, or a value that is not a number where one is needed.
 fn fits(aggregate: Aggregate, field: Name, key: Option<Name>) -> impl Fn(&Value) -> NodeResult + Send + Sync + 'static {
     let needs_number = matches!(aggregate, Aggregate::Sum | Aggregate::Min | Aggregate::Max | Aggregate::Mean);
     move |message| {
         if let Some(key) = key.as_ref().filter(|key| key.of(message).is_none()) {
             return Err(NodeError::msg(format!(
-                "there is no field `{key}`, the key; let a filter with `exists` go before"
+                "there is no field `{key}`, the key; put a filter with `exists` before this node"
             )));
         }
         let Some(value) = field.of(message).filter(|value| !value.is_null()) else {
-            return Err(NodeError::msg(format!("there is no field `{field}`; let a filter with `exists` go before")));
+            return Err(NodeError::msg(format!(
+                "there is no field `{field}`; put a filter with `exists` before this node"
+            )));
         };
         if needs_number { number(value).map(drop) } else { Ok(()) }
     }
 }
 
-/// One value for each window. A message without the field, or with one that is no number where one is needed, fails.
+/// One value for each window.
 pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeSpec {
     let windows = match extent {
         Extent::Count { size, slide } if size == slide => tumbling_window::<Value>(Span::Count(size)),
@@ -284,14 +287,14 @@ pub(crate) fn window(extent: Extent, aggregate: Aggregate, field: Name) -> NodeS
         }
     };
     let mut seen = 0_u64;
-    let windows = windows.at_most(WINDOW).only(fits(aggregate, field.clone(), None));
+    let windows = windows.at_most(WINDOW_MESSAGES_MAX).only(fits(aggregate, field.clone(), None));
     windows.fold(Value::Null, move |so_far, message| match field.of(message).filter(|value| !value.is_null()) {
         Some(value) => added(aggregate, so_far, &mut seen, value),
         None => so_far,
     })
 }
 
-/// One value for each key of a window, as `{ key, value }`. A message without the key, or without a value, fails.
+/// One value for each key of a window, as `{ key, value }`.
 pub(crate) fn window_by_key(extent: Extent, aggregate: Aggregate, field: Name, key: Name, keys: usize) -> NodeSpec {
     let length = match extent {
         Extent::Count { size, .. } => Span::Count(size),
@@ -314,7 +317,7 @@ pub(crate) fn window_by_key(extent: Extent, aggregate: Aggregate, field: Name, k
     })
 }
 
-/// The aggregate of a window with one more value. The value a window begins with is the only null there is: messages that are null fail before.
+/// The aggregate of a window with one more value. Null means an empty window: messages that are null fail before.
 fn added(aggregate: Aggregate, so_far: Value, seen: &mut u64, value: &Value) -> Value {
     let first = so_far.is_null();
     if first {
@@ -352,22 +355,22 @@ fn added(aggregate: Aggregate, so_far: Value, seen: &mut u64, value: &Value) -> 
     }
 }
 
-/// Values that are counted by themselves; the others together.
-const COUNTED: usize = 1_000;
-/// What the others are counted as.
+/// Limit of values that are counted separately; further ones are counted together.
+const COUNTED_VALUES_MAX: usize = 1_000;
+/// The name of the count of further values.
 const OTHERS: &str = "others";
-/// What a message without the field is counted as.
+/// The name of the count of messages without the field.
 const MISSING: &str = "missing";
 
-/// `reset`: it begins anew after each time it told.
+/// `reset`: the count starts at 0 after each report.
 pub(crate) fn counter(interval: Duration, field: Option<Name>, reset: bool) -> NodeSpec {
-    let add = |place: &mut Value| *place = Value::from(place.as_u64().unwrap_or(0) + 1);
+    let add = |count: &mut Value| *count = Value::from(count.as_u64().unwrap_or(0) + 1);
     let node = match field {
         None => folded(Value::from(0), reset, move |total: &mut Value, _: Value| add(total)),
         Some(field) => folded(json!({}), reset, move |by: &mut Value, message: Value| {
             let Value::Object(counts) = by else { return };
             let key = match field.of(&message) {
-                // With its quotes: it is neither of the two names below, nor another text.
+                // In quotes, so that it differs from the two names and from every other text.
                 Some(Value::String(text)) if text == OTHERS || text == MISSING || text.starts_with('"') => {
                     Value::from(text.as_str()).to_string()
                 }
@@ -375,7 +378,7 @@ pub(crate) fn counter(interval: Duration, field: Option<Name>, reset: bool) -> N
                 Some(value) => value.to_string(),
                 None => MISSING.to_owned(),
             };
-            let is_counted = counts.contains_key(&key) || counts.len() < COUNTED;
+            let is_counted = counts.contains_key(&key) || counts.len() < COUNTED_VALUES_MAX;
             add(counts.entry(if is_counted { key } else { OTHERS.to_owned() }).or_insert(Value::Null));
         }),
     };
@@ -386,15 +389,15 @@ fn folded(first: Value, reset: bool, step: impl FnMut(&mut Value, Value) + Send 
     if reset { fold_per_tick(first, step) } else { fold(first, step) }
 }
 
-/// Passes messages on, and tells once of each silence.
+/// Passes messages on, and reports each silence once.
 pub(crate) struct Silence {
     after: Duration,
     last: Option<Time>,
-    told: bool,
+    is_reported: bool,
 }
 
 pub(crate) fn timeout(after: Duration) -> NodeSpec {
-    NodeSpec::stage(Silence { after, last: None, told: false })
+    NodeSpec::stage(Silence { after, last: None, is_reported: false })
 }
 
 impl Stage for Silence {
@@ -414,8 +417,8 @@ impl Stage for Silence {
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
         let now = out.now();
         self.last = Some(now);
-        // A tick that is asked for already looks at the time itself.
-        if std::mem::take(&mut self.told) {
+        // A pending tick checks the time itself.
+        if std::mem::take(&mut self.is_reported) {
             out.tick_at(now + self.after);
         }
         out.send(message);
@@ -424,14 +427,14 @@ impl Stage for Silence {
 
     fn on_tick(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
         let silent = self.last.map_or(Duration::ZERO, |last| out.now().since(last));
-        if self.told {
+        if self.is_reported {
             return Ok(());
         }
         if silent < self.after {
             out.tick_at(out.now() + (self.after - silent));
             return Ok(());
         }
-        self.told = true;
+        self.is_reported = true;
         let ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
         out.emit_to(1, json!({ "silent_ms": ms }));
         Ok(())

@@ -1,9 +1,9 @@
-//! Our own standard input as a source.
+//! The standard input of this process as a source.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
-//! Reading is a task of the node, so it ends with it: a terminal nobody types at keeps no graph alive.
+//! Reading is a task of the node, so it ends with the node: an idle terminal keeps no graph alive.
 
 use std::fs::File;
 use std::io;

@@ -1,37 +1,37 @@
-//! Which lines a program was given and has not read.
+//! Which lines were written to a program, and not read by it.
 //!
-//! Room: surface. Asks the kernel about a pipe.
+//! Room: driver. Knows one pipe; knows nothing of processes.
 //!
 //! # Invariant
 //! A line is unread if any of its bytes is still in the pipe, or was not written, when the program has ended. At most a pipe of lines is remembered, and one line.
 //!
 //! # Why it holds
-//! Bytes leave a pipe in the order they came. So the unread ones are the last that were written, and the kernel says how many those are, also of a pipe that has
-//! no reader any more. What lies before them was read.
+//! Bytes leave a pipe in the order in which they were written. So the unread ones are the last that were written. The kernel says how many there are, also for a pipe without
+//! a reader. All bytes before them were read.
 //!
 //! # What is not known
-//! What a program had read into its own memory and not looked at when it failed: no pipe tells. Those lines count as read.
+//! Lines that a program had read into its own buffer and not processed when it failed count as read.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// A pipe holds so much, if the kernel does not say.
-const PIPE: usize = 64 << 10;
+/// The capacity of a pipe, if the kernel does not say.
+const PIPE_BYTES: usize = 64 << 10;
 
 /// The last lines of a pipe.
 pub(crate) struct Unread {
     lines: VecDeque<String>,
     /// Of all of them.
     bytes: usize,
-    /// Of those, so many were not written yet.
+    /// How many of those were not written yet.
     unwritten: usize,
     capacity: usize,
 }
 
 impl Unread {
     pub(crate) fn of(pipe: &impl AsFd) -> Self {
-        Self::with_capacity(rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or(PIPE))
+        Self::with_capacity(rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or(PIPE_BYTES))
     }
 
     fn with_capacity(capacity: usize) -> Self {
@@ -45,7 +45,7 @@ impl Unread {
         self.lines.push_back(line);
     }
 
-    /// So many bytes were written. Lines that no longer fit behind them into the pipe were read.
+    /// This many bytes were written. Older lines that no longer fit into the pipe were read.
     pub(crate) fn wrote(&mut self, bytes: usize) {
         self.unwritten -= bytes;
         let held = |this: &Self| this.capacity + this.unwritten;
@@ -57,7 +57,7 @@ impl Unread {
         }
     }
 
-    /// The program has ended, and so many bytes are in the pipe: the lines that it has not read.
+    /// After the end of the program, with `in_pipe` bytes in the pipe: the lines that it has not read.
     pub(crate) fn left(&mut self, in_pipe: usize) -> VecDeque<String> {
         let mut unread = in_pipe.saturating_add(self.unwritten);
         let mut left = VecDeque::new();
@@ -71,13 +71,13 @@ impl Unread {
     }
 }
 
-/// How many bytes are in the pipe. None, if the kernel does not say.
+/// How many bytes are in the pipe; 0 if the kernel does not say.
 pub(crate) fn in_pipe(pipe: &impl AsFd) -> usize {
     let bytes = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The other end of a pipe, to look into it after the writing end was closed, which tells the program that no more comes. None without `/proc`.
+/// The reading end of a pipe, to examine it after the writing end was closed. `None` without `/proc`.
 pub(crate) fn reading_end(writes: &impl AsFd) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     let path = format!("/proc/self/fd/{}", writes.as_fd().as_raw_fd());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_what_is_in_a_pipe_without_a_reader_and_without_a_writer() {
+    fn the_kernel_knows_what_is_in_a_pipe_without_a_reader_and_without_a_writer() {
         use std::io::{Read, Write};
         let (mut reads, mut writes) = std::io::pipe().unwrap();
         writes.write_all(b"0123456789").unwrap();

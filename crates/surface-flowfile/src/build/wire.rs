@@ -1,16 +1,16 @@
-//! Between a node and the tasks it starts: bounded both ways, and each wakes the other.
+//! Bounded channels between a node and its tasks; each side wakes the other.
 //!
-//! Room: surface. Knows channels and wakers; knows no sockets and no processes.
+//! Room: driver. Knows channels and wakers; knows nothing of sockets and processes.
 //!
 //! # Invariant
-//! Whoever waits is woken: a node that took nothing because nothing was there, and one that could send nothing because there was no room.
+//! A node that waits is woken: one that found nothing to take, and one that found no room to send.
 //!
 //! # Why it holds
-//! A task wakes the node after it sent, and after it closed. A node that finds no room says so in `wants` *and then tries once more*;
-//! the task looks at `wants` after it took something. One of the two is second, and sees the other.
+//! A task wakes the node after it sent, and after it closed. A node that finds no room sets `wants` *and then tries once more*;
+//! the task reads `wants` after it took a line. One of the two comes second, and sees the other.
 //!
-//! # No line falls in between
-//! A task that stops closes the channel before it empties it ([`Drain::close`]). A line is put before that, and handed out, or after it, and comes back.
+//! # No line is lost
+//! A task that stops closes the channel before it empties it ([`Drain::close`]). A line that was put before is returned there; a line that is put after comes back to the node.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use bursar::{Receiver, SendError, Sender, TryRecvError, TrySendError, channel};
 
 use super::line::Item;
 
-/// Handfuls of messages on their way from a task to its node.
-const HANDFULS: usize = 4;
-/// Lines on their way from a node to its task.
+/// Batches of messages in transit from a task to its node.
+const BATCHES: usize = 4;
+/// Lines in transit from a node to its task.
 const LINES: usize = 256;
 
-/// Where a node takes what its task read.
+/// The node's end: receives what its task read.
 pub(crate) struct Intake {
-    handfuls: Receiver<Vec<Item>>,
+    batches: Receiver<Vec<Item>>,
     ready: VecDeque<Item>,
 }
 
-/// Where a task puts what it read.
+/// The task's end: sends what it read.
 pub(crate) struct Feed {
-    // Closed before the node is woken: fields are dropped in this order.
+    // The channel closes before the node is woken: fields are dropped in this order.
     sender: Sender<Vec<Item>>,
     waker: WakeAtEnd,
 }
@@ -48,7 +48,7 @@ impl Drop for WakeAtEnd {
     }
 }
 
-/// What a node found.
+/// What a node received.
 pub(crate) enum Next {
     Item(Item),
     /// Nothing now; it will be woken.
@@ -58,8 +58,8 @@ pub(crate) enum Next {
 }
 
 pub(crate) fn intake(waker: Waker) -> (Feed, Intake) {
-    let (sender, handfuls) = channel(HANDFULS);
-    (Feed { sender, waker: WakeAtEnd(waker) }, Intake { handfuls, ready: VecDeque::new() })
+    let (sender, batches) = channel(BATCHES);
+    (Feed { sender, waker: WakeAtEnd(waker) }, Intake { batches, ready: VecDeque::new() })
 }
 
 impl Intake {
@@ -68,7 +68,7 @@ impl Intake {
             if let Some(item) = self.ready.pop_front() {
                 return Next::Item(item);
             }
-            match self.handfuls.try_recv() {
+            match self.batches.try_recv() {
                 Ok(items) => self.ready.extend(items),
                 Err(TryRecvError::Empty) => return Next::Nothing,
                 Err(TryRecvError::Closed) => return Next::Over,
@@ -76,14 +76,14 @@ impl Intake {
         }
     }
 
-    /// Puts back what was found.
+    /// Puts an item back to the front.
     pub(crate) fn put_back(&mut self, item: Item) {
         self.ready.push_front(item);
     }
 }
 
 impl Feed {
-    /// Waits for room. False if nobody takes it any more.
+    /// Waits for room. False if the node is gone.
     pub(crate) fn put(&self, items: Vec<Item>) -> bool {
         if items.is_empty() {
             return true;
@@ -94,15 +94,15 @@ impl Feed {
     }
 }
 
-/// Where a node puts lines for its task.
+/// The node's end: sends lines to its task.
 pub(crate) struct Outlet {
     lines: Sender<String>,
-    /// What found no room.
+    /// A line that found no room.
     waiting: Option<String>,
     wants: Arc<AtomicBool>,
 }
 
-/// Where a task takes the lines of its node.
+/// The task's end: receives the lines of its node.
 pub(crate) struct Drain {
     lines: Receiver<String>,
     wants: Arc<AtomicBool>,
@@ -122,18 +122,18 @@ impl Outlet {
         self.waiting.is_none()
     }
 
-    /// Puts a line; there is room. The line comes back if nobody takes it any more.
+    /// Puts a line; there must be room. The line comes back if the task is gone.
     pub(crate) fn put(&mut self, line: String) -> Result<(), String> {
         self.waiting = Some(line);
         self.push()
     }
 
-    /// No more is put: what found no room.
+    /// Closes this end; returns the line that found no room.
     pub(crate) fn take(self) -> Option<String> {
         self.waiting
     }
 
-    /// Tries again what found no room.
+    /// Retries the line that found no room.
     pub(crate) fn push(&mut self) -> Result<(), String> {
         for again in [false, true] {
             let Some(line) = self.waiting.take() else { return Ok(()) };
@@ -158,14 +158,14 @@ impl Drain {
         line
     }
 
-    /// What is there besides, without waiting.
+    /// A further line, if there is one; does not wait.
     pub(crate) fn more(&self) -> Option<String> {
         let line = self.lines.try_recv().ok()?;
         self.taken();
         Some(line)
     }
 
-    /// No more is taken: what is put from now on comes back to the node, and what was put before is handed out here.
+    /// Closes the channel: lines that are put from now on come back to the node; lines that were put before are returned here.
     pub(crate) fn close(&self) -> impl Iterator<Item = String> {
         self.lines.close();
         std::iter::from_fn(|| self.lines.try_recv().ok())
@@ -180,7 +180,7 @@ impl Drain {
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        // Whoever waits for room learns that there will be none.
+        // A node that waits for room learns that there will be none.
         self.waker.wake_by_ref();
     }
 }

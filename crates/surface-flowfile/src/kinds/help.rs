@@ -1,6 +1,6 @@
 //! The table of kinds as text for people.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
 //! Every kind, port and field of the table is in the help, and nothing else is.
@@ -20,10 +20,10 @@ pub fn help() -> String {
     let mut out = String::new();
     let width = KINDS.iter().map(|kind| kind.name.len()).max().unwrap_or(0);
     for (role, title) in [
-        (Role::Any, "anywhere"),
-        (Role::Source, "sources make messages"),
-        (Role::Stage, "stages turn messages into others"),
-        (Role::Sink, "sinks take messages"),
+        (Role::Any, "source, stage or sink, by its edges"),
+        (Role::Source, "sources: emit messages"),
+        (Role::Stage, "stages: take and emit messages"),
+        (Role::Sink, "sinks: take messages"),
     ] {
         let gap = if out.is_empty() { "" } else { "\n" };
         let _ = writeln!(out, "{gap}{title}");
@@ -34,9 +34,8 @@ pub fn help() -> String {
     out
 }
 
-/// What the input that every node has takes.
-const STEERED: &str =
-    "\ninput of every node\n  control       \"stop\", \"pause\" or \"resume\"; anything that is no text is a stop\n";
+/// What the `control` input of every node takes.
+const CONTROL_INPUT: &str = "\ninput of every node\n  control       \"stop\", \"pause\" or \"resume\"; any value that is not a text means stop\n";
 
 /// One kind: its ports, its fields with what they take and mean, and an example.
 pub fn describe(kind: &Kind) -> String {
@@ -57,7 +56,7 @@ pub fn describe(kind: &Kind) -> String {
             }
         }
     }
-    out.push_str(STEERED);
+    out.push_str(CONTROL_INPUT);
     let _ = write!(out, "\nexample\n  [node.NAME]\n  kind = \"{}\"\n", kind.name);
     for field in shown(kind) {
         let _ = writeln!(out, "  {} = {}", field.name, field.example);
@@ -65,20 +64,20 @@ pub fn describe(kind: &Kind) -> String {
     out
 }
 
-/// The same for programs: `name`, `role` (`source`, `stage`, `sink`, or `any`: its edges decide), `about`, `inputs`, `outputs` and `fields`. Of a field `without` is what is meant if it
-/// is not there.
+/// The same as JSON: `name`, `role` (`source`, `stage`, `sink`, or `any`: its edges decide), `about`, `inputs`, `outputs` and `fields`. The entry `without` of a field is its default.
 pub fn json(kind: &Kind) -> Value {
     let ports = |ports: &[Port]| -> Vec<Value> {
         ports.iter().map(|port| json!({ "name": port.name, "about": port.about })).collect()
     };
     let field = |field: &Field| {
         let Field { name, takes, without, about, example } = *field;
-        let mut told = json!({ "name": name, "takes": takes.to_string(), "required": without == Without::Required });
+        let mut about_field =
+            json!({ "name": name, "takes": takes.to_string(), "required": without == Without::Required });
         if let Without::Means(what) = without {
-            told["without"] = what.into();
+            about_field["without"] = what.into();
         }
-        (told["about"], told["example"]) = (about.into(), example.into());
-        told
+        (about_field["about"], about_field["example"]) = (about.into(), example.into());
+        about_field
     };
     json!({
         "name": kind.name,
@@ -90,7 +89,7 @@ pub fn json(kind: &Kind) -> Value {
     })
 }
 
-/// Fields of the example: those that have to be there; else the first, and with a `field` what is asked of it.
+/// Fields of the example: the required ones; else the first, and after `field` its first condition.
 fn shown(kind: &Kind) -> Vec<&Field> {
     let required: Vec<&Field> = kind.fields.iter().filter(|field| field.without == Without::Required).collect();
     let first = if kind.fields.first().is_some_and(|field| field.name == "field") { 2 } else { 1 };

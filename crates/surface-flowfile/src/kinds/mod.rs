@@ -1,6 +1,6 @@
 //! The kinds of nodes: one table that checks files, writes help, and names ports.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
 //! A field or port that is not in the table does not exist: files are checked against it, and help is written from it.
@@ -31,9 +31,9 @@ pub struct Kind {
     pub role: Role,
     /// What it does, in one line.
     pub about: &'static str,
-    /// Ports messages come in by, besides `control`, which every node has.
+    /// Its inputs, besides `control`, which every node has.
     pub inputs: &'static [Port],
-    /// Ports messages leave by, besides `dead`, which a node with dead letters has.
+    /// Its outputs, besides `dead`, which a node with dead letters has.
     pub outputs: &'static [Port],
     /// Its fields, besides those of every node.
     pub fields: &'static [Field],
@@ -42,20 +42,20 @@ pub struct Kind {
 /// Where a node stands in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// It makes messages.
+    /// It emits messages.
     Source,
-    /// It turns messages into others.
+    /// It takes and emits messages.
     Stage,
     /// It takes messages.
     Sink,
-    /// It is what its edges make of it.
+    /// Its edges decide.
     Any,
 }
 
 /// A port of a kind.
 #[derive(Debug)]
 pub struct Port {
-    /// As it is written; of ports that are named by a field, what stands for the name.
+    /// As it is written; for ports that a field names, a placeholder.
     pub name: &'static str,
     /// What goes through it.
     pub about: &'static str,
@@ -68,7 +68,7 @@ pub struct Field {
     pub name: &'static str,
     /// What may be written.
     pub takes: Takes,
-    /// Whether it has to be there; else what happens without it.
+    /// Whether it is required; else its default.
     pub without: Without,
     /// What it means, in one line.
     pub about: &'static str,
@@ -76,12 +76,12 @@ pub struct Field {
     pub example: &'static str,
 }
 
-/// What happens if a field is not there.
+/// What a missing field means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Without {
     /// It is a problem.
     Required,
-    /// This is meant, in words.
+    /// This default, in words.
     Means(&'static str),
 }
 
@@ -106,7 +106,7 @@ pub enum Takes {
     Flag,
     /// One of these.
     Word(&'static [&'static str]),
-    /// Anything a message could be.
+    /// Any value that a message can have.
     Any,
     /// A list of anything.
     List,
@@ -114,7 +114,7 @@ pub enum Takes {
     Texts,
     /// A table; the field says of what.
     Table,
-    /// Something else, in words, and as editors know it.
+    /// Something else: in words, and its shape in the JSON Schema.
     Other(&'static str, Shape),
 }
 

@@ -1,6 +1,6 @@
-//! The table itself.
+//! The table of the kinds of nodes.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
 //! No two kinds, and no two fields of a kind, have the same name; an example is a value its field takes.
@@ -27,7 +27,7 @@ const fn port(name: &'static str, about: &'static str) -> Port {
 const IN: &[Port] = &[port("in", "messages")];
 const OUT: &[Port] = &[port("out", "messages")];
 const NONE: &[Port] = &[];
-/// A count without a limit of its own.
+/// A count that has no limit of its own.
 const MANY: Takes = Whole(1, 1_000_000_000);
 
 const FORMAT: Field =
@@ -38,13 +38,13 @@ const NOT_UTF8: Field = field(
     "not_utf8",
     Word(&["error", "replace"]),
     Means("error"),
-    "a line that is not UTF-8 is an error, or has U+FFFD in place of what is no text",
+    "a line that is not UTF-8 is an error, or U+FFFD replaces the bytes that are not text",
     "\"replace\"",
 );
-const FIELD: Field = field("field", Name, Means("the message itself"), "the field that is looked at", "\"celsius\"");
-const NOTHING: Without = Means("not asked");
+const FIELD: Field = field("field", Name, Means("the message itself"), "the field that is read", "\"celsius\"");
+const NOTHING: Without = Means("not checked");
 
-/// What a filter, a route or a breaker asks of a message.
+/// The conditions of a filter, a route or a breaker.
 pub(crate) const CONDITIONS: &[Field] = &[
     FIELD,
     field("above", Number, NOTHING, "it is a number greater than this", "80"),
@@ -57,7 +57,7 @@ pub(crate) const CONDITIONS: &[Field] = &[
     field("exists", Flag, NOTHING, "it is there and not null, or it is not", "true"),
 ];
 
-/// An entry of `routes`, which has conditions besides.
+/// An entry of `routes`; it has conditions, too.
 pub(crate) const ROUTE: &[Field] = &[field("to", Text, Required, "the output", "\"hot\"")];
 
 /// Fields of every node.
@@ -67,35 +67,35 @@ pub(crate) const EVERY_NODE: &[Field] = &[
         "on_error",
         Word(&["skip", "retry", "stop-node", "stop", "dead-letter"]),
         Means("skip"),
-        "what becomes of a message it fails at, or of a line it cannot read; dead letters leave by the output `dead`",
+        "what happens to a message that fails, or to a line that cannot be read; dead letters leave by the output `dead`",
         "\"skip\"",
     ),
     field(
         "retry",
         Table,
         Means("3 times, first after 10ms, then skip"),
-        "how often, with which pause at first, and what then",
+        "how often, the first pause, and what happens then",
         "{ times = 3, first = \"10ms\", then = \"dead-letter\" }",
     ),
-    field("tick", Duration, Means("that of the flow"), "how often it is called without a message", "\"100ms\""),
-    field("batch", Whole(1, 1_000_000), Means("that of the flow"), "messages it handles in one turn", "64"),
+    field("tick", Duration, Means("that of the flow"), "how often the node is called without a message", "\"100ms\""),
+    field("batch", Whole(1, 1_000_000), Means("that of the flow"), "messages that the node handles in one turn", "64"),
     field(
         "band",
         Word(&["control", "high", "normal"]),
         Means("control if it feeds only control, else normal"),
-        "where it has its own turns: to produce, to tick; its inputs have the `priority` of their edges",
+        "the band of its own turns (to produce, to tick); its inputs have the `priority` of their edges",
         "\"high\"",
     ),
 ];
 
-/// Every kind there is.
+/// All kinds.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "command",
         role: Role::Any,
-        about: "a program: its standard input is `in`, its standard output is `out`; a last line without its end is a message if the program ended with code 0, else an error",
-        inputs: &[port("in", "a line of its standard input each; closed when the last came")],
-        outputs: &[port("out", "a line of its standard output each")],
+        about: "a program: its standard input is `in`, its standard output is `out`; a last line without a line end is a message if the program ended with code 0, else an error",
+        inputs: &[port("in", "each message is a line of its standard input, which is closed after the last message")],
+        outputs: &[port("out", "each line of its standard output is a message")],
         fields: &[
             field("run", Text, Means("`command`"), "a line for `sh -c`", "\"python3 imu.py\""),
             field(
@@ -108,16 +108,22 @@ pub const KINDS: &[Kind] = &[
             FORMAT,
             LONGEST_LINE,
             NOT_UTF8,
-            field("restart", Whole(0, 1_000_000), Means("never"), "it is started again so often if it fails", "3"),
-            field("cwd", Path, Means("the folder of the file"), "where it starts", "\"tools\""),
-            field("env", Table, Means("nothing"), "variables it gets besides ours", "{ LANG = \"C\" }"),
-            field("grace", Duration, Means("2s"), "from the end of its input to its being killed, on a stop", "\"5s\""),
+            field("restart", Whole(0, 1_000_000), Means("never"), "how often it is restarted after a failure", "3"),
+            field("cwd", Path, Means("the folder of the file"), "the folder it runs in", "\"tools\""),
+            field("env", Table, Means("none"), "environment variables, besides those of `bursar`", "{ LANG = \"C\" }"),
+            field(
+                "grace",
+                Duration,
+                Means("2s"),
+                "on a stop: the time from the end of its input (without an input, from SIGTERM) until it and all that it started are killed",
+                "\"5s\"",
+            ),
         ],
     },
     Kind {
         name: "lines",
         role: Role::Source,
-        about: "the lines of a file; a last line needs no end",
+        about: "the lines of a file; the last line needs no line end",
         inputs: NONE,
         outputs: OUT,
         fields: &[
@@ -126,14 +132,14 @@ pub const KINDS: &[Kind] = &[
                 "follow",
                 Flag,
                 Means("it ends with the file"),
-                "wait for what is appended; if the file is renamed and another takes its place, both are read, the old one for a minute; one that is cut off is read from its beginning",
+                "wait for appended lines; if the file is renamed and a new one takes its place (rotation), both are read, the old one for a minute; a file that is truncated is read from its beginning",
                 "true",
             ),
             field(
                 "from",
                 Word(&["start", "end"]),
                 Means("start"),
-                "where it begins; the end is for `follow`",
+                "where reading starts; \"end\" is for `follow`",
                 "\"start\"",
             ),
             FORMAT,
@@ -144,7 +150,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "stdin",
         role: Role::Source,
-        about: "the lines of our own standard input; the last needs no end",
+        about: "the lines of the standard input of `bursar`; the last line needs no line end",
         inputs: NONE,
         outputs: OUT,
         fields: &[FORMAT, LONGEST_LINE, NOT_UTF8],
@@ -152,11 +158,11 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "tcp-in",
         role: Role::Source,
-        about: "lines from TCP clients; the last line of a client needs no end",
+        about: "lines from TCP clients; the last line of a client needs no line end",
         inputs: NONE,
         outputs: OUT,
         fields: &[
-            field("listen", Address, Required, "where to listen", "\"127.0.0.1:7000\""),
+            field("listen", Address, Required, "the address to listen on", "\"127.0.0.1:7000\""),
             FORMAT,
             LONGEST_LINE,
             NOT_UTF8,
@@ -169,16 +175,16 @@ pub const KINDS: &[Kind] = &[
         inputs: NONE,
         outputs: OUT,
         fields: &[
-            field("interval", Duration, Required, "from one to the next", "\"1s\""),
+            field("interval", Duration, Required, "time between two messages", "\"1s\""),
             field("emit", Word(&["count", "time"]), Means("count"), "0, 1, 2, or seconds since the start", "\"time\""),
             field("value", Any, Means("`emit`"), "the message, the same each time", "\"tick\""),
-            field("count", MANY, Means("without end"), "it ends after so many", "10"),
+            field("count", MANY, Means("no limit"), "it ends after this many messages", "10"),
         ],
     },
     Kind {
         name: "numbers",
         role: Role::Source,
-        about: "whole numbers, for trials",
+        about: "whole numbers, for tests",
         inputs: NONE,
         outputs: OUT,
         fields: &[
@@ -189,27 +195,27 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "values",
         role: Role::Source,
-        about: "values written in the file, for trials",
+        about: "values written in the file, for tests",
         inputs: NONE,
         outputs: OUT,
         fields: &[
             field("list", List, Required, "the messages", "[1, \"two\", { three = 3 }]"),
-            field("repeat", MANY, Means("once"), "how often the whole list", "2"),
+            field("repeat", MANY, Means("once"), "how often the whole list is emitted", "2"),
         ],
     },
     Kind {
         name: "random-walk",
         role: Role::Source,
-        about: "numbers that go up and down, for demonstrations",
+        about: "a random walk of numbers, for demonstrations",
         inputs: NONE,
         outputs: OUT,
         fields: &[
-            field("interval", Duration, Means("as fast as they are taken"), "from one to the next", "\"50ms\""),
+            field("interval", Duration, Means("as fast as they are taken"), "time between two messages", "\"50ms\""),
             field("start", Number, Means("0"), "the first", "20"),
-            field("step", Number, Means("1"), "how far one is from the next at most", "0.5"),
+            field("step", Number, Means("1"), "the largest difference between two numbers", "0.5"),
             field("seed", Whole(0, i64::MAX), Means("1"), "the same seed gives the same walk", "42"),
-            field("as", Name, Means("a plain number"), "the field of an object it is in", "\"celsius\""),
-            field("count", MANY, Means("without end"), "it ends after so many", "1000"),
+            field("as", Name, Means("a plain number"), "the field of an object that holds the number", "\"celsius\""),
+            field("count", MANY, Means("no limit"), "it ends after this many messages", "1000"),
         ],
     },
     Kind {
@@ -219,10 +225,10 @@ pub const KINDS: &[Kind] = &[
         inputs: IN,
         outputs: OUT,
         fields: &[
-            field("parse", Word(&["json", "number"]), Means("as it is"), "what the text is read as", "\"json\""),
+            field("parse", Word(&["json", "number"]), Means("unchanged"), "parse the text as this", "\"json\""),
             field("rename", Table, Means("none"), "fields and their new names", "{ temp = \"celsius\" }"),
-            field("pick", Texts, Means("all"), "fields that stay", "[\"celsius\", \"at\"]"),
-            field("drop", Texts, Means("none"), "fields that go", "[\"raw\"]"),
+            field("pick", Texts, Means("all"), "fields to keep", "[\"celsius\", \"at\"]"),
+            field("drop", Texts, Means("none"), "fields to remove", "[\"raw\"]"),
             field(
                 "field",
                 Name,
@@ -230,14 +236,14 @@ pub const KINDS: &[Kind] = &[
                 "what `parse`, `scale` and `offset` change",
                 "\"celsius\"",
             ),
-            field("scale", Number, Means("1"), "the number times this", "1.8"),
-            field("offset", Number, Means("0"), "and then plus this", "32"),
+            field("scale", Number, Means("1"), "multiply the number by this", "1.8"),
+            field("offset", Number, Means("0"), "then add this", "32"),
             field("set", Table, Means("none"), "fields and their values", "{ unit = \"F\" }"),
             field(
                 "format",
                 Text,
-                Means("as it is"),
-                "a text with {field} in it, or {} for all",
+                Means("unchanged"),
+                "a text with {field} in it, or {} for the whole message",
                 "\"{name}: {celsius}\"",
             ),
         ],
@@ -245,7 +251,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "filter",
         role: Role::Stage,
-        about: "lets through what meets all its conditions",
+        about: "passes on messages that meet all its conditions",
         inputs: IN,
         outputs: OUT,
         fields: CONDITIONS,
@@ -255,7 +261,7 @@ pub const KINDS: &[Kind] = &[
         role: Role::Stage,
         about: "sends each message to the first route whose conditions it meets",
         inputs: IN,
-        outputs: &[port("NAME", "a route by its name"), port("else", "what no route takes")],
+        outputs: &[port("NAME", "a route by its name"), port("else", "messages that match no route")],
         fields: &[field(
             "routes",
             List,
@@ -267,15 +273,15 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "splitter",
         role: Role::Stage,
-        about: "deals messages out to its outputs in turn",
+        about: "sends messages to its outputs in turn (round-robin)",
         inputs: IN,
-        outputs: &[port("0, 1, …", "every so manieth message")],
-        fields: &[field("outputs", Whole(2, 256), Required, "how many", "4")],
+        outputs: &[port("0, 1, …", "every Nth message, if there are N outputs")],
+        fields: &[field("outputs", Whole(2, 256), Required, "how many outputs", "4")],
     },
     Kind {
         name: "merger",
         role: Role::Stage,
-        about: "all messages of several edges, as they come",
+        about: "merges the messages of several edges, in the order of arrival",
         inputs: IN,
         outputs: OUT,
         fields: &[],
@@ -283,12 +289,18 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "batcher",
         role: Role::Stage,
-        about: "lists of messages",
+        about: "collects messages into lists",
         inputs: IN,
-        outputs: &[port("out", "a list each")],
+        outputs: &[port("out", "lists")],
         fields: &[
             field("size", Whole(1, 1_000_000), Required, "messages in a list", "100"),
-            field("within", Duration, Means("until it is full"), "a list waits no longer than this", "\"1s\""),
+            field(
+                "within",
+                Duration,
+                Means("until it is full"),
+                "a list is emitted at the latest after this time",
+                "\"1s\"",
+            ),
         ],
     },
     Kind {
@@ -300,19 +312,25 @@ pub const KINDS: &[Kind] = &[
         fields: &[
             field("size", Whole(1, 1_000_000), Means("`span`"), "messages in a window", "10"),
             field("span", Duration, Means("`size`"), "time in a window", "\"1s\""),
-            field("slide", Any, Means("a new window: tumbling"), "messages, or time, from one window to the next", "1"),
+            field(
+                "slide",
+                Any,
+                Means("windows do not overlap (tumbling)"),
+                "messages, or time, from the start of one window to the next",
+                "1",
+            ),
             field(
                 "aggregate",
                 Word(&["count", "sum", "mean", "min", "max", "last", "list"]),
                 Means("list"),
-                "what becomes of the messages of a window",
+                "how the messages of a window become one value",
                 "\"mean\"",
             ),
             FIELD,
             field(
                 "key",
                 Name,
-                Means("one for all"),
+                Means("one window for all messages"),
                 "a window for each value of this field: { key, value }",
                 "\"path\"",
             ),
@@ -320,7 +338,7 @@ pub const KINDS: &[Kind] = &[
                 "keys",
                 Whole(1, 1_000_000),
                 Means("100000"),
-                "keys at most; for another, the oldest is told early",
+                "limit of keys; for a further key, the oldest window is emitted early",
                 "1000",
             ),
         ],
@@ -328,93 +346,93 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "throttle",
         role: Role::Stage,
-        about: "no more messages a second than this; the others wait",
+        about: "limits the messages per second; further messages wait",
         inputs: IN,
         outputs: OUT,
         fields: &[
-            field("rate", Number, Required, "messages a second", "100"),
-            field("burst", MANY, Means("1"), "messages at once after a pause", "10"),
+            field("rate", Number, Required, "messages per second", "100"),
+            field("burst", MANY, Means("1"), "messages that may pass at once after a pause", "10"),
         ],
     },
     Kind {
         name: "debounce",
         role: Role::Stage,
-        about: "the last message when no other came for a while",
+        about: "emits the last message when no other came for a while",
         inputs: IN,
         outputs: OUT,
-        fields: &[field("quiet", Duration, Required, "how long", "\"200ms\"")],
+        fields: &[field("quiet", Duration, Required, "for how long no message must come", "\"200ms\"")],
     },
     Kind {
         name: "sample",
         role: Role::Stage,
-        about: "one of so many messages",
+        about: "passes on every Nth message",
         inputs: IN,
         outputs: OUT,
-        fields: &[field("every", MANY, Required, "of how many", "10")],
+        fields: &[field("every", MANY, Required, "N", "10")],
     },
     Kind {
         name: "validator",
         role: Role::Stage,
-        about: "lets through objects whose fields have these types",
+        about: "passes on objects whose fields have these types",
         inputs: IN,
-        outputs: &[port("out", "good ones"), port("invalid", "the others, as { value, why }")],
+        outputs: &[port("out", "valid messages"), port("invalid", "invalid messages, as { value, why }")],
         fields: &[field(
             "fields",
             Table,
             Required,
-            "fields and their types: number, text, flag, list, object, any; with ? it may be missing",
+            "fields and their types: number, text, flag, list, object, any; with ? the field may be missing",
             "{ celsius = \"number\", note = \"text?\" }",
         )],
     },
     Kind {
         name: "counter",
         role: Role::Stage,
-        about: "how many messages came so far",
+        about: "counts messages",
         inputs: IN,
         outputs: &[port(
             "out",
-            "the number so far, or with `reset` since the last; with `field`, an object of numbers",
+            "the count so far, or with `reset` since the last report; with `field`, an object of counts",
         )],
         fields: &[
-            field("interval", Duration, Means("1s"), "how often it tells", "\"5s\""),
+            field("interval", Duration, Means("1s"), "how often the count is emitted", "\"5s\""),
             field(
                 "field",
                 Name,
                 Means("all together"),
-                "count each value of this field by itself, the first 1,000 of them; the rest together as `others`, and messages without the field as `missing`; a text that is one of these words is shown with its quotes",
+                "count each value of this field separately, up to 1,000 values; further values are counted together as `others`, and messages without the field as `missing`; a text that is one of these words is shown in quotes",
                 "\"level\"",
             ),
-            field("reset", Flag, Means("it goes on"), "begin at 0 again after each time it told", "true"),
+            field("reset", Flag, Means("the count goes on"), "start at 0 again after each report", "true"),
         ],
     },
     Kind {
         name: "head",
         role: Role::Stage,
-        about: "the first messages; then what feeds only it ends, up to the sources",
+        about: "passes on the first messages; then the nodes that feed only this one end, up to the sources",
         inputs: IN,
         outputs: OUT,
-        fields: &[field("count", MANY, Required, "how many", "10")],
+        fields: &[field("count", MANY, Required, "how many messages", "10")],
     },
     Kind {
         name: "cache",
         role: Role::Stage,
-        about: "lets each key through once in a while",
+        about: "removes duplicates: passes on each key once within a time",
         inputs: IN,
         outputs: OUT,
         fields: &[
             field("key", Name, Means("the message itself"), "the field that is the key", "\"id\""),
             field("ttl", Duration, Required, "how long a key is remembered", "\"10m\""),
-            field("keys", MANY, Means("100000"), "keys remembered at most; the oldest go", "1000"),
+            field("keys", MANY, Means("100000"), "limit of remembered keys; the oldest are forgotten", "1000"),
         ],
     },
     Kind {
         name: "breaker",
         role: Role::Stage,
-        about: "after so many failures in a row lets nothing through for a while",
+        about: "a circuit breaker: after several failures in a row, it rejects all messages for a while",
         inputs: IN,
         outputs: &[
-            port("out", "messages while it is closed, without failures"),
-            port("rejected", "messages while it is open"),
+            port("out", "messages that are no failures, while the breaker is closed"),
+            port("rejected", "messages while the breaker is open"),
         ],
         fields: &[
             CONDITIONS[0],
@@ -426,22 +444,28 @@ pub const KINDS: &[Kind] = &[
             CONDITIONS[6],
             CONDITIONS[7],
             CONDITIONS[8],
-            field("failures", Whole(1, 1_000_000), Means("5"), "messages that meet the conditions, in a row", "3"),
-            field("cool", Duration, Means("10s"), "how long it stays open", "\"30s\""),
+            field(
+                "failures",
+                Whole(1, 1_000_000),
+                Means("5"),
+                "how many messages in a row must meet the conditions",
+                "3",
+            ),
+            field("cool", Duration, Means("10s"), "how long the breaker stays open", "\"30s\""),
         ],
     },
     Kind {
         name: "timeout",
         role: Role::Stage,
-        about: "tells when no message came for a while",
+        about: "reports when no message came for a while",
         inputs: IN,
         outputs: &[port("out", "messages"), port("late", "{ silent_ms }, once for each silence")],
-        fields: &[field("after", Duration, Required, "how long", "\"5s\"")],
+        fields: &[field("after", Duration, Required, "for how long no message must come", "\"5s\"")],
     },
     Kind {
         name: "delay",
         role: Role::Stage,
-        about: "each message later, in order",
+        about: "delays each message; the order stays",
         inputs: IN,
         outputs: OUT,
         fields: &[field("by", Duration, Required, "how much later", "\"100ms\"")],
@@ -453,19 +477,25 @@ pub const KINDS: &[Kind] = &[
         inputs: &[port("left", "messages"), port("right", "messages")],
         outputs: &[
             port("out", "{ left, right }"),
-            port("left", "what found no right one"),
-            port("right", "what found no left one"),
+            port("left", "left messages without a partner"),
+            port("right", "right messages without a partner"),
         ],
         fields: &[
             field("key", Name, Required, "the field that is the same in both", "\"id\""),
-            field("within", Duration, Means("10s"), "how long one waits for the other", "\"1s\""),
-            field("keys", MANY, Means("100000"), "messages that wait at most; the oldest go", "1000"),
+            field("within", Duration, Means("10s"), "how long a message waits for its partner", "\"1s\""),
+            field(
+                "keys",
+                MANY,
+                Means("100000"),
+                "limit of waiting messages; beyond it the oldest leave without a partner",
+                "1000",
+            ),
         ],
     },
     Kind {
         name: "json",
         role: Role::Stage,
-        about: "texts to what they say in JSON",
+        about: "parses texts as JSON",
         inputs: &[port("in", "texts")],
         outputs: OUT,
         fields: &[],
@@ -473,7 +503,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "text",
         role: Role::Stage,
-        about: "messages to JSON in one line",
+        about: "writes each message as JSON on one line",
         inputs: IN,
         outputs: &[port("out", "texts")],
         fields: &[],
@@ -481,7 +511,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "print",
         role: Role::Sink,
-        about: "a line of our standard output for each message",
+        about: "prints each message as a line on standard output",
         inputs: IN,
         outputs: NONE,
         fields: &[FORMAT],
@@ -489,22 +519,22 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "write",
         role: Role::Sink,
-        about: "a line of a file for each message",
+        about: "writes each message as a line into a file",
         inputs: IN,
         outputs: NONE,
         fields: &[
             field("path", Path, Required, "the file; no other flow may write it at the same time", "\"out.jsonl\""),
-            field("append", Flag, Means("the file is made anew"), "keep what is there", "true"),
+            field("append", Flag, Means("the file is overwritten"), "append to the file", "true"),
             FORMAT,
         ],
     },
     Kind {
         name: "tcp-out",
         role: Role::Sink,
-        about: "a line to a server for each message",
+        about: "sends each message as a line to a TCP server",
         inputs: IN,
         outputs: NONE,
-        fields: &[field("connect", Address, Required, "who listens", "\"127.0.0.1:7000\""), FORMAT],
+        fields: &[field("connect", Address, Required, "the address of the server", "\"127.0.0.1:7000\""), FORMAT],
     },
     Kind {
         name: "discard",

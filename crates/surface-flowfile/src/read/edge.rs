@@ -1,16 +1,16 @@
 //! Edges as they are written: chains in `edges`, and tables in `[[edge]]`.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
-//! A link has two ends with names that are not empty; whether they exist is asked in `src/wire.rs`.
+//! A link has two ends with names that are not empty; whether they exist is checked in `src/flatten.rs`.
 
 use surface_text::Span;
 use surface_text::fields::{Field as Shown, Spot, Values};
 use surface_text::tree::{Entry, Node, Table, Value};
 use surface_text::units::clip;
 
-use super::Left;
+use super::Remaining;
 use super::given::{Given, word};
 use crate::limits::Limits;
 use crate::parts;
@@ -22,7 +22,7 @@ pub(crate) struct End<'n> {
     pub(crate) at: Span,
     pub(crate) node: &'n str,
     pub(crate) port: Option<&'n str>,
-    /// It is entered by one edge and left by the next, so its port is that of one of the two.
+    /// It is in the middle of a chain: its port belongs to the edge before it or to the one after it.
     pub(crate) within: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn chains<'n, 't>(
     entry: &'n Entry<'t>,
     links: &mut Vec<Link<'n>>,
     values: &mut Values<'t>,
-    left: &mut Left<'_>,
+    left: &mut Remaining<'_>,
 ) -> bool {
     let field = Shown::new("edges", "a list of chains", "[\"imu -> hot -> out\"]");
     let Some(texts) = values.texts(&field, &entry.node) else { return false };
@@ -50,7 +50,7 @@ pub(crate) fn chains<'n, 't>(
         let mut ends: Vec<End<'n>> = Vec::new();
         let parts = value.split("->").count();
         if parts < 2 {
-            let message = format!("`{}` is no edge: it has no `->`", clip(value));
+            let message = format!("`{}` is not an edge: it has no `->`", clip(value));
             values.report.add(&at, message, "write \"from -> to\"");
             all = false;
             continue;
@@ -76,7 +76,7 @@ pub(crate) fn chains<'n, 't>(
     all
 }
 
-/// The place of a part of a text, if it is written as it is, without escapes.
+/// The span of a part of a text, if the text is written without escapes.
 fn exact(part: &str, whole: &str, at: &Span, values: &Values<'_>) -> Span {
     let inner = at.start + 1;
     let as_written = values.source.get(inner..).is_some_and(|text| text.starts_with(whole));
@@ -88,7 +88,7 @@ fn exact(part: &str, whole: &str, at: &Span, values: &Values<'_>) -> Span {
     start..start + trimmed.len()
 }
 
-fn room(left: &mut Left<'_>, at: &Span, values: &mut Values<'_>) -> bool {
+fn room(left: &mut Remaining<'_>, at: &Span, values: &mut Values<'_>) -> bool {
     if left.edges == 0 {
         values.report.add(at, format!("there are more than {} edges", left.limits.edges), "split the file");
         return false;
@@ -102,7 +102,7 @@ pub(crate) fn tables<'n, 't>(
     entry: &'n Entry<'t>,
     links: &mut Vec<Link<'n>>,
     values: &mut Values<'t>,
-    left: &mut Left<'_>,
+    left: &mut Remaining<'_>,
 ) -> bool {
     let Value::List(items) = &entry.node.value else {
         let (kind, written) = (entry.node.value.kind(), values.written(&entry.node.at));
@@ -159,7 +159,7 @@ fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, l
         (None | Some("coalesce"), Some(how)) => Policy::Coalesce(how),
         (Some(word), Some(_)) => {
             let message = format!("`policy` is \"{word}\", and there is a `coalesce`");
-            values.report.add(&given.place("policy"), message, "write `policy = \"coalesce\"`, or remove `coalesce`");
+            values.report.add(&given.span("policy"), message, "write `policy = \"coalesce\"`, or remove `coalesce`");
             Policy::Block
         }
         (Some("drop"), None) => Policy::Drop,
@@ -189,14 +189,14 @@ fn end<'n>(text: &'n str, at: &Span, values: &mut Values<'_>) -> Option<End<'n>>
         None => (text, None),
     };
     if node.is_empty() || port.is_some_and(str::is_empty) {
-        let message = format!("an end of this edge is `{}`, which names no port", clip(text));
+        let message = format!("an end of this edge is `{}`, which names no node or port", clip(text));
         values.report.add(at, message, "write `node` or `node:port`");
         return None;
     }
     Some(End { at: at.clone(), node, port, within: false })
 }
 
-/// An end that stands in `expose`.
+/// An end in `expose`.
 pub(crate) fn exposed<'n>(spot: &Spot<&'n str>, values: &mut Values<'_>) -> Option<End<'n>> {
     end(spot.value, &spot.at, values)
 }

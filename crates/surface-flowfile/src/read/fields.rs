@@ -1,9 +1,9 @@
 //! Fields of messages, as a file names them: conditions, routes, rules, new names and values.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
-//! A condition asks something, and what it asks can be met.
+//! A condition has at least one test, and its regular expression is compiled.
 
 use regex::RegexBuilder;
 use surface_text::fields::{Field as Shown, Values};
@@ -11,12 +11,12 @@ use surface_text::tree::{Table, Value};
 use surface_text::units::clip;
 
 use super::given::{Given, json, word};
-use crate::action::{Route, Rule, Wanted};
+use crate::action::{FieldType, Route, Rule};
 use crate::kinds::{CONDITIONS, ROUTE};
 use crate::plan::{CONTROL, DEAD, ELSE};
 use crate::value::{Condition, Name, Test};
 
-/// Memory a regular expression may take, compiled: some short ones would take gigabytes.
+/// Limit of the memory of a compiled regular expression: some short ones would take gigabytes.
 const REGEX_BYTES: usize = 1 << 20;
 
 pub(crate) fn condition<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Condition> {
@@ -38,9 +38,9 @@ pub(crate) fn condition<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> O
                         let why = error.to_string();
                         let why = why.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it is broken");
                         let why = why.trim_start_matches("error: ");
-                        let message = format!("`matches` is no regular expression: {why}");
+                        let message = format!("`matches` is not a regular expression: {why}");
                         values.report.add(
-                            &given.place("matches"),
+                            &given.span("matches"),
                             message,
                             "a plain `.`, `(` or `[` is written `\\\\.`",
                         );
@@ -54,7 +54,7 @@ pub(crate) fn condition<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> O
     }
     if tests.is_empty() {
         let names: Vec<&str> = CONDITIONS[1..].iter().map(|field| field.name).collect();
-        let message = format!("{} asks nothing of its messages", given.what);
+        let message = format!("{} has no condition", given.what);
         values.report.add(&given.at, message, format!("write one of {}", names.join(", ")));
         return None;
     }
@@ -67,39 +67,39 @@ pub(crate) fn routes<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Opti
     if items.is_empty() {
         values.report.add(
             &node.at,
-            "`routes` is empty, so everything goes to `else`",
+            "`routes` is empty, so every message goes to `else`",
             "write `[{ to = \"hot\", above = 80 }]`",
         );
         return None;
     }
     let mut routes = Vec::with_capacity(items.len());
-    let mut sound = true;
+    let mut valid = true;
     for item in items {
         let Value::Table(table) = &item.value else {
             let (kind, written) = (item.value.kind(), values.written(&item.at));
             let message = format!("a route is a table, not {kind} `{written}`");
             values.report.add(&item.at, message, "write `{ to = \"hot\", field = \"celsius\", above = 80 }`");
-            sound = false;
+            valid = false;
             continue;
         };
         let given = Given::read(table, &item.at, "a route".to_owned(), &[ROUTE, CONDITIONS], values);
-        let (Some(to), true) = (given.text("to"), given.sound) else {
-            sound = false;
+        let (Some(to), true) = (given.text("to"), given.valid) else {
+            valid = false;
             continue;
         };
-        if !super::fit_name(to) || [CONTROL, DEAD, ELSE].contains(&to) {
+        if !super::is_valid_name(to) || [CONTROL, DEAD, ELSE].contains(&to) {
             let message = format!("`{}` cannot be the name of an output", clip(to).escape_debug());
-            let help = "use letters, digits, `_` and `-`; `else`, `dead` and `control` are taken";
-            values.report.add(&given.place("to"), message, help);
-            sound = false;
+            let help = "use letters, digits, `_` and `-`; `else`, `dead` and `control` are reserved";
+            values.report.add(&given.span("to"), message, help);
+            valid = false;
             continue;
         }
         match condition(&given, values) {
             Some(condition) => routes.push(Route { to: to.to_owned(), condition }),
-            None => sound = false,
+            None => valid = false,
         }
     }
-    sound.then_some(routes)
+    valid.then_some(routes)
 }
 
 const TYPES: &[&str] = &["number", "text", "flag", "list", "object", "any"];
@@ -110,7 +110,7 @@ pub(crate) fn rules<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Optio
     let node = given.node("fields")?;
     let Value::Table(table) = &node.value else { return None };
     if table.entries.is_empty() {
-        values.report.add(&node.at, "`fields` is empty, so everything is valid", "write `{ celsius = \"number\" }`");
+        values.report.add(&node.at, "`fields` is empty, so every message is valid", "write `{ celsius = \"number\" }`");
         return None;
     }
     let mut rules = Vec::with_capacity(table.entries.len());
@@ -119,12 +119,12 @@ pub(crate) fn rules<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Optio
         let shown = Shown::new(&entry.key, "number, text, flag, list, object or any", "\"number\"");
         let words = if optional { TYPES_OPTIONAL } else { TYPES };
         let wanted = match word(&shown, words, &entry.node, values)?.trim_end_matches('?') {
-            "number" => Wanted::Number,
-            "text" => Wanted::Text,
-            "flag" => Wanted::Flag,
-            "list" => Wanted::List,
-            "object" => Wanted::Object,
-            _ => Wanted::Any,
+            "number" => FieldType::Number,
+            "text" => FieldType::Text,
+            "flag" => FieldType::Flag,
+            "list" => FieldType::List,
+            "object" => FieldType::Object,
+            _ => FieldType::Any,
         };
         rules.push(Rule { field: name(&entry.key, table, values)?, wanted, optional });
     }
@@ -158,7 +158,7 @@ pub(crate) fn sets<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option
 fn name(key: &str, table: &Table<'_>, values: &mut Values<'_>) -> Option<Name> {
     if key.split('.').any(str::is_empty) {
         let at = table.get(key).map_or(0..0, |entry| entry.at.clone());
-        let message = format!("`{}` cannot be the name of a field: a part of it is empty", clip(key));
+        let message = format!("`{}` cannot be the name of a field: one of its parts is empty", clip(key));
         values.report.add(&at, message, "write `position.x`");
         return None;
     }

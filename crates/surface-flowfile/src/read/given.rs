@@ -1,9 +1,9 @@
 //! The fields of one table, each checked against its entry in the table of kinds.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
-//! What is given is of the type its field takes; what is wrong, unknown or missing is told, and then `sound` is false.
+//! What is given is of the type its field takes; what is wrong, unknown or missing is reported, and then `valid` is false.
 
 use serde_json::{Map, Number, Value as Json};
 use surface_text::fields::{Field as Shown, Spot, Values};
@@ -24,7 +24,7 @@ pub(crate) enum Setting<'n, 't> {
     Texts(Vec<Spot<&'n str>>),
     /// A table, or a list of tables.
     Node(&'n Node<'t>),
-    /// What is looked at by who knows it.
+    /// A value that the caller checks.
     Other(Shown<'static>, &'n Node<'t>),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Given<'n, 't> {
     /// "a `filter`", "a route".
     pub(crate) what: String,
     pub(crate) at: Span,
-    pub(crate) sound: bool,
+    pub(crate) valid: bool,
     settings: Vec<(&'static str, Span, Setting<'n, 't>)>,
 }
 
@@ -45,11 +45,11 @@ impl<'n, 't> Given<'n, 't> {
         fields: &[&'static [Field]],
         values: &mut Values<'t>,
     ) -> Self {
-        let mut given = Self { what, at: at.clone(), sound: true, settings: Vec::new() };
+        let mut given = Self { what, at: at.clone(), valid: true, settings: Vec::new() };
         let all = || fields.iter().flat_map(|list| list.iter());
         for entry in &table.entries {
             let Some(field) = all().find(|field| field.name == entry.key) else {
-                given.sound = false;
+                given.valid = false;
                 let (key, what) = (clip(&entry.key), &given.what);
                 let message = format!("`{key}` is not a field of {what}");
                 let names = || all().map(|field| field.name);
@@ -70,12 +70,12 @@ impl<'n, 't> Given<'n, 't> {
             };
             match setting(field, &entry.node, values) {
                 Some(setting) => given.settings.push((field.name, entry.node.at.clone(), setting)),
-                None => given.sound = false,
+                None => given.valid = false,
             }
         }
         for field in all().filter(|field| field.without == Without::Required) {
             if !table.entries.iter().any(|entry| entry.key == field.name) {
-                given.sound = false;
+                given.valid = false;
                 let Field { name, about, example, .. } = field;
                 let message = format!("{} needs `{name}`, {about}", given.what);
                 values.report.add(at, message, format!("write `{name} = {example}`"));
@@ -92,8 +92,8 @@ impl<'n, 't> Given<'n, 't> {
         self.get(name).is_some()
     }
 
-    /// Where the value of a field is written; without it, the table.
-    pub(crate) fn place(&self, name: &str) -> Span {
+    /// The span of the value of a field; if the field is missing, of the table.
+    pub(crate) fn span(&self, name: &str) -> Span {
         self.settings.iter().find(|(known, ..)| *known == name).map_or_else(|| self.at.clone(), |(_, at, _)| at.clone())
     }
 
@@ -118,7 +118,7 @@ impl<'n, 't> Given<'n, 't> {
         }
     }
 
-    /// A whole number that its field keeps from being negative.
+    /// A whole number whose field allows no negative values.
     pub(crate) fn count<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
         self.whole(name).and_then(|number| T::try_from(number).ok())
     }
@@ -162,7 +162,7 @@ impl<'n, 't> Given<'n, 't> {
         }
     }
 
-    /// A value that is not looked at yet, and the field it is for.
+    /// A value that is not checked yet, and its field.
     pub(crate) fn other(&self, name: &str) -> Option<(&Shown<'static>, &'n Node<'t>)> {
         match self.get(name)? {
             Setting::Other(shown, node) => Some((shown, node)),
@@ -180,7 +180,7 @@ fn setting<'n, 't>(field: &'static Field, node: &'n Node<'t>, values: &mut Value
             let text = values.some_text(&shown, node)?;
             if text.split('.').any(str::is_empty) {
                 let message =
-                    format!("`{}` is {}, and a part of that name is empty", field.name, values.written(&node.at));
+                    format!("`{}` is {}, and a part of this name is empty", field.name, values.written(&node.at));
                 values.report.add(&node.at, message, format!("write `{} = {}`", field.name, field.example));
                 return None;
             }
@@ -242,10 +242,10 @@ pub(crate) fn word<'t>(
     found.copied()
 }
 
-/// A value as a message could be it. The depth of trees is limited where they are read.
+/// A value as JSON. The depth of trees was limited when they were read.
 pub(crate) fn json(node: &Node<'_>, values: &mut Values<'_>) -> Option<Json> {
     let beyond = |values: &mut Values<'_>| {
-        let message = format!("the number {} is beyond what a message can hold", values.written(&node.at));
+        let message = format!("the number {} does not fit into a message", values.written(&node.at));
         values.report.add(&node.at, message, "write a finite number of at most 64 bits, or a text");
         None
     };

@@ -1,9 +1,9 @@
 //! From the fields of a node to what it does.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
-//! What the table of kinds cannot say is checked here: fields that exclude or need each other, regular expressions, addresses.
+//! What the table of kinds cannot express is checked here: fields that exclude or need each other, regular expressions, addresses.
 //! A kind of the table that is missing here is a failing test, `every_example_of_the_table_is_taken`.
 
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::action::{Action, Aggregate, Command, Emit, Extent, Format, Map, Parse
 use crate::kinds::Kind;
 use crate::value::{Name, Template};
 
-/// What a node does; `None` if it cannot, which was told.
+/// The action of a node; `None` after a problem, which was reported.
 pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Action> {
     let path = |name: &str| given.text(name).map(PathBuf::from);
     let name = |field: &str| given.text(field).map(Name::new);
@@ -28,8 +28,8 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
     let above_zero = |field: &'static str, values: &mut Values<'t>| -> Option<u64> {
         let ms = given.millis(field)?;
         if ms == 0 {
-            let message = format!("`{field}` is 0, and {} needs time to pass", given.what);
-            values.report.add(&given.place(field), message, "write `1ms` or more");
+            let message = format!("`{field}` is 0, and {} needs a time above 0", given.what);
+            values.report.add(&given.span(field), message, "write `1ms` or more");
         }
         (ms > 0).then_some(ms)
     };
@@ -38,8 +38,9 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
         "lines" => {
             let (follow, from_end) = (given.flag("follow"), given.word("from") == Some("end"));
             if from_end && !follow {
-                let message = format!("{} begins at the end and does not follow, so it reads nothing", given.what);
-                values.report.add(&given.place("from"), message, "write `follow = true`, or remove `from`");
+                let message =
+                    format!("{} starts at the end and does not follow the file, so it reads nothing", given.what);
+                values.report.add(&given.span("from"), message, "write `follow = true`, or remove `from`");
                 return None;
             }
             Action::Lines { path: path("path")?, follow, from_end, reading: reading(given) }
@@ -58,8 +59,8 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
         "numbers" => {
             let (from, to) = (given.whole("from").unwrap_or(1), given.whole("to")?);
             if from > to {
-                let message = format!("`to` is {to}, which is before `from`, {from}");
-                values.report.add(&given.place("to"), message, "numbers go up: swap the two");
+                let message = format!("`to` is {to}, which is less than `from`, {from}");
+                values.report.add(&given.span("to"), message, "swap the two");
                 return None;
             }
             Action::Numbers { from, to }
@@ -86,9 +87,8 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
         "throttle" => {
             let rate = given.number("rate")?;
             if !(0.001..=1e9).contains(&rate) {
-                let message =
-                    format!("`rate` is {rate} messages a second, and the least is 0.001, the most 1000000000");
-                values.report.add(&given.place("rate"), message, "write `rate = 100`");
+                let message = format!("`rate` is {rate} messages a second; it must be from 0.001 to 1000000000");
+                values.report.add(&given.span("rate"), message, "write `rate = 100`");
                 return None;
             }
             Action::Throttle { rate, burst: given.count("burst").unwrap_or(1) }
@@ -129,7 +129,7 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
     })
 }
 
-/// Keys that are remembered if the file does not say.
+/// The default limit of remembered keys.
 const KEYS: usize = 100_000;
 
 fn format(given: &Given<'_, '_>) -> Format {
@@ -148,7 +148,7 @@ fn reading(given: &Given<'_, '_>) -> Reading {
 
 fn both<T>(one: &str, other: &str, given: &Given<'_, '_>, values: &mut Values<'_>) -> Option<T> {
     let message = format!("{} has both `{one}` and `{other}`", given.what);
-    values.report.add(&given.place(other), message, "remove one of the two");
+    values.report.add(&given.span(other), message, "remove one of the two");
     None
 }
 
@@ -160,12 +160,12 @@ fn neither<T>(one: &str, other: &str, given: &Given<'_, '_>, values: &mut Values
 
 fn address(field: &str, given: &Given<'_, '_>, values: &mut Values<'_>) -> Option<SocketAddr> {
     let text = given.text(field)?;
-    // Looking a name up is for the time the graph runs; the local one is the same everywhere.
+    // Names are not looked up before the graph runs; `localhost` is the same everywhere.
     let numeric = text.replacen("localhost:", "127.0.0.1:", 1);
     let found = numeric.parse().ok();
     if found.is_none() {
-        let message = format!("`{field}` is \"{}\", which is no address", clip(text));
-        values.report.add(&given.place(field), message, "write an IP address and a port, such as \"127.0.0.1:7000\"");
+        let message = format!("`{field}` is \"{}\", which is not an address", clip(text));
+        values.report.add(&given.span(field), message, "write an IP address and a port, such as \"127.0.0.1:7000\"");
     }
     found
 }
@@ -177,7 +177,7 @@ fn command<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Command
         (Some(line), None) => vec!["sh".to_owned(), "-c".to_owned(), line.to_owned()],
         (None, Some(argv)) if argv.first().is_none_or(|program| program.value.trim().is_empty()) => {
             let message = "`command` names no program";
-            values.report.add(&given.place("command"), message, "write `command = [\"program\", \"argument\"]`");
+            values.report.add(&given.span("command"), message, "write `command = [\"program\", \"argument\"]`");
             return None;
         }
         (None, Some(argv)) => argv.iter().map(|part| part.value.to_owned()).collect(),
@@ -217,8 +217,8 @@ fn map<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Map> {
     let linear = given.has("scale") || given.has("offset");
     let format = match given.text("format").map(Template::new) {
         Some(Err(why)) => {
-            let message = format!("`format` is {}: {why}", values.written(&given.place("format")));
-            values.report.add(&given.place("format"), message, "write {field} for a field, and {{ for a brace");
+            let message = format!("`format` is {}: {why}", values.written(&given.span("format")));
+            values.report.add(&given.span("format"), message, "write {field} for a field, and {{ for a brace");
             return None;
         }
         template => template.and_then(Result::ok),
@@ -254,7 +254,7 @@ fn window<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Action> 
         (None, None) => return neither("size", "span", given, values),
         (Some(size), None) => Extent::Count { size, slide: slide(size as u64, false, given, values)? as usize },
         (None, Some(0)) => {
-            values.report.add(&given.place("span"), "`span` is 0, so a window is empty", "write `span = \"1s\"`");
+            values.report.add(&given.span("span"), "`span` is 0, so a window is empty", "write `span = \"1s\"`");
             return None;
         }
         (None, Some(span_ms)) => Extent::Time { span_ms, slide_ms: slide(span_ms, true, given, values)? },
@@ -271,17 +271,17 @@ fn window<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> Option<Action> 
     let name = |field: &str| given.text(field).map(Name::new);
     if given.has("key") && given.has("slide") {
         let message = format!("{} has a `key` and a `slide`, and windows by key do not slide", given.what);
-        values.report.add(&given.place("slide"), message, "remove one of the two");
+        values.report.add(&given.span("slide"), message, "remove one of the two");
         return None;
     }
     let keys = given.count("keys").unwrap_or(KEYS);
     Some(Action::Window { extent, aggregate, field: name("field").unwrap_or_default(), key: name("key"), keys })
 }
 
-/// How far one window is from the next: as far as it is long, or what `slide` says, which is not farther.
+/// The distance from one window to the next: `slide`, or the length of the window, which is also its limit.
 fn slide(whole: u64, time: bool, given: &Given<'_, '_>, values: &mut Values<'_>) -> Option<u64> {
     let Some(Setting::Json(written)) = given.get("slide") else { return Some(whole) };
-    let at: Span = given.place("slide");
+    let at: Span = given.span("slide");
     let found = match written {
         serde_json::Value::String(text) if time => surface_text::units::millis(text).ok(),
         serde_json::Value::Number(number) if time => surface_text::units::millis(&number.to_string()).ok(),
@@ -292,7 +292,7 @@ fn slide(whole: u64, time: bool, given: &Given<'_, '_>, values: &mut Values<'_>)
         return Some(slide);
     }
     let (other, example) = if time { ("span", "\"100ms\"") } else { ("size", "1") };
-    let message = format!("`slide` is {}, and it goes from 1 to `{other}`", values.written(&at));
-    values.report.add(&at, message, format!("write `slide = {example}`, or leave it out for windows side by side"));
+    let message = format!("`slide` is {}, and it must be from 1 to `{other}`", values.written(&at));
+    values.report.add(&at, message, format!("write `slide = {example}`, or leave it out: then windows do not overlap"));
     None
 }

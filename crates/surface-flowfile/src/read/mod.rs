@@ -1,10 +1,10 @@
-//! A tree of values becomes drafts of graphs: nodes checked field by field, edges still by the names of their ends.
+//! Reading: a tree of values becomes drafts of graphs. Nodes are checked field by field; edges still have the names of their ends.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
-//! Reading goes on after a problem, so that one look at the file finds them all. A node with a problem stays, without an action, so
-//! that edges to it are no second problem.
+//! Reading continues after a problem, so that one pass finds all of them. A node with a problem stays in the draft, without an action, so
+//! that edges to it are not a second problem.
 
 mod edge;
 mod fields;
@@ -32,11 +32,11 @@ pub(crate) struct Draft<'n> {
     pub(crate) graphs: Vec<Member<'n, Draft<'n>>>,
     pub(crate) links: Vec<Link<'n>>,
     pub(crate) expose: Vec<Member<'n, Spot<&'n str>>>,
-    /// An edge or an exposure could not be read: what is not joined may be so because of that.
+    /// An edge or an exposed port could not be read: a node may lack its edge because of that.
     pub(crate) incomplete: bool,
 }
 
-/// Something with a name of its graph.
+/// A named member of a graph.
 pub(crate) struct Member<'n, T> {
     pub(crate) name: &'n str,
     pub(crate) at: Span,
@@ -54,8 +54,8 @@ const NAME: Shown<'static> = Shown::new("name", "a text", "\"sensors\"");
 const SMALLEST: &str =
     "the smallest file is\nedges = [\"in -> out\"]\n[node.in]\nkind = \"stdin\"\n[node.out]\nkind = \"print\"";
 
-/// What is left to be made, and how deep graphs are.
-pub(crate) struct Left<'l> {
+/// What the limits still allow, and how deep graphs are nested now.
+pub(crate) struct Remaining<'l> {
     limits: &'l Limits,
     nodes: usize,
     edges: usize,
@@ -73,7 +73,7 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     {
         file.settings = settings(table, &entry.at, values);
     }
-    let mut left = Left { limits, nodes: limits.nodes, edges: limits.edges, depth: 0 };
+    let mut left = Remaining { limits, nodes: limits.nodes, edges: limits.edges, depth: 0 };
     file.graph = graph(tree, parts::TOP, values, &mut left);
     if file.graph.nodes.is_empty() && file.graph.graphs.is_empty() && values.report.is_empty() {
         let end = values.source.len();
@@ -82,12 +82,12 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     file
 }
 
-/// The parts of a graph; recursion is as deep as graphs are nested, which is limited.
+/// The parts of a graph. Recursion is as deep as graphs are nested, which is limited.
 fn graph<'n, 't>(
     table: &'n Table<'t>,
     known: &'static [Field],
     values: &mut Values<'t>,
-    left: &mut Left<'_>,
+    left: &mut Remaining<'_>,
 ) -> Draft<'n> {
     let mut draft = Draft::default();
     for entry in &table.entries {
@@ -142,7 +142,7 @@ fn section<'n, 't>(entry: &'n Entry<'t>, header: &str, values: &mut Values<'t>) 
 fn settings<'t>(table: &Table<'t>, at: &Span, values: &mut Values<'t>) -> Settings {
     let given = Given::read(table, at, "[flow]".to_owned(), &[parts::FLOW], values);
     Settings {
-        tick_ms: tick(given.millis("tick"), &given.place("tick"), values),
+        tick_ms: tick(given.millis("tick"), &given.span("tick"), values),
         batch: given.count("batch"),
         drain_ms: given.millis("drain"),
         workers: given.count("workers"),
@@ -150,10 +150,10 @@ fn settings<'t>(table: &Table<'t>, at: &Span, values: &mut Values<'t>) -> Settin
     }
 }
 
-/// All of them together at most: what one waits for is as long as the cycle.
-const MOST_SHARES: i64 = 1_000;
+/// Limit of the sum: a band may wait for a whole cycle of turns.
+const SHARES_MAX: i64 = 1_000;
 
-/// Turns of the three bands. Control has at least half, so that it waits for one turn of others and not for two.
+/// Turns of the three bands. Control has at least half, so that it waits for at most one turn of another band.
 fn shares<'t>(field: &Shown<'_>, node: &surface_text::tree::Node<'t>, values: &mut Values<'t>) -> Option<[u32; 3]> {
     let help = "write `shares = [4, 2, 1]`";
     let Value::List(items) = &node.value else {
@@ -170,17 +170,17 @@ fn shares<'t>(field: &Shown<'_>, node: &surface_text::tree::Node<'t>, values: &m
     }
     let mut shares = [0_i64; 3];
     for (share, item) in shares.iter_mut().zip(items) {
-        *share = values.whole(field, item, 1, MOST_SHARES)?;
+        *share = values.whole(field, item, 1, SHARES_MAX)?;
     }
     let [control, high, normal] = shares;
     let (sum, others) = (control + high + normal, high + normal);
-    if sum > MOST_SHARES {
-        let message = format!("`shares` add up to {sum}, and the most is {MOST_SHARES}");
+    if sum > SHARES_MAX {
+        let message = format!("`shares` add up to {sum}; the limit is {SHARES_MAX}");
         values.report.add(&node.at, message, "use smaller numbers of the same ratio");
         return None;
     }
     if control < others {
-        let message = format!("`shares` give control {control} turns of {sum}, and the least is half");
+        let message = format!("`shares` give control {control} turns of {sum}; it needs at least half");
         let help = format!("write `shares = [{others}, {high}, {normal}]`");
         values.report.add(&node.at, message, help);
         return None;
@@ -190,12 +190,12 @@ fn shares<'t>(field: &Shown<'_>, node: &surface_text::tree::Node<'t>, values: &m
 
 fn tick(ms: Option<u64>, at: &Span, values: &mut Values<'_>) -> Option<u64> {
     if ms == Some(0) {
-        values.report.add(at, "`tick` is 0, so nothing but ticks would happen", "write `tick = \"1ms\"` or more");
+        values.report.add(at, "`tick` is 0, and the interval must not be 0", "write `tick = \"1ms\"` or more");
     }
     ms
 }
 
-fn nodes<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Left<'_>) {
+fn nodes<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Remaining<'_>) {
     let Some(table) = section(entry, "[node.NAME]", values) else { return };
     for entry in &table.entries {
         if left.nodes == 0 {
@@ -203,7 +203,7 @@ fn nodes<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Value
             return values.report.add(&entry.at, message, "split the file");
         }
         left.nodes -= 1;
-        if !named_well(entry, "node", values, left.limits) {
+        if !has_valid_name(entry, "node", values, left.limits) {
             continue;
         }
         let header = format!("[node.{}]", entry.key);
@@ -217,14 +217,14 @@ fn node<'t>(entry: &Entry<'t>, table: &Table<'t>, values: &mut Values<'t>) -> Op
     let what = format!("`{}` node `{}`", known.name, entry.key);
     let given = Given::read(table, &entry.at, what, &[known.fields, EVERY_NODE], values);
     let on_error = on_error(&given, values);
-    let tick_ms = tick(given.millis("tick"), &given.place("tick"), values);
-    if !given.sound {
+    let tick_ms = tick(given.millis("tick"), &given.span("tick"), values);
+    if !given.valid {
         return None;
     }
     let action = meaning::action(known, &given, values)?;
     if known.inputs.is_empty() && !action.reads_lines() && on_error.has_dead_letters() {
-        let place = if given.has("retry") { given.place("retry") } else { given.place("on_error") };
-        let message = format!("{} reads nothing that could fail, so it has no dead letters", given.what);
+        let place = if given.has("retry") { given.span("retry") } else { given.span("on_error") };
+        let message = format!("{} reads no lines or messages that could fail, so it has no dead letters", given.what);
         values.report.add(&place, message, "write \"skip\", \"stop-node\" or \"stop\"");
     }
     Some(Node {
@@ -283,7 +283,7 @@ fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
     if let Some(said) = said.filter(|said| *said != "retry") {
         let message = format!("`on_error` is \"{said}\", and there is a `retry`");
         let help = format!("write `then = \"{said}\"` in `retry`, and leave `on_error` out");
-        values.report.add(&given.place("on_error"), message, help);
+        values.report.add(&given.span("on_error"), message, help);
     }
     let Value::Table(table) = &node.value else { return OnError::Skip };
     let retry = Given::read(table, &node.at, "`retry`".to_owned(), &[parts::RETRY], values);
@@ -291,19 +291,15 @@ fn on_error<'t>(given: &Given<'_, 't>, values: &mut Values<'t>) -> OnError {
     OnError::Retry { times, first_ms, then: Box::new(retry.word("then").map_or(OnError::Skip, plain)) }
 }
 
-fn graphs<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Left<'_>) {
+fn graphs<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut Values<'t>, left: &mut Remaining<'_>) {
     let Some(table) = section(entry, "[graph.NAME]", values) else { return };
     for entry in &table.entries {
-        if !named_well(entry, "graph", values, left.limits) {
+        if !has_valid_name(entry, "graph", values, left.limits) {
             continue;
         }
         if left.depth == left.limits.depth {
-            let message = format!(
-                "graph `{}` is nested {} deep, and the most is {}",
-                entry.key,
-                left.depth + 1,
-                left.limits.depth
-            );
+            let message =
+                format!("graph `{}` is nested {} deep; the limit is {}", entry.key, left.depth + 1, left.limits.depth);
             values.report.add(&entry.at, message, "write its nodes into the graph around it");
             continue;
         }
@@ -332,22 +328,22 @@ fn exposures<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut V
     }
 }
 
-/// Names stand in ids, between `/`, `:` and `->`.
-pub(crate) fn fit_name(name: &str) -> bool {
+/// Names are parts of ids, between `/`, `:` and `->`.
+pub(crate) fn is_valid_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         && name.chars().all(|c| c.is_alphanumeric() || "_-.+@".contains(c))
 }
 
-fn named_well(entry: &Entry<'_>, what: &str, values: &mut Values<'_>, limits: &Limits) -> bool {
+fn has_valid_name(entry: &Entry<'_>, what: &str, values: &mut Values<'_>, limits: &Limits) -> bool {
     let name = entry.key.as_ref();
-    if !fit_name(name) {
+    if !is_valid_name(name) {
         let message = format!("`{}` cannot be the name of a {what}", clip(name).escape_debug());
         values.report.add(&entry.at, message, "start with a letter, and use letters, digits and any of `_-.+@`");
         return false;
     }
     if name.len() > limits.name_bytes {
         let (shown, length, most) = (clip(name), name.len(), limits.name_bytes);
-        let message = format!("the name `{shown}` has {length} bytes, and the most is {most}");
+        let message = format!("the name `{shown}` has {length} bytes; the limit is {most}");
         values.report.add(&entry.at, message, "write a shorter one");
         return false;
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bursar::flow::{Ended, Handle};
 
 use crate::plan;
-use crate::run::{Paper, run_builder, run_plan};
-use surface_flowfile::build::flow;
+use crate::run::{Printed, run_builder, run_plan};
+use surface_flowfile::build::{Hooks, flow};
 
 fn run(text: &str) -> (Vec<String>, Ended) {
     run_plan(&plan(text), |_: Handle| ())
@@ -39,7 +39,7 @@ fn runs(file: &Path) -> bool {
     !field("State:").starts_with('Z') || field("PPid:") == std::process::id().to_string()
 }
 
-/// Processes that are told to end may take a moment.
+/// Processes that are signalled may take a moment to end.
 fn ends_soon(file: &Path) {
     let start = Instant::now();
     while runs(file) {
@@ -142,7 +142,7 @@ fn a_program_that_fails_is_an_error_and_is_started_again() {
     let (lines, ended) = run_plan(&plan, |_| ());
     assert_eq!(lines, ["1", "2", "3"]);
     assert_eq!(errors(&ended, "a"), 2);
-    assert_eq!(last_error(&ended, "a"), "the program ended with exit code 1; started again, 2 of 5 times");
+    assert_eq!(last_error(&ended, "a"), "the program ended with exit code 1; restart 2 of 5");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_program_that_fails_too_often_ends_its_node_or_the_graph() {
     assert_eq!(lines, ["x", "x"]);
     assert_eq!((errors(&ended, "a"), last_error(&ended, "a").as_str()), (2, "the program ended with exit code 3"));
     let stop = text.replace("restart = 1", "on_error = 'stop'");
-    let error = run_builder(flow(&plan(&stop), &Paper::default().hooks()).unwrap(), |_| ()).unwrap_err();
+    let error = run_builder(flow(&plan(&stop), &Printed::default().hooks()).unwrap(), |_| ()).unwrap_err();
     assert_eq!(error.to_string(), "node `a` stopped the graph: the program ended with exit code 3");
 }
 
@@ -174,7 +174,7 @@ fn a_program_that_is_not_there_is_an_error_of_its_node() {
 }
 
 #[test]
-fn a_stage_whose_program_fails_tells_it_and_its_messages_are_dead_letters() {
+fn a_stage_whose_program_fails_reports_it_and_its_messages_are_dead_letters() {
     let (lines, ended) = run(
         "edges = ['a -> x -> z', 'x:dead -> d -> z']\n[node.a]\nkind = 'every'\ninterval = '1ms'\ncount = 300\n[node.x]\nkind = 'command'\n\
          run = 'read line; echo got $line; exit 7'\non_error = 'dead-letter'\n[node.d]\nkind = 'map'\nformat = 'dead'\n[node.z]\nkind = 'print'",
@@ -214,7 +214,7 @@ fn a_line_that_is_no_json_is_an_error_and_the_others_come() {
 }
 
 #[test]
-fn a_stop_closes_the_input_and_leaves_nobody_behind() {
+fn a_stop_closes_the_input_and_leaves_no_process_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(
         "edges = ['clock -> x', 'x -> s']\n[flow]\ndrain = '300ms'\n[node.clock]\nkind = 'every'\ninterval = '1ms'\n[node.x]\nkind = 'command'\n\
@@ -257,7 +257,7 @@ fn what_a_program_leaves_behind_ends_with_it() {
 }
 
 #[test]
-fn whoever_leaves_the_group_and_holds_the_pipe_holds_nothing_up() {
+fn a_process_that_leaves_the_session_and_holds_the_pipe_ends_with_its_program() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(
         "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'setsid sh -c \"echo \\$\\$ > escaped; exec sleep 30\" & while ! test -s escaped; do sleep 0.01; done; echo done'\n[node.z]\nkind = 'print'",
@@ -267,20 +267,73 @@ fn whoever_leaves_the_group_and_holds_the_pipe_holds_nothing_up() {
     let (lines, _) = run_plan(&plan, |_| ());
     assert_eq!(lines, ["done"]);
     assert!(start.elapsed() < Duration::from_secs(20));
-    let pid = std::fs::read_to_string(folder.path().join("escaped")).unwrap();
-    std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+    assert!(!runs(&folder.path().join("escaped")));
 }
 
 #[test]
-fn what_a_program_prints_as_errors_is_told_with_its_name() {
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let to = std::sync::Arc::clone(&told);
+fn a_program_that_leaves_its_session_and_ignores_term_is_gone_when_the_flow_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    // One is a source that is stopped, the other a sink whose input is closed.
+    let stubborn = |name: &str, then: &str| {
+        format!(
+            "trap \"\" TERM HUP; setsid sh -c \"trap \\\"\\\" TERM HUP; echo \\$\\$ > {name}; while :; do sleep 0.01; done\" & \
+             while ! test -s {name}; do sleep 0.01; done; {then}; while :; do sleep 0.01; done"
+        )
+    };
+    let (source, sink) = (stubborn("source", "echo x"), stubborn("sink", "read line; echo > got"));
+    let mut plan = plan(&format!(
+        "edges = ['a -> b', 'a -> z']\n[flow]\ndrain = '100ms'\n[node.a]\nkind = 'command'\nrun = '''{source}'''\ngrace = '100ms'\n\
+         [node.b]\nkind = 'command'\nrun = '''{sink}'''\ngrace = '100ms'\n[node.z]\nkind = 'discard'"
+    ));
+    plan.base = folder.path().to_owned();
+    run_plan(&plan, |handle| {
+        let start = Instant::now();
+        while !folder.path().join("got").exists() {
+            assert!(start.elapsed() < Duration::from_secs(20), "no line came through: {:#?}", handle.stats());
+            std::thread::yield_now();
+        }
+        assert!(runs(&folder.path().join("source")) && runs(&folder.path().join("sink")));
+        handle.shutdown();
+    });
+    assert!(!runs(&folder.path().join("source")) && !runs(&folder.path().join("sink")));
+}
+
+#[test]
+fn a_program_needs_a_keeper_and_the_error_says_how_to_name_one() {
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo x'\n[node.z]\nkind = 'discard'";
+    let ended = run_builder(flow(&plan(text), &Hooks::default()).unwrap(), |_| ()).unwrap();
+    assert_eq!(
+        last_error(&ended, "a"),
+        "`sh` cannot be started: no keeper program is known; name one with `Hooks::keeper`"
+    );
+}
+
+#[test]
+fn a_program_whose_keeper_is_killed_has_failed_and_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(
+        // It reads a line first: that comes after its start was reported.
+        "edges = ['n -> a -> z']\n[node.n]\nkind = 'numbers'\nto = 1\n[node.a]\nkind = 'command'\n\
+         run = 'read line; echo $$ > leader; setsid sleep 1000 & echo $! > child; kill -9 $PPID; wait'\n[node.z]\nkind = 'print'",
+    );
+    plan.base = folder.path().to_owned();
+    let (_, ended) = run_plan(&plan, |_| ());
+    let error = last_error(&ended, "a");
+    assert!(error.starts_with("the keeper process of the program was killed"), "{error}");
+    ends_soon(&folder.path().join("leader"));
+    ends_soon(&folder.path().join("child"));
+}
+
+#[test]
+fn lines_on_standard_error_are_reported_with_the_name_of_their_node() {
+    let reported = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let to = std::sync::Arc::clone(&reported);
     let text = "edges = ['a -> z']\n[node.a]\nkind = 'command'\nrun = 'echo out; echo one >&2; printf two >&2'\n[node.z]\nkind = 'print'";
-    let paper = Paper::default();
-    let hooks = paper.hooks().stderr(move |node, line| to.lock().unwrap().push(format!("{node}: {line}")));
+    let printed_lines = Printed::default();
+    let hooks = printed_lines.hooks().stderr(move |node, line| to.lock().unwrap().push(format!("{node}: {line}")));
     run_builder(flow(&plan(text), &hooks).unwrap(), |_| ()).unwrap();
-    assert_eq!(paper.lines(), ["out"]);
-    assert_eq!(*told.lock().unwrap(), ["a: one", "a: two"]);
+    assert_eq!(printed_lines.lines(), ["out"]);
+    assert_eq!(*reported.lock().unwrap(), ["a: one", "a: two"]);
 }
 
 #[test]
@@ -298,7 +351,7 @@ fn lines_that_a_source_cannot_read_are_dead_letters() {
         let (mut lines, ended) = run(&text);
         lines.sort();
         assert_eq!(lines[0], "[2]", "{source}");
-        assert!(lines[1].starts_with("bad: nonsense: `nonsense` is no JSON"), "{lines:?}");
+        assert!(lines[1].starts_with("bad: nonsense: `nonsense` is not JSON"), "{lines:?}");
         assert_eq!((&*lines[2], lines.len()), ("{\"a\":1}", 3));
         assert_eq!(errors(&ended, "a"), 1);
     }
@@ -331,8 +384,8 @@ fn messages_that_a_program_died_without_reading_are_lost_and_not_delivered() {
         assert!(unread > 0 && none == 0, "{x:?}");
         assert_eq!(unread + edge.dropped + 1, 300, "{end}: one was read: {x:?} {edge:?}");
         let failure = x.failure.clone().unwrap_or_default();
-        let told = format!("the program ended with exit code 7; {} messages that it had not read are lost", x.lost);
-        assert_eq!(failure, if failed { &*told } else { "" });
+        let reported = format!("the program ended with exit code 7; {} messages that it had not read are lost", x.lost);
+        assert_eq!(failure, if failed { &*reported } else { "" });
     }
 }
 
@@ -412,7 +465,7 @@ fn half_a_line_of_a_program_that_was_killed_is_an_error_and_no_message() {
 }
 
 #[test]
-fn half_a_line_is_told_with_its_beginning() {
+fn half_a_line_is_reported_with_its_beginning() {
     let text = "edges = ['a -> z', 'a:dead -> z']\n[node.a]\nkind = 'command'\nrun = 'printf amount=12; exit 3'\non_error = 'dead-letter'\n[node.z]\nkind = 'print'";
     let (lines, _) = run(text);
     assert_eq!(lines.len(), 1, "{lines:?}");

@@ -68,7 +68,7 @@ fn graphs_nest_sixteen_deep_and_no_deeper() {
         assert_eq!(edges(&plan), [format!("a:out->{id}:in"), format!("{id}:out->z:in")]);
         let said = problems(&nested(17)).to_string();
         assert!(
-            said.contains("graph `g` is nested 17 deep, and the most is 16; write its nodes into the graph around it"),
+            said.contains("graph `g` is nested 17 deep; the limit is 16; write its nodes into the graph around it"),
             "{said}"
         );
     });
@@ -99,7 +99,7 @@ fn a_file_of_100_000_edges_is_read_in_time() {
         assert_eq!(plan.edges.len(), MANY - 2);
         took
     };
-    // The best of three: whoever else uses the machine takes part of its caches, too.
+    // The best of three: other processes of the machine use its caches, too.
     let took = (0..3).map(|_| once()).fold(f64::MAX, f64::min);
     println!("{MANY} edges, {} bytes: {took:.3} s", text.len());
     assert!(took < if cfg!(debug_assertions) { 10.0 } else { 2.0 }, "{took} s");
@@ -161,5 +161,5 @@ fn one_node_or_edge_more_than_allowed_is_refused_wherever_it_is() {
 fn a_regular_expression_that_would_fill_the_memory_is_refused() {
     let text = "edges = ['a -> f -> z']\n[node.a]\nkind = 'stdin'\n[node.f]\nkind = 'filter'\nmatches = '((a{1000}){1000}){1000}'\n[node.z]\nkind = 'print'";
     let said = problems(text).to_string();
-    assert!(said.contains("`matches` is no regular expression: "), "{said}");
+    assert!(said.contains("`matches` is not a regular expression: "), "{said}");
 }

@@ -173,7 +173,7 @@ field = 'x'
 kind = 'print'
 "##,
         &[
-            r##"5:7: `filter` node `f` asks nothing of its messages; write one of above, below, at_least, at_most, equals, not, matches, exists"##,
+            r##"5:7: `filter` node `f` has no condition; write one of above, below, at_least, at_most, equals, not, matches, exists"##,
         ],
     );
 }
@@ -192,7 +192,7 @@ matches = '('
 [node.z]
 kind = 'print'
 "##,
-        &[r##"7:11: `matches` is no regular expression: unclosed group; a plain `.`, `(` or `[` is written `\\.`"##],
+        &[r##"7:11: `matches` is not a regular expression: unclosed group; a plain `.`, `(` or `[` is written `\\.`"##],
     );
 }
 
@@ -215,7 +215,7 @@ retry = { time = 3, first = 'soon', then = 'die' }
 tick = '0s'
 "##,
         &[
-            r##"3:8: `tick` is 0, so nothing but ticks would happen; write `tick = "1ms"` or more"##,
+            r##"3:8: `tick` is 0, and the interval must not be 0; write `tick = "1ms"` or more"##,
             r##"4:9: `batch` is 0, and the least is 1; write a number from 1 to 1000000"##,
             r##"5:1: `drains` is not a field of [flow]; did you mean `drain`?"##,
             r##"6:11: `workers` takes a whole number, not the text `'two'`; write `workers = 1`"##,
@@ -223,7 +223,7 @@ tick = '0s'
             r##"12:11: `time` is not a field of `retry`; did you mean `times`?"##,
             r##"12:29: `first` is 'soon', which is no duration: its unit is none of ms, s, m, h, d; write "250ms", "10s", "1h30m", or a plain number of seconds"##,
             r##"12:44: `then` takes "skip", "stop-node", "stop" or "dead-letter", not 'die'; write `then = "dead-letter"`"##,
-            r##"13:8: `tick` is 0, so nothing but ticks would happen; write `tick = "1ms"` or more"##,
+            r##"13:8: `tick` is 0, and the interval must not be 0; write `tick = "1ms"` or more"##,
         ],
     );
 }
@@ -247,7 +247,7 @@ kind = 'stdin'
         &[
             r##"6:12: `on_error` is "stop", and there is a `retry`; write `then = "stop"` in `retry`, and leave `on_error` out"##,
             r##"8:7: `x y` cannot be the name of a node; start with a letter, and use letters, digits and any of `_-.+@`"##,
-            r##"10:7: node `alone` is joined to no other; write an edge from it, `edges = ["alone -> …"]`, or remove the node"##,
+            r##"10:7: node `alone` has no edge; write an edge from it, `edges = ["alone -> …"]`, or remove the node"##,
         ],
     );
 }
@@ -291,14 +291,14 @@ kind = 'print'
 "##,
         &[
             r##"4:7: `window` node `w` has neither `size` nor `span`; write `size = …` or `span = …`"##,
-            r##"9:9: `slide` is 4, and it goes from 1 to `size`; write `slide = 1`, or leave it out for windows side by side"##,
+            r##"9:9: `slide` is 4, and it must be from 1 to `size`; write `slide = 1`, or leave it out: then windows do not overlap"##,
             r##"10:7: `map` node `m` changes nothing; write what it changes, such as `set = { unit = "C" }`, or remove it"##,
-            r##"14:10: `listen` is "here", which is no address; write an IP address and a port, such as "127.0.0.1:7000""##,
-            r##"17:12: `interval` is 0, and `every` node `e` needs time to pass; write `1ms` or more"##,
-            r##"20:6: `to` is -4, which is before `from`, 1; numbers go up: swap the two"##,
+            r##"14:10: `listen` is "here", which is not an address; write an IP address and a port, such as "127.0.0.1:7000""##,
+            r##"17:12: `interval` is 0, and `every` node `e` needs a time above 0; write `1ms` or more"##,
+            r##"20:6: `to` is -4, which is less than `from`, 1; swap the two"##,
             r##"23:8: `list` is empty; write a value in it, or remove the node"##,
             r##"27:11: `command` node `c` has both `run` and `command`; remove one of the two"##,
-            r##"30:8: `rate` is 0 messages a second, and the least is 0.001, the most 1000000000; write `rate = 100`"##,
+            r##"30:8: `rate` is 0 messages a second; it must be from 0.001 to 1000000000; write `rate = 100`"##,
         ],
     );
 }
@@ -322,7 +322,7 @@ fn a_number_that_no_message_holds_is_refused() {
     };
     for value in ["nan", "inf", "99999999999999999999999999", "-9223372036854775809", "{ a = [inf] }"] {
         let said = problems(&text(value)).to_string();
-        assert!(said.contains("is beyond what a message can hold"), "{value}: {said}");
+        assert!(said.contains("does not fit into a message"), "{value}: {said}");
     }
     for value in ["18446744073709551615", "-9223372036854775808", "1e300", "2026-01-01", "{ a = [true] }"] {
         crate::plan(&text(value));
@@ -336,7 +336,7 @@ fn a_source_that_reads_nothing_has_no_dead_letters() {
     says(
         text,
         &[
-            r#"5:12: `numbers` node `a` reads nothing that could fail, so it has no dead letters; write "skip", "stop-node" or "stop""#,
+            r#"5:12: `numbers` node `a` reads no lines or messages that could fail, so it has no dead letters; write "skip", "stop-node" or "stop""#,
         ],
     );
 }
@@ -348,8 +348,8 @@ fn shares_and_bands_that_cannot_be_are_told_with_their_limits() {
             "[4, 2]",
             "1:10: `shares` has 2 numbers, and the bands are three: control, high and normal; write `shares = [4, 2, 1]`",
         ),
-        ("[1, 2, 1]", "1:10: `shares` give control 1 turns of 4, and the least is half; write `shares = [3, 2, 1]`"),
-        ("[900, 99, 2]", "1:10: `shares` add up to 1001, and the most is 1000; use smaller numbers of the same ratio"),
+        ("[1, 2, 1]", "1:10: `shares` give control 1 turns of 4; it needs at least half; write `shares = [3, 2, 1]`"),
+        ("[900, 99, 2]", "1:10: `shares` add up to 1001; the limit is 1000; use smaller numbers of the same ratio"),
     ] {
         let text =
             format!("flow.shares = {shares}\nedges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'print'");
@@ -365,7 +365,7 @@ fn a_file_that_is_read_from_its_end_and_not_followed_gives_nothing() {
     says(
         text,
         &[
-            "5:8: `lines` node `a` begins at the end and does not follow, so it reads nothing; write `follow = true`, or remove `from`",
+            "5:8: `lines` node `a` starts at the end and does not follow the file, so it reads nothing; write `follow = true`, or remove `from`",
         ],
     );
 }
@@ -381,7 +381,7 @@ fn two_nodes_that_would_spoil_a_file_are_told() {
     says(
         &nodes("in.txt", "./out/../out/x.txt"),
         &[
-            "10:7: node `y` writes ./out/../out/x.txt, which node `x` writes; give it a file of its own, or lead both edges into one node",
+            "10:7: node `y` writes ./out/../out/x.txt, which node `x` writes; give it a file of its own, or connect both edges to one node",
         ],
     );
     says(
@@ -408,8 +408,8 @@ fn a_file_that_is_read_and_written_is_known_through_links() {
         )
     };
     for (read, written) in [("log", "hard"), ("log", "soft"), ("hard", "soft"), ("made/new", "other/new")] {
-        let told = problems(&text(read, written)).to_string();
-        assert!(told.contains("which node `a` reads; give it a file of its own"), "{told}");
+        let reported = problems(&text(read, written)).to_string();
+        assert!(reported.contains("which node `a` reads; give it a file of its own"), "{reported}");
     }
     assert!(surface_flowfile::parse("x.toml", &text("log", "other/new")).is_ok());
 }
@@ -431,8 +431,8 @@ fn a_link_that_leads_to_no_file_yet_is_the_file_that_will_be_made() {
         )
     };
     for (one, two) in [("new", "sub/link"), ("sub/link", "new"), ("again", "new"), ("round", "round")] {
-        let told = problems(&text(one, two)).to_string();
-        assert!(told.contains("which node `y` writes"), "{told}");
+        let reported = problems(&text(one, two)).to_string();
+        assert!(reported.contains("which node `y` writes"), "{reported}");
     }
     assert!(surface_flowfile::parse("x.toml", &text("again", "other")).is_ok());
 }
@@ -445,8 +445,8 @@ fn a_node_that_writes_the_flow_file_itself_is_refused() {
     for path in ["own.toml", "./link"] {
         let text = format!("edges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'write'\npath = '{path}'");
         std::fs::write(&own, &text).unwrap();
-        let told = surface_flowfile::load(&own).unwrap_err().to_string();
-        assert!(told.contains("which is the flow file itself; give it a file of its own"), "{told}");
+        let reported = surface_flowfile::load(&own).unwrap_err().to_string();
+        assert!(reported.contains("which is the flow file itself; give it a file of its own"), "{reported}");
     }
     says(
         "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'write'\npath = 'test.toml'",

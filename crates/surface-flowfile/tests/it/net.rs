@@ -10,12 +10,12 @@ use surface_flowfile::build::{Hooks, flow};
 use crate::plan;
 use crate::run::{run_builder, run_plan};
 
-/// An address nobody uses now.
+/// An address that is free now.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as a server listens.
 fn connect(address: &str) -> TcpStream {
     let start = Instant::now();
     loop {
@@ -34,9 +34,9 @@ fn lines_of_several_connections_come_in() {
         "edges = ['a -> f -> s', 'a -> z']\n[node.a]\nkind = 'tcp-in'\nlisten = '{address}'\n[node.f]\nkind = 'filter'\nequals = 'end'\n\
          [node.s]\nkind = 'stop'\n[node.z]\nkind = 'print'"
     );
-    let (tell, told) = mpsc::channel();
+    let (sender, reported) = mpsc::channel();
     let hooks = Hooks::default().print(move |line| {
-        let _ = tell.send(line.trim_end().to_owned());
+        let _ = sender.send(line.trim_end().to_owned());
         Ok(())
     });
     let mut lines = Vec::new();
@@ -47,17 +47,17 @@ fn lines_of_several_connections_come_in() {
         one.write_all(b"one\nuno").unwrap();
         two.write_all(b"two\r\n").unwrap();
         drop(one); // its last line has no end
-        lines.extend((0..3).map(|_| told.recv_timeout(Duration::from_secs(20)).unwrap()));
+        lines.extend((0..3).map(|_| reported.recv_timeout(Duration::from_secs(20)).unwrap()));
         two.write_all(b"end\n").unwrap();
     })
     .unwrap();
-    lines.extend(told.try_iter());
+    lines.extend(reported.try_iter());
     lines.sort();
     assert_eq!(lines, ["end", "one", "two", "uno"]);
 }
 
 #[test]
-fn lines_go_out_also_if_nobody_listens_yet() {
+fn lines_are_sent_also_if_no_server_listens_yet() {
     let address = free_address();
     let text = format!(
         "edges = ['a -> z']\n[node.a]\nkind = 'numbers'\nto = 1000\n[node.z]\nkind = 'tcp-out'\nconnect = '{address}'\nformat = 'json'"
@@ -83,15 +83,15 @@ fn an_address_that_is_taken_is_an_error_of_the_node() {
 }
 
 #[test]
-fn junk_of_one_client_keeps_nobody_elses_lines_away() {
+fn junk_of_one_client_does_not_stop_the_lines_of_others() {
     const JUNK: usize = 300;
     let address = free_address();
     let text = format!(
         "edges = ['a -> z']\n[node.a]\nkind = 'tcp-in'\nlisten = '{address}'\nformat = 'json'\n[node.z]\nkind = 'print'"
     );
-    let (tell, told) = mpsc::channel();
+    let (sender, reported) = mpsc::channel();
     let hooks = Hooks::default().print(move |line| {
-        let _ = tell.send(line.trim_end().to_owned());
+        let _ = sender.send(line.trim_end().to_owned());
         Ok(())
     });
     let builder = flow(&plan(&text), &hooks).unwrap();
@@ -100,7 +100,7 @@ fn junk_of_one_client_keeps_nobody_elses_lines_away() {
         junk.write_all("no json\n".repeat(JUNK).as_bytes()).unwrap();
         good.write_all(b"1\n2\n3\n").unwrap();
         // With a pause after each, as for a source that fails, this would take five minutes.
-        let lines: Vec<_> = (0..3).map(|_| told.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+        let lines: Vec<_> = (0..3).map(|_| reported.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
         assert_eq!(lines, ["1", "2", "3"]);
         drop((junk, good));
         while handle.stats().node("a").unwrap().errors < JUNK as u64 {

@@ -21,7 +21,7 @@ fn a_file_that_another_flow_writes_is_not_written() {
             }
             let (_, second) = run_plan(&plan(&text(3)), |_| ());
             let why = second.stats.node("z").unwrap().failure.clone().unwrap();
-            assert!(why.contains("is being written by another program"), "{why}");
+            assert!(why.contains("is locked by another program"), "{why}");
             assert!(why.contains(&format!("process {}", std::process::id())), "{why}");
             assert!(!std::fs::read_to_string(&path).unwrap().is_empty(), "the second did not cut it off");
             first.shutdown();

@@ -48,7 +48,7 @@ fn every_key_outside_of_kinds_is_read_and_its_example_is_taken() {
 #[test]
 fn a_key_that_is_in_no_table_is_refused() {
     let edge = "edges = [\"imu -> hot\"]";
-    for (text, told) in [
+    for (text, reported) in [
         (file(&format!("speed = 1\n{edge}"), ""), "is not a part of a flow file"),
         (file(edge, "[flow]\nspeed = 1"), "is not a field of [flow]"),
         (file("", "[[edge]]\nfrom = \"imu\"\nto = \"hot\"\nspeed = 1"), "is not a field of an edge"),
@@ -56,7 +56,7 @@ fn a_key_that_is_in_no_table_is_refused() {
         (file(edge, "speed = 1"), "speed"),
     ] {
         let problems = parse("x.toml", &text).unwrap_err().to_string();
-        assert!(problems.contains(told), "{problems}\n{text}");
+        assert!(problems.contains(reported), "{problems}\n{text}");
     }
 }
 

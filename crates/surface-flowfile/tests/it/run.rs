@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bursar::flow::{Builder, Ended, FlowError, Handle};
+use mech_process::KeeperProgram;
 use surface_flowfile::build::{Hooks, edge_id, flow};
 use surface_flowfile::plan::Plan;
 
@@ -13,13 +14,14 @@ use crate::plan;
 
 /// Lines that `print` nodes wrote.
 #[derive(Clone, Default)]
-pub(crate) struct Paper(Arc<Mutex<String>>);
+pub(crate) struct Printed(Arc<Mutex<String>>);
 
-impl Paper {
+impl Printed {
     pub(crate) fn hooks(&self) -> Hooks {
-        let paper = self.clone();
-        Hooks::default().print(move |line| {
-            paper.0.lock().unwrap().push_str(line);
+        let printed_lines = self.clone();
+        let keeper = KeeperProgram { program: env!("CARGO_BIN_EXE_surface-flowfile-keeper").into(), args: Vec::new() };
+        Hooks::default().keeper(keeper).print(move |line| {
+            printed_lines.0.lock().unwrap().push_str(line);
             Ok(())
         })
     }
@@ -29,7 +31,7 @@ impl Paper {
     }
 }
 
-/// Who runs longer has found a bug.
+/// A flow that runs longer has found a bug.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs to the end, or tells where it stands.
@@ -51,17 +53,17 @@ pub(crate) fn run_builder(builder: Builder, meanwhile: impl FnOnce(Handle)) -> R
 
 /// Runs a file in real time, and gives what it printed.
 pub(crate) fn run_plan(plan: &Plan, meanwhile: impl FnOnce(Handle)) -> (Vec<String>, Ended) {
-    let paper = Paper::default();
-    let ended = run_builder(flow(plan, &paper.hooks()).unwrap(), meanwhile).unwrap();
-    (paper.lines(), ended)
+    let printed_lines = Printed::default();
+    let ended = run_builder(flow(plan, &printed_lines.hooks()).unwrap(), meanwhile).unwrap();
+    (printed_lines.lines(), ended)
 }
 
 /// Runs a file in virtual time, and gives what it printed.
 fn printed(text: &str) -> Vec<String> {
-    let paper = Paper::default();
-    let ended = run_builder(flow(&plan(text), &paper.hooks()).unwrap().virtual_time(), |_| ()).unwrap();
+    let printed_lines = Printed::default();
+    let ended = run_builder(flow(&plan(text), &printed_lines.hooks()).unwrap().virtual_time(), |_| ()).unwrap();
     assert!(ended.drained);
-    paper.lines()
+    printed_lines.lines()
 }
 
 /// What comes out of one node for these messages.
@@ -252,11 +254,11 @@ fn a_counter_counts_all_or_by_value() {
 fn a_counter_tells_its_own_names_from_values_that_are_called_so() {
     let values = (0..1_000).map(|n| format!("{{ l = 'v{n}' }}")).collect::<Vec<_>>().join(", ");
     let names = r#"{ l = 'others' }, { l = 'missing' }, { l = '"others"' }, {}"#;
-    let told = |list: String| {
+    let reported = |list: String| {
         let lines = through(&list, "kind = 'counter'\nfield = 'l'");
         serde_json::from_str::<serde_json::Map<_, _>>(lines.last().unwrap()).unwrap()
     };
-    let counts = told(format!("[{names}, {names}, {values}]"));
+    let counts = reported(format!("[{names}, {names}, {values}]"));
     assert_eq!(counts.len(), 1_001);
     for name in [r#""others""#, r#""missing""#, r#""\"others\"""#, "missing"] {
         assert_eq!(counts[name], 2, "{name}: {counts:?}");
@@ -357,7 +359,7 @@ fn a_control_edge_stops_the_node_it_leads_to() {
 #[test]
 fn a_node_whose_policy_is_to_stop_stops_the_graph() {
     let text = "edges = ['a -> j -> z']\n[node.a]\nkind = 'values'\nlist = ['1', 'x', '2']\n[node.j]\nkind = 'json'\non_error = 'stop'\n[node.z]\nkind = 'print'";
-    let error = run_builder(flow(&plan(text), &Paper::default().hooks()).unwrap(), |_| ()).unwrap_err().to_string();
+    let error = run_builder(flow(&plan(text), &Printed::default().hooks()).unwrap(), |_| ()).unwrap_err().to_string();
     assert!(error.starts_with("node `j` stopped the graph: expected value"), "{error}");
 }
 
@@ -432,11 +434,11 @@ fn a_file_that_is_followed_gives_what_is_appended() {
     let mut plan =
         plan("edges = ['a -> z']\n[node.a]\nkind = 'lines'\npath = 'in.log'\nfollow = true\n[node.z]\nkind = 'print'");
     plan.base = folder.path().to_owned();
-    let (paper, seen) = (Paper::default(), mpsc::channel());
-    let (hooks, tell) = (paper.clone(), seen.0);
+    let (printed_lines, seen) = (Printed::default(), mpsc::channel());
+    let (hooks, sender) = (printed_lines.clone(), seen.0);
     let hooks = Hooks::default().print(move |line| {
         hooks.0.lock().unwrap().push_str(line);
-        let _ = tell.send(());
+        let _ = sender.send(());
         Ok(())
     });
     let builder = flow(&plan, &hooks).unwrap();
@@ -449,7 +451,7 @@ fn a_file_that_is_followed_gives_what_is_appended() {
         handle.shutdown();
     })
     .unwrap();
-    assert_eq!(paper.lines(), ["one", "two", "three"]);
+    assert_eq!(printed_lines.lines(), ["one", "two", "three"]);
 }
 
 #[test]
@@ -471,11 +473,11 @@ fn standard_input_is_read_from_a_pipe_or_a_file_and_keeps_no_graph_alive() {
     let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\nformat = 'json'\n[node.z]\nkind = 'print'";
     let (reader, mut writer) = std::io::pipe().unwrap();
     let reader = std::fs::File::from(std::os::fd::OwnedFd::from(reader));
-    let (paper, seen) = (Paper::default(), mpsc::channel());
-    let (to, tell) = (paper.clone(), seen.0);
+    let (printed_lines, seen) = (Printed::default(), mpsc::channel());
+    let (to, sender) = (printed_lines.clone(), seen.0);
     let hooks = Hooks::default().stdin(move || reader.try_clone()).print(move |line| {
         to.0.lock().unwrap().push_str(line);
-        let _ = tell.send(());
+        let _ = sender.send(());
         Ok(())
     });
     run_builder(flow(&plan(text), &hooks).unwrap(), |handle| {
@@ -484,20 +486,20 @@ fn standard_input_is_read_from_a_pipe_or_a_file_and_keeps_no_graph_alive() {
         handle.shutdown(); // the pipe stays open
     })
     .unwrap();
-    assert_eq!(paper.lines(), ["{\"a\":1}"]);
+    assert_eq!(printed_lines.lines(), ["{\"a\":1}"]);
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.jsonl");
     std::fs::write(&path, "1\nnonsense\n2\n").unwrap();
-    let paper = Paper::default();
-    let hooks = paper.hooks().stdin(move || std::fs::File::open(&path));
+    let printed_lines = Printed::default();
+    let hooks = printed_lines.hooks().stdin(move || std::fs::File::open(&path));
     let ended = run_builder(flow(&plan(text), &hooks).unwrap(), |_| ()).unwrap();
-    assert_eq!(paper.lines(), ["1", "2"]);
+    assert_eq!(printed_lines.lines(), ["1", "2"]);
     assert_eq!(ended.stats.nodes[0].errors, 1, "a line that is no JSON is an error");
 }
 
 #[test]
-fn nobody_who_looks_at_what_is_printed_ends_the_graph() {
+fn a_closed_standard_output_ends_the_graph() {
     let text = "edges = ['a -> z']\n[node.a]\nkind = 'every'\ninterval = '1ms'\n[node.z]\nkind = 'print'";
     let hooks = Hooks::default().print(|_| Err(std::io::ErrorKind::BrokenPipe.into()));
     run_builder(flow(&plan(text), &hooks).unwrap(), |_| ()).unwrap();
@@ -572,5 +574,5 @@ fn a_line_that_is_no_json_is_named_by_its_place_in_the_file() {
     let (lines, ended) = run_plan(&plan, |_| ());
     assert_eq!(lines, ["1", "2"]);
     let error = ended.stats.node("a").unwrap().last_error.clone().unwrap();
-    assert!(error.starts_with("`{\"a\" 3}` is no JSON: expected `:` at line 4 column 6; "), "{error}");
+    assert!(error.starts_with("`{\"a\" 3}` is not JSON: expected `:` at line 4 column 6; "), "{error}");
 }

@@ -33,12 +33,12 @@ fn a_file_that_is_rotated_is_followed_to_the_next() {
     let mut plan =
         plan("edges = ['a -> z']\n[node.a]\nkind = 'lines'\npath = 'in.log'\nfollow = true\n[node.z]\nkind = 'print'");
     plan.base = folder.path().to_owned();
-    let (tell, told) = mpsc::channel();
+    let (sender, reported) = mpsc::channel();
     let hooks = Hooks::default().print(move |line| {
-        let _ = tell.send(line.trim_end().to_owned());
+        let _ = sender.send(line.trim_end().to_owned());
         Ok(())
     });
-    let next = || told.recv_timeout(LIMIT).unwrap();
+    let next = || reported.recv_timeout(LIMIT).unwrap();
     run_builder(flow(&plan, &hooks).unwrap(), |handle| {
         assert_eq!(next(), "one");
         std::fs::rename(&path, folder.path().join("in.log.1")).unwrap();

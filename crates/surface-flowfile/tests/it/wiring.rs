@@ -15,11 +15,11 @@ kind = 'print'
         &[
             r##"1:21: there is no node `b`; write `[node.b]`, or name another"##,
             r##"1:31: node `a` has no output `ot`; it has `out`"##,
-            r##"1:44: node `z` has no output; it can only take; turn the edge round, or name another node"##,
-            r##"1:49: node `a` has no input; it can only send; turn the edge round, or name another node"##,
+            r##"1:44: node `z` has no output; it only takes; reverse the edge, or name another node"##,
+            r##"1:49: node `a` has no input; it only sends; reverse the edge, or name another node"##,
             r##"1:63: node `z` has no input `out`; it has `in`"##,
-            r##"1:76: an end of this edge is ``, which names no port; write `node` or `node:port`"##,
-            r##"1:80: `a` is no edge: it has no `->`; write "from -> to""##,
+            r##"1:76: an end of this edge is ``, which names no node or port; write `node` or `node:port`"##,
+            r##"1:80: `a` is not an edge: it has no `->`; write "from -> to""##,
         ],
     );
 }
@@ -103,7 +103,7 @@ kind = 'merger'
 kind = 'print'
 "##,
         &[
-            r##"1:25: messages go in a circle that can lock up when its edges are full: m -> m2 -> m (2 nodes); let one of its edges not wait: `policy = "latest"` or "drop""##,
+            r##"1:25: messages go in a circle that can deadlock when its edges are full: m -> m2 -> m (2 nodes); make one of its edges non-blocking: `policy = "latest"` or "drop""##,
         ],
     );
 }
@@ -119,7 +119,7 @@ kind = 'stdin'
 kind = 'merger'
 "##,
         &[
-            r##"1:10: messages go in a circle that can lock up when its edges are full: m -> m (1 node); let one of its edges not wait: `policy = "latest"` or "drop""##,
+            r##"1:10: messages go in a circle that can deadlock when its edges are full: m -> m (1 node); make one of its edges non-blocking: `policy = "latest"` or "drop""##,
         ],
     );
 }
@@ -140,7 +140,7 @@ above = 3
 kind = 'print'
 "##,
         &[
-            r##"1:10: `a:out` gives numbers, and `f:in` takes objects: it looks at a field; name no field, which means the message itself"##,
+            r##"1:10: `a:out` gives numbers, and `f:in` takes objects: it reads a field; name no field, which means the message itself"##,
         ],
     );
 }
@@ -161,7 +161,7 @@ kind = 'json'
 [node.z]
 kind = 'print'
 "##,
-        &[r##"1:10: `s:out` gives numbers, and `j:in` takes texts: it reads them; leave it out"##],
+        &[r##"1:10: `s:out` gives numbers, and `j:in` takes texts: it parses them; leave it out"##],
     );
 }
 
@@ -191,9 +191,9 @@ kind = 'merger'
             r##"6:42: a route needs `to`, the output; write `to = "hot"`"##,
             r##"6:44: `too` is not a field of a route; did you mean `to`?"##,
             r##"6:59: a route is a table, not the number `3`; write `{ to = "hot", field = "celsius", above = 80 }`"##,
-            r##"6:69: `else` cannot be the name of an output; use letters, digits, `_` and `-`; `else`, `dead` and `control` are taken"##,
+            r##"6:69: `else` cannot be the name of an output; use letters, digits, `_` and `-`; `else`, `dead` and `control` are reserved"##,
             r##"13:17: there is no node `q`; write `[node.q]`, or name another"##,
-            r##"13:40: `x:bad` is no port that could be exposed; write `b = "x:PORT"`; it has `in`, `out`"##,
+            r##"13:40: `x:bad` is not a port of a node, so it cannot be exposed; write `b = "x:PORT"`; it has `in`, `out`"##,
         ],
     );
 }
@@ -218,8 +218,8 @@ kind = 'merger'
 edges = []
 "##,
         &[
-            r##"1:16: `g:out` is an output, and an edge ends at an input; turn it round, or name another port"##,
-            r##"1:25: `g:in` is an input, and an edge starts at an output; turn it round, or name another port"##,
+            r##"1:16: `g:out` is an output, and an edge ends at an input; reverse the edge, or name another port"##,
+            r##"1:25: `g:in` is an input, and an edge starts at an output; reverse the edge, or name another port"##,
             r##"13:8: `z` is a node and a graph; give one of the two another name"##,
         ],
     );
@@ -234,12 +234,12 @@ fn a_node_with_a_problem_makes_no_second_one_of_its_edges() {
 }
 
 #[test]
-fn an_input_nobody_feeds_is_told_also_in_a_nested_graph() {
+fn an_input_without_an_edge_is_reported_also_in_a_nested_graph() {
     says(
         "edges = ['a -> g']\n[node.a]\nkind = 'stdin'\n[graph.g]\nedges = ['x -> c:left']\nexpose = { in = 'x' }\n\
          [graph.g.node.x]\nkind = 'json'\n[graph.g.node.c]\nkind = 'correlator'\nkey = 'id'\n",
         &[
-            r#"9:15: nothing goes into `g/c:right`; write an edge to it, `edges = ["… -> g/c:right"]`, or remove the node"#,
+            r#"9:15: no edge leads to `g/c:right`; write an edge to it, `edges = ["… -> g/c:right"]`, or remove the node"#,
         ],
     );
 }

@@ -1,13 +1,13 @@
-//! Drafts of graphs become one flat graph: names become indices, ports are found, nested graphs dissolve.
+//! Flattening: drafts of nested graphs become one graph, and names become indices of nodes and ports.
 //!
-//! Room: surface, pure.
+//! Room: surface.
 //!
 //! # Invariant
 //! An edge of the result joins an output that exists to an input that exists, and no two join the same.
 //!
 //! # Why it holds
-//! A graph's members are known before its edges are looked at, and those of the graphs in it before its own: an exposed port is
-//! a port of a node by then. What a broken node would have had is not known, so edges to one are left out without a word.
+//! The members of a graph are known before its edges are resolved, and nested graphs are resolved before the graph around them: an exposed port is
+//! a port of a node by then. The ports of a broken node are not known, so edges to it are left out without a report.
 
 use std::collections::HashMap;
 
@@ -18,16 +18,16 @@ use surface_text::{Span, did_you_mean, nearest};
 use crate::plan::{CONTROL, Edge, Node};
 use crate::read::{Draft, End, Link, Member, exposed};
 
-/// Nodes and edges, and where they are written.
+/// Nodes and edges, and their positions in the file.
 #[derive(Default)]
 pub(crate) struct Flat {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) node_places: Vec<Span>,
+    pub(crate) node_spans: Vec<Span>,
     pub(crate) edges: Vec<Edge>,
-    pub(crate) edge_places: Vec<Span>,
-    /// Ports of edges whose other end has a problem: joined, as far as anybody can tell.
+    pub(crate) edge_spans: Vec<Span>,
+    /// Ports of edges whose other end has a problem: they count as connected.
     pub(crate) excused: Vec<(usize, String)>,
-    /// Nodes may be without edges because of another problem.
+    /// Nodes may lack edges because of another problem.
     pub(crate) incomplete: bool,
 }
 
@@ -35,11 +35,12 @@ pub(crate) struct Flat {
 type Port = (usize, String);
 type Exposed<'n> = HashMap<&'n str, (Side, Port)>;
 
-enum Place<'n> {
+/// What a name in a graph stands for.
+enum Symbol<'n> {
     Node(usize),
-    /// Its ports by their names outside, and whether they are all known.
+    /// Its ports by their names from outside, and whether all are known.
     Graph(Exposed<'n>, bool),
-    /// It has a problem, which was told.
+    /// It has a problem, which was reported.
     Broken,
 }
 
@@ -55,12 +56,12 @@ impl Side {
     }
 }
 
-/// Makes a draft flat.
+/// Flattens a draft.
 pub(crate) fn flatten(draft: Draft<'_>, values: &mut Values<'_>) -> Flat {
     let mut flat = Flat::default();
     graph(draft, "", &mut flat, values);
     let mut seen: HashMap<(usize, &str, usize, &str), ()> = HashMap::with_capacity(flat.edges.len());
-    for (edge, at) in flat.edges.iter().zip(&flat.edge_places) {
+    for (edge, at) in flat.edges.iter().zip(&flat.edge_spans) {
         if seen.insert((edge.from, &edge.output, edge.to, &edge.input), ()).is_some() {
             let name = |node: usize| &flat.nodes[node].id;
             let message = format!(
@@ -78,18 +79,18 @@ pub(crate) fn flatten(draft: Draft<'_>, values: &mut Values<'_>) -> Flat {
 
 fn graph<'n>(draft: Draft<'n>, prefix: &str, flat: &mut Flat, values: &mut Values<'_>) -> (Exposed<'n>, bool) {
     flat.incomplete |= draft.incomplete;
-    let mut scope: HashMap<&'n str, Place<'n>> = HashMap::with_capacity(draft.nodes.len() + draft.graphs.len());
+    let mut scope: HashMap<&'n str, Symbol<'n>> = HashMap::with_capacity(draft.nodes.len() + draft.graphs.len());
     for Member { name, at, what } in draft.nodes {
-        let place = match what {
+        let symbol = match what {
             Some(mut node) => {
                 node.id.insert_str(0, prefix);
                 flat.nodes.push(node);
-                flat.node_places.push(at);
-                Place::Node(flat.nodes.len() - 1)
+                flat.node_spans.push(at);
+                Symbol::Node(flat.nodes.len() - 1)
             }
-            None => Place::Broken,
+            None => Symbol::Broken,
         };
-        scope.insert(name, place);
+        scope.insert(name, symbol);
     }
     for Member { name, at, what } in draft.graphs {
         let (inner, whole) = graph(what, &format!("{prefix}{name}/"), flat, values);
@@ -98,7 +99,7 @@ fn graph<'n>(draft: Draft<'n>, prefix: &str, flat: &mut Flat, values: &mut Value
             values.report.add(&at, message, "give one of the two another name");
             continue;
         }
-        scope.insert(name, Place::Graph(inner, whole));
+        scope.insert(name, Symbol::Graph(inner, whole));
     }
     flat.edges.reserve(draft.links.len());
     for link in &draft.links {
@@ -107,9 +108,9 @@ fn graph<'n>(draft: Draft<'n>, prefix: &str, flat: &mut Flat, values: &mut Value
     let mut outside: Exposed<'n> = HashMap::new();
     let mut whole = !draft.incomplete;
     for Member { name, at, what } in draft.expose {
-        if !crate::read::fit_name(name) || name == CONTROL {
+        if !crate::read::is_valid_name(name) || name == CONTROL {
             let message = format!("`{}` cannot be the name of an exposed port", clip(name).escape_debug());
-            values.report.add(&at, message, "use letters, digits, `_` and `-`; `control` is taken");
+            values.report.add(&at, message, "use letters, digits, `_` and `-`; `control` is reserved");
             whole = false;
             continue;
         }
@@ -124,14 +125,14 @@ fn graph<'n>(draft: Draft<'n>, prefix: &str, flat: &mut Flat, values: &mut Value
     (outside, whole)
 }
 
-fn join(link: &Link<'_>, scope: &HashMap<&str, Place<'_>>, flat: &mut Flat, values: &mut Values<'_>) {
+fn join(link: &Link<'_>, scope: &HashMap<&str, Symbol<'_>>, flat: &mut Flat, values: &mut Values<'_>) {
     let from = resolve(&link.from, Side::Output, scope, flat, values);
     let to = resolve(&link.to, Side::Input, scope, flat, values);
     let ((from, output), (to, input)) = match (from, to) {
         (Some(from), Some(to)) => (from, to),
         (from, to) => {
-            // An edge that goes nowhere was meant to go somewhere; where is not known.
-            let meant = !matches!(scope.get(link.to.node), Some(Place::Broken));
+            // An edge with an unknown end was meant to lead to some node: that node may lack its edge.
+            let meant = !matches!(scope.get(link.to.node), Some(Symbol::Broken));
             flat.incomplete |= to.is_none() && meant;
             flat.excused.extend(from.into_iter().chain(to));
             return;
@@ -140,58 +141,62 @@ fn join(link: &Link<'_>, scope: &HashMap<&str, Place<'_>>, flat: &mut Flat, valu
     let priority = link.priority;
     let (capacity, policy) = (link.capacity, link.policy);
     flat.edges.push(Edge { from, output, to, input, capacity, policy, priority });
-    flat.edge_places.push(link.at.clone());
+    flat.edge_spans.push(link.at.clone());
 }
 
-/// The port an end means; `None` if there is none, which was told, or if that cannot be known.
+/// The port that an end names; `None` if there is none, which was reported, or if it cannot be known.
 fn resolve(
     end: &End<'_>,
     side: Side,
-    scope: &HashMap<&str, Place<'_>>,
+    scope: &HashMap<&str, Symbol<'_>>,
     flat: &Flat,
     values: &mut Values<'_>,
 ) -> Option<Port> {
-    let place = find(end, scope, values)?;
-    let port = pick(end, side, &Ports { place, flat }, values)?;
-    match place {
-        Place::Broken => None,
-        Place::Node(node) => Some((*node, port)),
-        Place::Graph(ports, _) => ports.get(port.as_str()).map(|(_, port)| port.clone()),
+    let symbol = find(end, scope, values)?;
+    let port = pick(end, side, &Ports { symbol, flat }, values)?;
+    match symbol {
+        Symbol::Broken => None,
+        Symbol::Node(node) => Some((*node, port)),
+        Symbol::Graph(ports, _) => ports.get(port.as_str()).map(|(_, port)| port.clone()),
     }
 }
 
-/// The ports of a node or a graph. They are listed only where somebody has to read them: a splitter has many.
+/// The ports of a node or a graph. They are listed only for a message: a splitter has many.
 struct Ports<'s, 'n> {
-    place: &'s Place<'n>,
+    symbol: &'s Symbol<'n>,
     flat: &'s Flat,
 }
 
 impl Ports<'_, '_> {
     fn has(&self, side: Side, name: &str) -> bool {
-        match (self.place, side) {
-            (Place::Node(node), Side::Input) => self.flat.nodes[*node].has_input(name),
-            (Place::Node(node), Side::Output) => self.flat.nodes[*node].has_output(name),
-            (Place::Graph(ports, _), side) => ports.get(name).is_some_and(|(of, _)| *of == side),
-            (Place::Broken, _) => false,
+        match (self.symbol, side) {
+            (Symbol::Node(node), Side::Input) => self.flat.nodes[*node].has_input(name),
+            (Symbol::Node(node), Side::Output) => self.flat.nodes[*node].has_output(name),
+            (Symbol::Graph(ports, _), side) => ports.get(name).is_some_and(|(of, _)| *of == side),
+            (Symbol::Broken, _) => false,
         }
     }
 
     fn list(&self, side: Side) -> Vec<String> {
-        match (self.place, side) {
-            (Place::Node(node), Side::Input) => self.flat.nodes[*node].inputs(),
-            (Place::Node(node), Side::Output) => self.flat.nodes[*node].outputs(),
-            (Place::Graph(ports, _), side) => {
+        match (self.symbol, side) {
+            (Symbol::Node(node), Side::Input) => self.flat.nodes[*node].inputs(),
+            (Symbol::Node(node), Side::Output) => self.flat.nodes[*node].outputs(),
+            (Symbol::Graph(ports, _), side) => {
                 let of_side = ports.iter().filter(|(_, (of, _))| *of == side);
                 let mut names: Vec<String> = of_side.map(|(name, _)| (*name).to_owned()).collect();
                 names.sort_unstable();
                 names
             }
-            (Place::Broken, _) => Vec::new(),
+            (Symbol::Broken, _) => Vec::new(),
         }
     }
 }
 
-fn find<'s, 'n>(end: &End<'_>, scope: &'s HashMap<&str, Place<'n>>, values: &mut Values<'_>) -> Option<&'s Place<'n>> {
+fn find<'s, 'n>(
+    end: &End<'_>,
+    scope: &'s HashMap<&str, Symbol<'n>>,
+    values: &mut Values<'_>,
+) -> Option<&'s Symbol<'n>> {
     let found = scope.get(end.node);
     if found.is_none() {
         let near = if values.report.is_full() { None } else { did_you_mean(end.node, scope.keys().copied()) };
@@ -201,10 +206,10 @@ fn find<'s, 'n>(end: &End<'_>, scope: &'s HashMap<&str, Place<'n>>, values: &mut
     found
 }
 
-/// The port an end means: the one it names, or the one that goes without saying.
+/// The port that an end names, or the default one.
 fn pick(end: &End<'_>, side: Side, ports: &Ports<'_, '_>, values: &mut Values<'_>) -> Option<String> {
-    // What is not all known may have any port.
-    if let Place::Broken | Place::Graph(_, false) = ports.place {
+    // A symbol whose ports are not all known may have any port.
+    if let Symbol::Broken | Symbol::Graph(_, false) = ports.symbol {
         let known = end.port.filter(|port| ports.has(side, port));
         return known.map(str::to_owned);
     }
@@ -222,7 +227,7 @@ fn pick(end: &End<'_>, side: Side, ports: &Ports<'_, '_>, values: &mut Values<'_
                 let (opposite, rule) =
                     if side == Side::Input { ("output", "ends at an input") } else { ("input", "starts at an output") };
                 let message = format!("`{node}:{port}` is an {opposite}, and an edge {rule}");
-                (message, "turn it round, or name another port".to_owned())
+                (message, "reverse the edge, or name another port".to_owned())
             } else {
                 let own = if values.report.is_full() { Vec::new() } else { ports.list(side) };
                 let help = match nearest(port, own.iter().map(String::as_str)) {
@@ -239,7 +244,7 @@ fn pick(end: &End<'_>, side: Side, ports: &Ports<'_, '_>, values: &mut Values<'_
         return Some(usual.to_owned());
     }
     if values.report.is_full() {
-        values.report.add(&end.at, "", ""); // counted; a list of ports for each of a million would take its time
+        values.report.add(&end.at, "", ""); // only counted; a list of ports for each of a million problems would be slow
         return None;
     }
     let mut own = ports.list(side);
@@ -248,8 +253,8 @@ fn pick(end: &End<'_>, side: Side, ports: &Ports<'_, '_>, values: &mut Values<'_
     }
     let (message, help) = match own.first() {
         None => {
-            let way = if side == Side::Input { "it can only send" } else { "it can only take" };
-            (format!("node `{node}` has no {what}"), format!("{way}; turn the edge round, or name another node"))
+            let way = if side == Side::Input { "it only sends" } else { "it only takes" };
+            (format!("node `{node}` has no {what}"), format!("{way}; reverse the edge, or name another node"))
         }
         Some(first) => {
             (format!("node `{node}` has several {what}s"), format!("write `{node}:{first}`; {}", has(&own, what)))
@@ -271,21 +276,21 @@ fn has(own: &[String], what: &str) -> String {
     }
 }
 
-/// What a name outside means inside.
+/// The port of a node that an exposed name stands for.
 fn expose(
     name: &str,
     end: &End<'_>,
-    scope: &HashMap<&str, Place<'_>>,
+    scope: &HashMap<&str, Symbol<'_>>,
     flat: &Flat,
     values: &mut Values<'_>,
 ) -> Option<(Side, Port)> {
-    let place = find(end, scope, values)?;
-    let ports = Ports { place, flat };
+    let symbol = find(end, scope, values)?;
+    let ports = Ports { symbol, flat };
     let (inputs, outputs) = (ports.list(Side::Input), ports.list(Side::Output));
-    if let Place::Broken = place {
+    if let Symbol::Broken = symbol {
         return None;
     }
-    // Without a port, the name outside says which side is meant.
+    // Without a port, the exposed name tells the side.
     let wanted = end.port.unwrap_or(name);
     let side = match (inputs.iter().any(|port| port == wanted), outputs.iter().any(|port| port == wanted)) {
         (true, false) => Side::Input,
@@ -295,7 +300,7 @@ fn expose(
         _ => {
             let all: Vec<String> = inputs.into_iter().chain(outputs).collect();
             let shown = end.port.map_or_else(|| end.node.to_owned(), |port| format!("{}:{port}", end.node));
-            let message = format!("`{}` is no port that could be exposed", clip(&shown));
+            let message = format!("`{}` is not a port of a node, so it cannot be exposed", clip(&shown));
             let help = match nearest(wanted, all.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{}:{near}`?", end.node),
                 None => format!("write `{name} = \"{}:PORT\"`; {}", end.node, has(&all, "port")),
