@@ -1,16 +1,16 @@
 //! Starting a command.
 //!
-//! Room: mechanism. Turns a [`Launch`] into a process, or into a sentence that says why not.
+//! Room: mechanism. Knows how a [`Launch`] becomes a process, or a message that says why not.
 //!
 //! # Invariant
 //! CPUs and niceness hold from the first instruction of the command, and never for the keeper.
 //!
 //! # Why it holds
-//! Both belong to a *thread* in Linux and are inherited by what it starts. A command that asks for them is started from a thread of its
-//! own, which has set them for itself and then ends. Nothing has to be put back.
+//! Both are attributes of a *thread* in Linux, and its children inherit them. A command that asks for them is started from a thread of its
+//! own, which sets them for itself and then exits. Nothing has to be restored.
 //!
 //! # Cost
-//! No code runs between fork and exec, so std takes its quick way (`posix_spawn`), which copies no page tables.
+//! No code runs between fork and exec, so std uses `posix_spawn`, which copies no page tables.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,7 +24,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::MARK;
 use crate::launch::Launch;
 
-/// Starts it, to read from `stdin` if there is one, and gives its pid.
+/// Starts the command, with `stdin` as its standard input if there is one, and returns its pid.
 pub(super) fn spawn(launch: &Launch, id: &str, stdin: Option<OwnedFd>) -> Result<i32, String> {
     let Some(program) = launch.argv.first() else {
         return Err("there is no program to start: the command is empty".to_owned());
@@ -54,7 +54,7 @@ pub(super) fn spawn(launch: &Launch, id: &str, stdin: Option<OwnedFd>) -> Result
             thread.join().unwrap_or_else(|_| Err(format!("starting {program:?} panicked")))
         })
     };
-    // Dropping a `Child` neither waits nor kills; it is reaped with all others.
+    // Dropping a `Child` neither waits nor kills; the process is reaped with all others.
     child.map(|child| child.id().cast_signed())
 }
 
@@ -63,7 +63,7 @@ fn open_log(path: &Path) -> Result<File, String> {
     opened.map_err(|error| format!("cannot write the log {}: {error}", path.display()))
 }
 
-/// Sets what the command shall inherit, for this thread.
+/// Sets CPUs and niceness of this thread, for the command to inherit.
 fn restrict(launch: &Launch) -> Result<(), String> {
     if let Some(cpus) = &launch.limits.cpus {
         let mut set = CpuSet::new();
@@ -89,7 +89,7 @@ fn current_nice() -> i32 {
     rustix::process::getpriority_process(None).unwrap_or(0)
 }
 
-/// Says which of the things that can be missing is missing.
+/// A message that says what is missing.
 fn explain(launch: &Launch, error: &io::Error) -> String {
     let program = launch.argv[0].to_string_lossy();
     let not_found = error.kind() == io::ErrorKind::NotFound;
