@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
-use sched_jobs::{Executor, Gpu, Job, Order, Outcome, State, Ticket};
+use sched_jobs::{AttemptId, Executor, Gpu, Job, Order, Outcome, State};
 
 use crate::{Door, LONG, on_both_with, state};
 
@@ -27,7 +27,11 @@ fn a_closure_has_a_card_with_enough_memory_or_waits() {
                 jobs.submit(job).unwrap();
             }
             told.recv_timeout(LONG).unwrap();
-            assert_eq!(state(&jobs, "c"), State::Ready, "6 GB are nowhere free, though 4 GB are in two places");
+            assert_eq!(
+                state(&jobs, "c"),
+                State::Ready,
+                "6 GB are free on no card, though 4 GB are free on each of two"
+            );
             door.open();
             jobs.wait().unwrap();
             assert!(told.try_iter().all(|(_, on)| on.len() == 1));
@@ -65,13 +69,13 @@ impl Executor for Notes {
         order.report.ended(Outcome::Succeeded);
     }
 
-    fn pause(&self, _: Ticket) {}
-    fn resume(&self, _: Ticket) {}
-    fn cancel(&self, _: Ticket) {}
+    fn pause(&self, _: AttemptId) {}
+    fn resume(&self, _: AttemptId) {}
+    fn cancel(&self, _: AttemptId) {}
 }
 
 #[test]
-fn an_executor_is_told_the_cards_of_every_attempt() {
+fn an_executor_gets_the_cards_of_every_attempt() {
     on_both_with(
         |builder| builder.cpu_slots(4).gpus(two_cards()),
         |jobs| {

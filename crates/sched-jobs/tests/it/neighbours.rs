@@ -1,21 +1,21 @@
-//! What other runs hold, and what they are told.
+//! What other runs hold, and what this run publishes to them.
 
 use std::sync::{Arc, Mutex, mpsc};
 
 use sched_jobs::{Job, Jobs, Neighbours, Others, State, Usage};
 
-/// Others that hold what a test says, and remember what they were told last.
+/// Other runs that hold what the test sets, and remember the last published usage.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<(Others, Usage)>>);
+struct OtherRuns(Arc<Mutex<(Others, Usage)>>);
 
-impl Neighbours for Told {
+impl Neighbours for OtherRuns {
     fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) {
         let mut both = self.0.lock().unwrap();
         both.1 = choose(&both.0);
     }
 }
 
-impl Told {
+impl OtherRuns {
     fn hold(&self, change: impl FnOnce(&mut Others)) {
         change(&mut self.0.lock().unwrap().0);
     }
@@ -25,8 +25,8 @@ impl Told {
     }
 }
 
-fn run() -> (Jobs, Told) {
-    let told = Told::default();
+fn run() -> (Jobs, OtherRuns) {
+    let told = OtherRuns::default();
     let builder = Jobs::builder().cpu_slots(4).ram_mb(1000).resource("licence", 2);
     (builder.neighbours(told.clone()).build(), told)
 }
@@ -45,7 +45,7 @@ fn hold(jobs: &Jobs, job: Job) -> mpsc::Sender<()> {
 }
 
 #[test]
-fn the_oldest_job_that_waits_for_others_is_made_known() {
+fn the_oldest_job_that_waits_for_other_runs_is_published() {
     let (jobs, told) = run();
     told.hold(|others| (others.running, others.cpu_slots) = (1, 2));
     let first = jobs.submit(Job::new("first").cpu_slots(3).takes("licence", 1).run(|_| ())).unwrap();
@@ -61,7 +61,7 @@ fn the_oldest_job_that_waits_for_others_is_made_known() {
 }
 
 #[test]
-fn a_job_that_waits_for_its_own_run_asks_nothing_of_others() {
+fn a_job_that_waits_for_its_own_run_publishes_no_demand() {
     let (jobs, told) = run();
     let release = hold(&jobs, Job::new("ours").cpu_slots(3));
     told.hold(|others| (others.running, others.cpu_slots) = (1, 1));
@@ -84,7 +84,7 @@ fn a_job_larger_than_a_soft_limit_says_that_it_must_be_alone() {
 }
 
 #[test]
-fn who_lacks_only_the_machines_memory_waits_for_nobody() {
+fn a_job_that_lacks_only_memory_of_the_machine_waits_for_no_run() {
     let (jobs, told) = run();
     told.hold(|others| (others.running, others.ram_free_mb) = (1, Some(100)));
     jobs.submit(Job::new("large").ram_mb(500).run(|_| ())).unwrap();

@@ -93,7 +93,7 @@ fn why_names_what_is_short_and_who_holds_it() {
     );
 }
 
-/// Others, whose use is set by the test; and what they were told we use.
+/// Other runs, whose usage the test sets; and the usage that was published to them.
 #[derive(Clone, Default)]
 struct Street {
     others: Arc<Mutex<Others>>,
@@ -108,7 +108,7 @@ impl Neighbours for Street {
 }
 
 #[test]
-fn what_neighbours_hold_is_not_ours_and_they_learn_what_we_hold() {
+fn what_neighbours_hold_is_not_free_and_our_usage_is_published_to_them() {
     for scheduler in [Scheduler::Threadpool, Scheduler::Simple] {
         in_time(format!("neighbours of {scheduler}"), move || {
             let street = Street::default();
@@ -121,7 +121,7 @@ fn what_neighbours_hold_is_not_ours_and_they_learn_what_we_hold() {
             assert_eq!(state(&jobs, "two"), State::Ready);
             let told = jobs.why("two").unwrap().to_string();
             assert!(told.contains("needs 2, 1 free of 4. Held by other runs (3)"), "{told}");
-            // They give one back; nobody here notices until somebody pokes.
+            // They release one; this run notices it only after `poke`.
             street.others.lock().unwrap().cpu_slots = 2;
             jobs.poke();
             runs.recv_timeout(LONG).unwrap();
@@ -172,7 +172,7 @@ fn a_job_waits_for_memory_that_other_programs_use_also_if_nothing_else_runs() {
         let why = jobs.why("large").unwrap().to_string();
         assert!(why.contains("needs 18.0 GB, 15.0 GB free on this machine; other programs use the rest"), "{why}");
         assert!(street.told.lock().unwrap().lacks_memory, "memory is looked at again now and then");
-        // Small ones are not kept waiting for that.
+        // Small jobs do not wait for it.
         jobs.submit(Job::new("small").ram_mb(100)).unwrap();
         while state(&jobs, "small") != State::Succeeded {
             std::thread::yield_now();
@@ -180,7 +180,7 @@ fn a_job_waits_for_memory_that_other_programs_use_also_if_nothing_else_runs() {
         *street.others.lock().unwrap() = others(18_000);
         jobs.poke();
         jobs.wait().unwrap();
-        // More than could ever be free is not waited for.
+        // A job that needs more than could ever be free does not wait.
         jobs.submit(Job::new("huge").ram_mb(30_000)).unwrap();
         jobs.wait().unwrap();
     });

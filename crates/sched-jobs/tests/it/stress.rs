@@ -1,4 +1,4 @@
-//! Everything at once, on real threads. Requests come from a seeded plan; what threads make of it is theirs.
+//! Everything at once, on real threads. Requests come from a seeded plan; the interleaving is up to the threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +9,8 @@ use test_support::Dice;
 
 use crate::{Door, LONG, in_time, works_until};
 
-/// Every life in a log ends once.
-fn check_lives(events: impl Iterator<Item = Event>, told: &str) -> HashMap<usize, Vec<What>> {
+/// Every life cycle in a log ends once.
+fn check_life_cycles(events: impl Iterator<Item = Event>, told: &str) -> HashMap<usize, Vec<What>> {
     let mut lives: HashMap<usize, Vec<What>> = HashMap::new();
     let is_end = |what: &What| matches!(what, What::Succeeded | What::Failed | What::Cancelled);
     for event in events {
@@ -71,7 +71,7 @@ fn storm(seed: u64, count: u64) {
                 job = job.retry(Retry { times: dice.below(2) as u32, backoff: zero, longest: zero });
                 job.run(move |ctx| {
                     let most = if scheduler == Scheduler::Simple { 1 } else { workers as usize };
-                    // A job that is paused leaves its place: it is not counted where it may stand still.
+                    // A paused job leaves its slot: it is not counted at a checkpoint.
                     assert!(running.fetch_add(1, Ordering::SeqCst) < most, "too many at once");
                     running.fetch_sub(1, Ordering::SeqCst);
                     for _ in 0..spins {
@@ -121,7 +121,7 @@ fn storm(seed: u64, count: u64) {
     assert_eq!((usage.running, usage.cpu_slots, usage.ram_mb, usage.named[0].1), (0, 0, 0, 0), "{told}");
     let statuses = jobs.statuses();
     drop(jobs);
-    let lives = check_lives(heard.try_iter(), &told);
+    let lives = check_life_cycles(heard.try_iter(), &told);
     for status in statuses {
         let wanted = match lives[&status.id.index()].last() {
             Some(What::Succeeded) => State::Succeeded,
@@ -147,7 +147,7 @@ fn many_storms() {
     }
 }
 
-/// Counts how many of it there are.
+/// Counts its instances.
 struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -183,7 +183,7 @@ fn ten_thousand_cancels_leave_nothing_behind() {
 }
 
 #[test]
-fn what_a_closure_captured_is_gone_when_its_job_has_ended() {
+fn the_captures_of_a_closure_are_dropped_when_its_job_has_ended() {
     in_time("captures".to_owned(), || {
         let jobs = Jobs::builder().cpu_slots(2).build();
         let (sent, held) = mpsc::channel::<()>();
@@ -197,7 +197,7 @@ fn what_a_closure_captured_is_gone_when_its_job_has_ended() {
 }
 
 #[test]
-fn an_end_is_told_while_the_next_job_of_the_same_worker_runs() {
+fn an_end_is_reported_while_the_next_job_of_the_same_worker_runs() {
     for workers in [1, 2] {
         in_time(format!("{workers} workers"), move || {
             let jobs = Jobs::builder().cpu_slots(workers).ram_mb(0).build();
@@ -212,7 +212,7 @@ fn an_end_is_told_while_the_next_job_of_the_same_worker_runs() {
                 [Job::new(format!("quick-{i}")).run(|_| ()), waits]
             });
             jobs.submit_all(all).unwrap();
-            // Each worker stands at the door after a quick job or two; whoever listens hears of those now, not later.
+            // Each worker waits at the door after a quick job or two; the ends of these are reported now, not later.
             let first = jobs.status("quick-0").unwrap().id;
             let told = std::iter::from_fn(|| events.recv_timeout(LONG))
                 .find(|event| event.job == first && event.what == What::Succeeded);
