@@ -10,7 +10,7 @@
 //! ([`Why`]).
 //!
 //! ```
-//! use policy_jobs::{Aging, Core, Demand, Ended, Limits, NewJob, On, Rules, State};
+//! use policy_jobs::{Aging, Core, Demand, Ended, Limits, NewJob, Rules, RunsOn, State};
 //! use core::time::Duration;
 //!
 //! let limits = Limits { cpu_slots: 1, ram_mb: 0, vram_mb: 0, gpus: vec![], named: vec![] };

@@ -254,7 +254,7 @@ impl EventLoop {
         }
         let _ = epoll::delete(&self.epoll, &slot.stream);
         if let Some(mut child) = lock(&slot.child).take() {
-            // A keeper that sent an invalid message still runs, and must not go on without a client that listens.
+            // A keeper that sent an invalid message still runs, and must not run on without a client that listens.
             let _ = child.kill();
             let _ = child.wait();
         }

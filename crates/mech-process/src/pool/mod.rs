@@ -106,12 +106,12 @@ pub type Listener = Box<dyn FnMut(Report) + Send>;
 /// # fn main() -> std::io::Result<()> {
 /// let home = std::path::Path::new("state/keepers");
 /// let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), home)?;
-/// let (tell, ended) = mpsc::channel();
+/// let (sender, ended) = mpsc::channel();
 /// keepers.start(
 ///     Launch::new("hello-1", ["echo", "hello"], "hello.log"),
 ///     Box::new(move |report| {
 ///         if let Report::Ended(end) = report {
-///             tell.send(end).unwrap();
+///             sender.send(end).unwrap();
 ///         }
 ///     }),
 /// )?;

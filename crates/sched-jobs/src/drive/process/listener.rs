@@ -79,7 +79,7 @@ impl Processes {
         self.notify(report, News::Ended);
     }
 
-    /// Calls the listener. If it panics, the caller goes on.
+    /// Calls the listener. A panic is caught and counted.
     fn notify(&self, report: &Reporter, news: News<'_>) {
         let mut call = || (self.listen)(report.attempt_id, news);
         match report.sink.upgrade() {
