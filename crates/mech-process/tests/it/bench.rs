@@ -58,8 +58,8 @@ impl Bench {
     }
 
     pub(crate) fn start(&self, launch: Launch) -> Running {
-        let (tell, reports) = channel();
-        let handle = self.keepers.start(launch, Box::new(move |report| drop(tell.send(report)))).unwrap();
+        let (sender, reports) = channel();
+        let handle = self.keepers.start(launch, Box::new(move |report| drop(sender.send(report)))).unwrap();
         Running { handle, reports }
     }
 

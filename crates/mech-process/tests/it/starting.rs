@@ -119,15 +119,15 @@ fn a_listener_starts_the_next_command_on_the_keeper_that_just_became_idle() {
         keepers: &Arc<mech_process::Keepers>,
         log: std::path::PathBuf,
         left: u32,
-        tell: std::sync::mpsc::Sender<u32>,
+        sender: std::sync::mpsc::Sender<u32>,
     ) {
         let again = Arc::downgrade(keepers);
         let listen = Box::new(move |report| {
             if let Report::Ended(end) = report {
                 assert_eq!(end.how, How::Exit(0));
-                tell.send(left).unwrap();
+                sender.send(left).unwrap();
                 if let (Some(keepers), 1..) = (again.upgrade(), left) {
-                    next(&keepers, log.clone(), left - 1, tell.clone());
+                    next(&keepers, log.clone(), left - 1, sender.clone());
                 }
             }
         });

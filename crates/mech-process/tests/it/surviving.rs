@@ -65,8 +65,8 @@ fn a_command_outlives_its_client_and_is_taken_over() {
     let survivor = running.pop().unwrap();
     assert_eq!(survivor.token(), "t1");
     assert!(bench.left().contains(&survivor.pid()));
-    let (tell, reports) = channel();
-    let handle = bench.keepers.adopt(survivor, Box::new(move |report| drop(tell.send(report)))).unwrap();
+    let (sender, reports) = channel();
+    let handle = bench.keepers.adopt(survivor, Box::new(move |report| drop(sender.send(report)))).unwrap();
     handle.pause();
     while reports.recv_timeout(LONG).unwrap() != Report::Paused {}
     handle.resume();
@@ -126,11 +126,11 @@ fn killed_at_any_moment_a_command_is_running_or_ended_exactly_once() {
         assert!(tokens.is_empty() || tokens == [token.clone()], "round {round}: {tokens:?}");
         let began = !tokens.is_empty();
         for survivor in running {
-            let (tell, told) = channel();
-            let listen = Box::new(move |report| drop(tell.send(report)));
+            let (sender, reported) = channel();
+            let listen = Box::new(move |report| drop(sender.send(report)));
             bench.keepers.adopt(survivor, listen).unwrap();
             let end =
-                told.into_iter().find_map(|report| if let Report::Ended(end) = report { Some(end) } else { None });
+                reported.into_iter().find_map(|report| if let Report::Ended(end) = report { Some(end) } else { None });
             assert_eq!(end.unwrap().how, How::Exit(0), "round {round}");
         }
         Keepers::forget(&bench.home(), [token.as_str()]).unwrap();
@@ -184,11 +184,11 @@ fn ends_that_were_held_for_a_killed_client_are_settled_by_the_next() {
     bench.keepers.hold_ends();
     killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done");
     let (mut running, _) = recover(&bench.home());
-    let (tell, told) = channel();
-    let listen = Box::new(move |report| drop(tell.send(report)));
+    let (sender, reported) = channel();
+    let listen = Box::new(move |report| drop(sender.send(report)));
     bench.keepers.adopt(running.pop().unwrap(), listen).unwrap();
     fs::write(bench.path("stop"), "").unwrap();
-    assert!(told.iter().any(|report| matches!(report, Report::Ended(_))));
+    assert!(reported.iter().any(|report| matches!(report, Report::Ended(_))));
     bench.keepers.settle("t1");
     drop(bench.keepers);
     // The keeper is not our child, so the pool did not wait for its exit.
@@ -333,8 +333,8 @@ fn a_command_that_was_lost_with_client_and_keeper_is_reported_as_lost_until_it_i
     kill_process(keeper_of(leader), Signal::KILL).unwrap();
     for _ in 0..2 {
         let (running, ended) = recover(&bench.home());
-        let told: Vec<_> = ended.iter().map(|end| (end.token.as_str(), &end.how)).collect();
-        assert_eq!((running.len(), told), (0, vec![("t1", &How::KeeperLost)]));
+        let reported: Vec<_> = ended.iter().map(|end| (end.token.as_str(), &end.how)).collect();
+        assert_eq!((running.len(), reported), (0, vec![("t1", &How::KeeperLost)]));
         assert_eq!(bench.left(), [0; 0]);
     }
     Keepers::forget(&bench.home(), ["t1"]).unwrap();

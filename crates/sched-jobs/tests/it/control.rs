@@ -41,8 +41,8 @@ fn a_pause_holds_queued_ready_and_running_jobs_and_nothing_that_has_ended() {
             assert_eq!(state(&jobs, name), State::Paused, "{name}");
         }
         for name in ["succeeded", "failed", "cancelled"] {
-            let told = format!("job `{name}` is {name}; only jobs that are queued, ready or running can be paused");
-            assert_eq!(words(jobs.pause(name)), told);
+            let message = format!("job `{name}` is {name}; only jobs that are queued, ready or running can be paused");
+            assert_eq!(words(jobs.pause(name)), message);
         }
         assert_eq!(jobs.usage().cpu_slots, 0, "a paused job gives back its slots");
         assert_eq!(jobs.usage().ram_mb, 512, "and two that ran keep their memory");
@@ -117,8 +117,8 @@ fn only_failed_or_cancelled_jobs_can_be_retried() {
     on_both(|jobs| {
         let door = one_of_each(&jobs);
         for name in ["queued", "ready", "running", "paused", "succeeded"] {
-            let told = format!("job `{name}` is {name}; only failed or cancelled jobs can be retried");
-            assert_eq!(words(jobs.retry(name)), told);
+            let message = format!("job `{name}` is {name}; only failed or cancelled jobs can be retried");
+            assert_eq!(words(jobs.retry(name)), message);
         }
         jobs.retry("cancelled").unwrap();
         assert_eq!((state(&jobs, "failed"), state(&jobs, "cancelled")), (State::Ready, State::Queued));
@@ -132,14 +132,14 @@ fn only_failed_or_cancelled_jobs_can_be_retried() {
 #[test]
 fn an_unknown_job_is_named() {
     on_both(|jobs| {
-        let told = "there is no job `ghost`";
-        assert_eq!(words(jobs.pause("ghost")), told);
-        assert_eq!(words(jobs.resume(Target::Subtree("ghost".into()))), told);
-        assert_eq!(words(jobs.cancel("ghost")), told);
-        assert_eq!(words(jobs.cancel_and_wait("ghost")), told);
-        assert_eq!(words(jobs.retry("ghost")), told);
-        assert_eq!(words(jobs.status("ghost")), told);
-        assert_eq!(words(jobs.why("ghost")), told);
+        let message = "there is no job `ghost`";
+        assert_eq!(words(jobs.pause("ghost")), message);
+        assert_eq!(words(jobs.resume(Target::Subtree("ghost".into()))), message);
+        assert_eq!(words(jobs.cancel("ghost")), message);
+        assert_eq!(words(jobs.cancel_and_wait("ghost")), message);
+        assert_eq!(words(jobs.retry("ghost")), message);
+        assert_eq!(words(jobs.status("ghost")), message);
+        assert_eq!(words(jobs.why("ghost")), message);
     });
 }
 
@@ -188,9 +188,9 @@ fn a_job_that_reaches_no_checkpoint_in_time_is_cancelled_with_3003() {
             runs.recv().unwrap();
             let error = jobs.pause("deaf").unwrap_err();
             assert_eq!(error.code(), Some(3003));
-            let told = "[3003] job `deaf` reached no checkpoint within 30 ms and was cancelled; \
+            let message = "[3003] job `deaf` reached no checkpoint within 30 ms and was cancelled; \
                         call `ctx.progress` more often or raise the pause timeout";
-            assert_eq!(error.to_string(), told);
+            assert_eq!(error.to_string(), message);
             assert_eq!(state(&jobs, "below"), State::Cancelled);
             door.open();
             jobs.wait().unwrap_err();
@@ -276,8 +276,8 @@ fn a_pause_of_a_job_that_is_cancelled_meanwhile_is_no_success() {
                 std::thread::yield_now();
             }
             jobs.cancel("slow").unwrap();
-            let told = pauses.join().unwrap().expect_err("it does not stand still").to_string();
-            assert!(told.starts_with("job `slow` is "), "{told}");
+            let message = pauses.join().unwrap().expect_err("it does not pause").to_string();
+            assert!(message.starts_with("job `slow` is "), "{message}");
             door.open();
             jobs.wait().unwrap_err();
         },

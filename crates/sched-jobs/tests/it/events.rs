@@ -23,9 +23,9 @@ fn the_events_of_a_job_are_in_order_and_have_one_end() {
         let mut events = jobs.events();
         jobs.submit(Job::new("good").run(|ctx| ctx.progress(0.5))).unwrap();
         jobs.wait().unwrap();
-        let told = history(&mut events, &jobs, "good");
+        let received = history(&mut events, &jobs, "good");
         let wanted = [What::Submitted, What::Ready, What::Started { attempt: 1 }, What::Progress(0.5), What::Succeeded];
-        assert_eq!(told, wanted);
+        assert_eq!(received, wanted);
 
         let retry = Retry { times: 1, backoff: Duration::ZERO, longest: Duration::ZERO };
         let bad = Job::new("bad").retry(retry).run(|_| Err::<(), _>(JobError::msg("no")));
@@ -103,10 +103,10 @@ fn a_listener_that_does_not_read_loses_the_oldest_events_and_they_are_counted() 
         }
         jobs.cancel(sched_jobs::Target::Run).unwrap();
         door.open();
-        let told = 3 + 1000 + 2000 * rounds as u64 + 1000 + 1;
+        let received = 3 + 1000 + 2000 * rounds as u64 + 1000 + 1;
         jobs.wait().unwrap_err();
         let read = std::iter::from_fn(|| events.try_recv()).count() as u64;
-        assert_eq!((read, read + events.missed()), (1 << 20, told));
+        assert_eq!((read, read + events.missed()), (1 << 20, received));
     });
 }
 
@@ -114,8 +114,8 @@ fn a_listener_that_does_not_read_loses_the_oldest_events_and_they_are_counted() 
 fn the_observer_gets_all_events_in_order_and_with_names() {
     for scheduler in [Scheduler::Threadpool, Scheduler::Simple] {
         in_time(format!("observer of {scheduler}"), move || {
-            let heard = Arc::new(Mutex::new(Vec::new()));
-            let log = heard.clone();
+            let received = Arc::new(Mutex::new(Vec::new()));
+            let log = received.clone();
             let jobs = Jobs::builder()
                 .cpu_slots(2)
                 .scheduler(scheduler)
@@ -130,12 +130,12 @@ fn the_observer_gets_all_events_in_order_and_with_names() {
             .unwrap();
             jobs.wait().unwrap();
             drop(jobs);
-            let heard = heard.lock().unwrap();
-            assert_eq!(heard.len(), 4 * 500);
-            assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            let received = received.lock().unwrap();
+            assert_eq!(received.len(), 4 * 500);
+            assert!(received.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             for i in 0..500 {
                 let life: Vec<What> =
-                    heard.iter().filter(|(_, name, _)| *name == i.to_string()).map(|it| it.2).collect();
+                    received.iter().filter(|(_, name, _)| *name == i.to_string()).map(|it| it.2).collect();
                 assert_eq!(life, [What::Submitted, What::Ready, What::Started { attempt: 1 }, What::Succeeded]);
             }
         });

@@ -197,8 +197,8 @@ fn a_job_that_ends_while_it_is_asked_to_pause_has_ended() {
         assert_eq!(play.asked(), Asked::Pause(0));
         play.report(0).ended(Outcome::Succeeded);
         play.report(0).paused();
-        let told = pauses.join().unwrap().unwrap_err().to_string();
-        assert_eq!(told, "job `a` is succeeded; only jobs that are queued, ready or running can be paused");
+        let message = pauses.join().unwrap().unwrap_err().to_string();
+        assert_eq!(message, "job `a` is succeeded; only jobs that are queued, ready or running can be paused");
         assert_eq!(play.jobs.wait().unwrap().succeeded, 1);
     });
 }

@@ -44,8 +44,8 @@ fn an_observer_that_panics_is_dropped_and_every_job_ends() {
             assert_eq!(jobs.wait().unwrap().succeeded, 50);
             assert_eq!(jobs.panics().observer, 1);
             assert!(calls.load(Ordering::SeqCst) <= 50 + 50 + 1, "it is not called after it failed");
-            let heard = std::iter::from_fn(|| events.try_recv()).count();
-            assert_eq!(heard, 4 * 50, "those who listen hear everything");
+            let received = std::iter::from_fn(|| events.try_recv()).count();
+            assert_eq!(received, 4 * 50, "listeners get all events");
             jobs.submit(Job::new("later").run(|_| ())).unwrap();
             assert_eq!(jobs.wait().unwrap().succeeded, 51);
         },
@@ -154,10 +154,10 @@ impl Fails {
         (Self { start, pause: false, resume: false, cancel: false, reporters, started }, starts)
     }
 
-    fn report(&self, attempt_id: AttemptId, tell: impl Fn(&Reporter)) {
+    fn report(&self, attempt_id: AttemptId, send: impl Fn(&Reporter)) {
         let reporters = self.reporters.lock().unwrap().clone();
         let of_it = |report: &&Reporter| format!("{report:?}").contains(&format!("{attempt_id:?}"));
-        reporters.iter().filter(of_it).for_each(tell);
+        reporters.iter().filter(of_it).for_each(send);
     }
 }
 

@@ -175,14 +175,14 @@ fn a_text_that_is_not_a_trace_id_is_refused_with_the_expected_form() {
 
 #[test]
 fn every_event_of_a_part_carries_its_trace_and_no_other_does() {
-    let (heard, sink) = mpsc::channel();
-    let (heard, sink) = (Arc::new(std::sync::Mutex::new(heard)), std::sync::Mutex::new(sink));
+    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = (Arc::new(std::sync::Mutex::new(sender)), std::sync::Mutex::new(receiver));
     on_both_with(
         move |builder| {
-            let heard = heard.lock().unwrap().clone();
+            let sender = sender.lock().unwrap().clone();
             builder.cpu_slots(2).observe(move |event, facts| {
                 let about = (facts.name(event.job).into_owned(), facts.part(event.job).map(str::to_owned));
-                let _ = heard.send((about, event.trace_id(), facts.trace_id(event.job)));
+                let _ = sender.send((about, event.trace_id(), facts.trace_id(event.job)));
             })
         },
         move |jobs| {
@@ -208,9 +208,9 @@ fn every_event_of_a_part_carries_its_trace_and_no_other_does() {
                 let wanted = trace.filter(|_| of_film(event.job.index()));
                 assert_eq!(event.trace_id(), wanted, "{event:?}");
             }
-            let told: Vec<_> = sink.lock().unwrap().try_iter().collect();
-            assert_eq!(told.len(), all.len());
-            for ((name, part), of_event, of_job) in told {
+            let received: Vec<_> = receiver.lock().unwrap().try_iter().collect();
+            assert_eq!(received.len(), all.len());
+            for ((name, part), of_event, of_job) in received {
                 assert_eq!((of_event, part.is_some()), (of_job, of_job.is_some()), "{name}");
             }
             let status = jobs.status("bad").unwrap();
@@ -240,14 +240,14 @@ impl Executor for Tells {
 #[test]
 fn an_executor_gets_the_trace_id() {
     on_both(|jobs| {
-        let (sent, told) = mpsc::channel();
+        let (sent, received) = mpsc::channel();
         let executor = Arc::new(Tells(std::sync::Mutex::new(sent)));
         let part = jobs.part("film");
         part.submit(Job::new("a").execute(executor.clone(), Arc::new(()))).unwrap();
         jobs.wait().unwrap();
         jobs.submit(Job::new("b").execute(executor, Arc::new(()))).unwrap();
         jobs.wait().unwrap();
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [Some(part.trace_id()), None]);
+        assert_eq!(received.try_iter().collect::<Vec<_>>(), [Some(part.trace_id()), None]);
     });
 }
 

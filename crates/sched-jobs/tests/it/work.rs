@@ -100,13 +100,13 @@ fn outputs_of_what_a_job_needs_are_its_inputs() {
         let sum = Job::new("sum").needs_all(["number", "nothing"]).run(|ctx| {
             assert_eq!(ctx.needs(), ["number", "nothing"]);
             let number = ctx.input::<u32>("number")?;
-            let told = |error: InputError| error.to_string();
+            let message = |error: InputError| error.to_string();
             let nothing = "`nothing` returned nothing; return a value from its closure";
-            assert_eq!(ctx.input::<u32>("nothing").map_err(told), Err(nothing.to_owned()));
+            assert_eq!(ctx.input::<u32>("nothing").map_err(message), Err(nothing.to_owned()));
             let other = "this job does not need `other`, only number, nothing; add `.needs(\"other\")`";
-            assert_eq!(ctx.input::<u32>("other").map_err(told), Err(other.to_owned()));
+            assert_eq!(ctx.input::<u32>("other").map_err(message), Err(other.to_owned()));
             let string = "`number` returned a value that is not a `alloc::string::String`";
-            assert_eq!(ctx.input::<String>("number").map_err(told), Err(string.to_owned()));
+            assert_eq!(ctx.input::<String>("number").map_err(message), Err(string.to_owned()));
             Ok::<_, JobError>(*number + 1)
         });
         jobs.submit(sum).unwrap();
@@ -177,8 +177,8 @@ fn a_closure_that_stops_without_a_request_has_failed() {
     on_both(|jobs| {
         jobs.submit(Job::new("quits").run(|_| Err::<(), _>(sched_jobs::Stopped))).unwrap();
         jobs.wait().unwrap_err();
-        let told = "it stopped as if cancelled, but it was not asked to stop";
-        assert_eq!(jobs.status("quits").unwrap().cause.unwrap().to_string(), told);
+        let message = "it stopped as if cancelled, but it was not asked to stop";
+        assert_eq!(jobs.status("quits").unwrap().cause.unwrap().to_string(), message);
     });
 }
 
@@ -194,8 +194,8 @@ fn a_closure_that_runs_once_runs_once() {
         jobs.wait().unwrap_err();
         jobs.retry("once").unwrap();
         jobs.wait().unwrap_err();
-        let told = "its closure can run only once, and has already run; use `run` to retry";
-        assert_eq!(jobs.status("once").unwrap().cause.unwrap().to_string(), told);
+        let message = "its closure can run only once, and has already run; use `run` to retry";
+        assert_eq!(jobs.status("once").unwrap().cause.unwrap().to_string(), message);
     });
 }
 

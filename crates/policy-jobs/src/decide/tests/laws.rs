@@ -15,13 +15,13 @@ use crate::state::State;
 #[derive(Default)]
 struct Told {
     lives: BTreeMap<u32, Vec<What>>,
-    heard: usize,
+    seen: usize,
 }
 
 impl Told {
     /// A life cycle has one end, and only a new life cycle comes after it.
     fn apply(&mut self, stage: &Stage, context: &str) {
-        for event in &stage.log[self.heard..] {
+        for event in &stage.log[self.seen..] {
             let life = self.lives.entry(event.job.0).or_default();
             let over = life.last().is_some_and(|last| is_end(*last));
             match event.what {
@@ -33,7 +33,7 @@ impl Told {
             let part = stage.core.part_of(event.job.0).map(|part| stage.core.part_trace(part));
             assert_eq!(event.trace_id(), part, "{context}\n{event:?} has the id of its part");
         }
-        self.heard = stage.log.len();
+        self.seen = stage.log.len();
     }
 
     /// The state from the events agrees with the real state.

@@ -133,7 +133,7 @@ fn a_job_that_succeeded_in_the_end_has_no_cause_of_failure() {
     let id = stage.submit(job("flaky").retries(1, 100));
     stage.pick();
     stage.fail(id);
-    assert!(stage.core.cause(id).is_some(), "until then, the last attempt's error is told");
+    assert!(stage.core.cause(id).is_some(), "until then, the last attempt's error is reported");
     stage.now += 200 * MS;
     stage.pick();
     stage.succeed(id);

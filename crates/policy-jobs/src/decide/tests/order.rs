@@ -14,13 +14,13 @@ use crate::state::State;
 fn play(seed: u64, steps: usize) -> usize {
     let mut from_a_tree = 0;
     let (mut history, rules) = History::new(seed);
-    let told_rules = format!("{rules:?}");
+    let rules_text = format!("{rules:?}");
     let mut quick = Stage::new(rules.clone());
     let mut slow = Stage::new(Rules { by_formula: true, ..rules });
     let mut reader = Reader::default();
     for number in 0..steps {
         let step = history.next(&quick);
-        let told = || format!("seed {seed}, step {number}: {step:?}\n{told_rules}");
+        let context = || format!("seed {seed}, step {number}: {step:?}\n{rules_text}");
         if let Step::Others(others) = &step {
             reader.others = others.clone();
         }
@@ -28,9 +28,9 @@ fn play(seed: u64, steps: usize) -> usize {
             loop {
                 let expected = reader.expects(&mut quick, history.interval);
                 let (one, other) = (quick.core.pick(quick.now), slow.core.pick(slow.now));
-                assert_eq!(one, other, "{}\nquick pick and formula part", told());
+                assert_eq!(one, other, "{}\nquick pick and formula differ", context());
                 if let Err(why) = expected.allows(one) {
-                    panic!("{}\npicked {one:?}: {why}\n{expected:?}\n{:?}", told(), quick.core.room);
+                    panic!("{}\npicked {one:?}: {why}\n{expected:?}\n{:?}", context(), quick.core.room);
                 }
                 reader.picked = quick.now;
                 let Some(id) = one else { break };
@@ -46,18 +46,18 @@ fn play(seed: u64, steps: usize) -> usize {
                         *free = free.saturating_sub(share);
                     }
                 }
-                assert_eq!(quick.core.held_cards(id), slow.core.held_cards(id), "{}\non the same cards", told());
+                assert_eq!(quick.core.held_cards(id), slow.core.held_cards(id), "{}\non the same cards", context());
             }
         } else {
-            assert_eq!(quick.happen(&step), slow.happen(&step), "{}", told());
+            assert_eq!(quick.happen(&step), slow.happen(&step), "{}", context());
         }
         quick.drain();
         slow.drain();
         reader.look(&quick);
         let states = |stage: &Stage| (0..stage.core.len() as u32).map(|id| stage.state(id)).collect::<Vec<_>>();
-        assert_eq!(states(&quick), states(&slow), "{}", told());
-        assert_eq!(quick.log.len(), slow.log.len(), "{}", told());
-        assert_eq!(quick.effects, slow.effects, "{}", told());
+        assert_eq!(states(&quick), states(&slow), "{}", context());
+        assert_eq!(quick.log.len(), slow.log.len(), "{}", context());
+        assert_eq!(quick.effects, slow.effects, "{}", context());
     }
     from_a_tree
 }

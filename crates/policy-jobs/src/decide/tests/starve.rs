@@ -147,7 +147,7 @@ impl Sim {
 fn run(seed: u64) {
     let dice = Dice::new(seed);
     let (rules, setting) = setting(&dice);
-    let told = format!("seed {seed}: {rules:?} {setting:?}");
+    let context = format!("seed {seed}: {rules:?} {setting:?}");
     let bound = setting.interval * 3 + setting.longest;
     let mut sim = Sim { stage: Stage::new(rules), dice, setting, running: Vec::new(), count: 0 };
     if sim.dice.chance(15) {
@@ -173,7 +173,7 @@ fn run(seed: u64) {
         if let Some((id, since)) = oldest.filter(|(id, _)| larges.contains(id)) {
             let waited = sim.stage.now - since;
             let why = sim.stage.core.why(sim.stage.now, id, None);
-            assert!(waited <= bound, "{told}\nlarge job {id} waited {waited} of {bound} ns as the oldest\n{why}");
+            assert!(waited <= bound, "{context}\nlarge job {id} waited {waited} of {bound} ns as the oldest\n{why}");
         }
         // What comes next: an end, or an arrival.
         let ends = sim.running.iter().min().map(|(at, _)| *at);
@@ -222,7 +222,7 @@ fn run(seed: u64) {
     }
     // Time is up with jobs left. Then older ones were before them all the while, or the bound would have been missed; or some never came.
     let came = larges.len() as u64;
-    assert!(oldest.is_some() || came < sim.setting.larges, "{told}");
+    assert!(oldest.is_some() || came < sim.setting.larges, "{context}");
 }
 
 #[test]
