@@ -1,6 +1,8 @@
 //! Graphics cards, and the memory that processes use on them.
 //!
-//! Room: mechanism. Knows NVML; only reads. Never fails: a missing number is `None`.
+//! Room: mechanism. Knows NVML; knows nothing of jobs.
+//!
+//! It only reads, and never fails: a missing number is `None`.
 //!
 //! NVML is loaded at run time, once, if there is a driver. It lists cards in bus order; CUDA may number them
 //! differently, so a card is identified by its UUID, which both understand.

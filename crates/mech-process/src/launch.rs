@@ -1,6 +1,8 @@
 //! What a client asks for, and what it gets reported: commands, limits, reports, ends.
 //!
-//! Room: values. They also travel between a client and its keepers.
+//! Room: values.
+//!
+//! They also travel between a client and its keepers.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,6 +1,8 @@
 //! A log that stays within its limit.
 //!
-//! Room: mechanism. Knows one file and reads nothing of it. A keeper uses it for its command, a client for a log that it forwards.
+//! Room: mechanism. Knows the size of one file; knows nothing of what is in it.
+//!
+//! A keeper uses it for its command, a client for a log that it forwards.
 //!
 //! # Invariant
 //! The first bytes of the file, half of the limit, and the last bytes, the other half, are on the disk as they were written. The file never gets shorter.

@@ -1,6 +1,8 @@
 //! CPUs and memory of the machine, in total and free.
 //!
-//! Room: mechanism. Knows `/proc/meminfo` and control groups; only reads. Never fails: a missing number is `None`. A MB is 10^6 bytes, as in job files.
+//! Room: mechanism. Knows `/proc/meminfo` and control groups; knows nothing of jobs.
+//!
+//! It only reads, and never fails: a missing number is `None`. A MB is 10^6 bytes, as in job files.
 //!
 //! # Invariant
 //! No number is larger than what this process may use: the limit of a control group around it counts, if it is smaller than the machine.

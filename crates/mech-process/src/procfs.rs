@@ -1,6 +1,8 @@
 //! Processes in `/proc`: their identity, their trees, their memory.
 //!
-//! Room: mechanism. Knows `/proc`; only reads and sends no signal. No other code parses `stat`, `status` or `meminfo`.
+//! Room: mechanism. Knows `/proc`; knows nothing of keepers.
+//!
+//! It only reads, and sends no signal. No other code parses `stat`, `status` or `meminfo`.
 //!
 //! # Invariant
 //! Every process below `root` that exists during a whole `scan` is in its result.

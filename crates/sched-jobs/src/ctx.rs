@@ -1,6 +1,8 @@
 //! The context of a running closure: its view of its job and of the scheduler.
 //!
-//! Room: interface. Knows signals and the [`Scheduler`] trait; knows nothing of drivers. A closure reads its [`Signals`] without a lock; everything else goes to the [`Scheduler`].
+//! Room: interface. Knows signals and the [`Scheduler`] trait; knows nothing of drivers.
+//!
+//! A closure reads its [`Signals`] without a lock; everything else goes to the [`Scheduler`].
 
 use core::any::Any;
 use core::fmt;

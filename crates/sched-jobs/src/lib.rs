@@ -1,6 +1,8 @@
 //! A DAG of jobs within limits of CPU slots, memory, video memory and named resources.
 //!
-//! Room: interface. `policy-jobs`, which has no clock and no thread, decides what runs next; `drive/` has the threads, clocks and processes.
+//! Room: interface.
+//!
+//! `policy-jobs`, which has no clock and no thread, decides what runs next; `drive/` has the threads, clocks and processes.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -1,6 +1,8 @@
 //! The keeper: a small supervising process above one command at a time.
 //!
-//! Room: mechanism. Knows one command and one client; runs as a process of its own, with one thread.
+//! Room: mechanism. Knows one command and one client; knows nothing of other keepers.
+//!
+//! It is a process of its own, with one thread.
 //!
 //! # Invariant
 //! No process of a command outlives the report of its end, and no end is lost with the client.

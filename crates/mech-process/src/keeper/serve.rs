@@ -1,6 +1,8 @@
 //! The keeper's loop over its client, later clients, and its tree.
 //!
-//! Room: mechanism. Knows sockets, one tree and one record. No other code of a keeper waits.
+//! Room: mechanism. Knows sockets, one tree and one record; knows nothing of other keepers.
+//!
+//! No other code of a keeper waits.
 //!
 //! # Invariant
 //! There is at most one client; a second one is refused while the first is alive. A keeper without client and command exits, unless it knows an end

@@ -1,6 +1,6 @@
 //! Starting a command.
 //!
-//! Room: mechanism. Knows how a [`Launch`] becomes a process, or a message that says why not.
+//! Room: mechanism. Knows how a [`Launch`] becomes a process; knows nothing of sockets.
 //!
 //! # Invariant
 //! CPUs and niceness hold from the first instruction of the command, and never for the keeper.

@@ -1,6 +1,8 @@
 //! The event loop of a pool: one thread that waits for all keepers.
 //!
-//! Room: mechanism. Knows sockets and `epoll`; knows nothing of what the commands are for. No other code of a client waits for keepers.
+//! Room: mechanism. Knows sockets and `epoll`; knows nothing of what the commands are for.
+//!
+//! No other code of a client waits for keepers.
 //!
 //! # Invariant
 //! Every queued request is sent. No thread blocks for it. A pool whose keepers are silent uses no CPU.

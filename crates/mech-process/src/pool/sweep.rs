@@ -1,6 +1,8 @@
 //! Killing the processes that a killed keeper left behind.
 //!
-//! Room: mechanism. Knows marks, sessions and control groups. Best effort: without its keeper a tree has no root.
+//! Room: mechanism. Knows marks, sessions and control groups; knows nothing of sockets.
+//!
+//! This is best effort: without its keeper a tree has no root.
 //!
 //! # What is found
 //! Processes with the keeper's mark in their environment, all processes of its session, and those in its control group. A process

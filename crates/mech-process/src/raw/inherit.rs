@@ -1,6 +1,6 @@
 //! Resetting a signal disposition that a keeper may have inherited: SIGCHLD ignored.
 //!
-//! Room: mechanism. Knows one signal.
+//! Room: mechanism.
 //!
 //! # Invariant
 //! In a keeper an ended child stays a zombie until it is reaped.

@@ -1,6 +1,6 @@
 //! Reaping a child together with its resource usage.
 //!
-//! Room: mechanism. Knows one system call.
+//! Room: mechanism.
 //!
 //! # Invariant
 //! Every process that leaves the tree is counted once: its times and its peak come with the call that reaps it.

@@ -1,6 +1,6 @@
 //! Sampling the video memory that commands use.
 //!
-//! Room: driver. Knows a thread and the graphics driver.
+//! Room: driver. Knows a thread and the graphics driver; knows nothing of how commands start or end.
 //!
 //! The driver reports only the memory in use now, so a thread takes samples while commands run. A peak between two samples
 //! is not seen.
