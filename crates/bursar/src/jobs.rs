@@ -70,9 +70,9 @@ pub use crate::bridge::FlowJob;
 pub use sched_jobs::process;
 #[doc(inline)]
 pub use sched_jobs::{
-    Aging, BadSetting, BadTraceId, Builder, CardUse, Cause, Config, ControlError, Ctx, Demand, Event, Events, Executor,
-    Facts, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs,
-    Limits, Move, Needed, Neighbours, Observer, OnCards, Order, Others, Outcome, Panics, Part, Reporter, Resource,
-    Retry, Returns, RunFailed, Scheduler, Short, State, Stopped, SubmitError, Summary, Target, Ticket, TraceId, Usage,
-    Waits, Wanted, What, Why,
+    Aging, AttemptId, BadSetting, BadTraceId, Builder, CardAvailability, CardUse, Cause, Config, ControlError, Ctx,
+    Demand, Event, Events, Executor, Facts, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError,
+    JobFacts, JobId, JobStatus, Jobs, Limits, Move, Needed, Neighbours, Observer, Order, Others, Outcome, Panics, Part,
+    PendingDemand, Reporter, Resource, ResourceShortage, Retry, Returns, RunFailed, Scheduler, State, Stopped,
+    SubmitError, Summary, Target, TraceId, Usage, Waits, What, Why,
 };

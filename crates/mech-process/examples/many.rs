@@ -41,12 +41,12 @@ fn keepers(commands: usize, at_once: usize) -> io::Result<Duration> {
     let start = Instant::now();
     let keepers = Arc::new(Keepers::new(KeeperProgram::this_one(["keep"]), &home)?);
     let left = Arc::new(AtomicUsize::new(commands));
-    let (tell, told) = channel();
+    let (sender, reported) = channel();
     for _ in 0..at_once {
-        next(&Arc::downgrade(&keepers), &left, &tell);
+        next(&Arc::downgrade(&keepers), &left, &sender);
     }
-    drop(tell);
-    told.iter().for_each(drop);
+    drop(sender);
+    reported.iter().for_each(drop);
     let took = start.elapsed();
     drop(keepers);
     std::fs::remove_dir(&home)?;
@@ -54,10 +54,10 @@ fn keepers(commands: usize, at_once: usize) -> io::Result<Duration> {
 }
 
 /// Each end starts the next command, on the pool's thread.
-fn next(keepers: &Weak<Keepers>, left: &Arc<AtomicUsize>, tell: &Sender<()>) {
+fn next(keepers: &Weak<Keepers>, left: &Arc<AtomicUsize>, sender: &Sender<()>) {
     let number = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
     let (Some(pool), Ok(number)) = (keepers.upgrade(), number) else { return };
-    let (keepers, left, tell) = (keepers.clone(), Arc::clone(left), tell.clone());
+    let (keepers, left, sender) = (keepers.clone(), Arc::clone(left), sender.clone());
     let launch = Launch::new(format!("t{number}"), ["/bin/true"], "/dev/null");
     let listen = Box::new(move |report| {
         if let Report::Ended(end) = report {
@@ -66,7 +66,7 @@ fn next(keepers: &Weak<Keepers>, left: &Arc<AtomicUsize>, tell: &Sender<()>) {
                 eprintln!("{}: {}", end.token, end.how);
                 std::process::exit(1);
             }
-            next(&keepers, &left, &tell);
+            next(&keepers, &left, &sender);
         }
     });
     pool.start(launch, listen).expect("a keeper can be started");

@@ -1,22 +1,22 @@
-//! A control group for a tree, where the system lets us: freezing that the frozen do not notice.
+//! A control group for a tree, where the system permits it: the frozen processes do not notice the freeze.
 //!
-//! Room: mechanism. Knows control groups; decides nothing.
+//! Room: mechanism. Knows control groups; knows nothing of commands.
 //!
 //! # Invariant
-//! We make groups only below one that is ours: its owner is our user, it was delegated to us, or it is the top and we are root.
+//! Groups are made only below a group that is ours: our user owns it, it was delegated to us, or it is the root group and we are root.
 //!
 //! # Why it holds
-//! [`base`] looks at the group we are in and refuses others. Whoever put us into a group of his own counts and clears that group, and a
-//! group of ours inside would hide processes from him and outlive his cleaning.
+//! [`base`] checks the group of this process and refuses all others. A service manager that put this process into a group of its own counts the
+//! processes of that group and kills them; a group of ours inside would hide processes from it and outlive its cleanup.
 //!
 //! # A group is made when a tree is first paused
-//! A keeper cannot live in the group that it freezes, and moving a process from one group to another waits for every CPU
-//! (milliseconds), so commands are not born in a group. A tree that is to be frozen is gathered: all its processes are moved, until a scan
+//! A keeper cannot be in the group that it freezes, and moving a process from one group to another waits for every CPU
+//! (milliseconds), so commands are not started in a group. When a tree is to be frozen, all its processes are moved into a group, until a scan
 //! finds none outside; later children are born inside.
 //!
 //! # Rejected
-//! Memory groups as a hard limit: they need the memory controller delegated, which neither a session of systemd nor the usual
-//! container does. The keeper samples instead, and counts shared pages before it ends anything.
+//! Memory groups as a hard limit: they need the memory controller delegated, which neither a systemd session nor the usual
+//! container does. The keeper samples instead, and counts shared pages before it kills anything.
 
 use std::fmt;
 use std::fs;
@@ -27,13 +27,13 @@ use std::sync::OnceLock;
 
 use crate::procfs;
 
-/// What holds a tree together while it is frozen.
+/// How a tree is frozen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Confinement {
-    /// Control groups, second version: frozen trees do not notice.
+    /// Control groups, version 2: the frozen processes do not notice.
     CgroupV2,
-    /// The freezer of the first version.
+    /// The freezer of version 1.
     CgroupV1,
     /// Signals: every process is stopped. A shell that does job control sees its children stop.
     None {
@@ -52,8 +52,8 @@ impl fmt::Display for Confinement {
     }
 }
 
-/// Set to `v2`, it makes us do without the newer groups; set to anything else, without any.
-const SWITCH: &str = "BURSAR_NO_CGROUPS";
+/// The value `v2` disables groups of version 2; any other value disables all groups.
+const DISABLE_VARIABLE: &str = "BURSAR_NO_CGROUPS";
 
 /// A directory in which we may make groups.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ struct Base {
     kind: Confinement,
 }
 
-/// What this system lets us do. Found out once, by making a group and removing it.
+/// How trees are frozen on this system. Found out once, by making a group and removing it.
 pub(crate) fn confinement() -> Confinement {
     match base() {
         Ok(base) => base.kind.clone(),
@@ -73,19 +73,19 @@ pub(crate) fn confinement() -> Confinement {
 fn base() -> Result<&'static Base, &'static String> {
     static BASE: OnceLock<Result<Base, String>> = OnceLock::new();
     BASE.get_or_init(|| {
-        let without = std::env::var(SWITCH).unwrap_or_default();
+        let without = std::env::var(DISABLE_VARIABLE).unwrap_or_default();
         if !matches!(without.as_str(), "" | "v2") {
-            return Err(format!("{SWITCH} is set"));
+            return Err(format!("{DISABLE_VARIABLE} is set"));
         }
         let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| format!("/proc/self/mounts: {error}"))?;
         let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup: {error}"))?;
         let mut reasons = Vec::new();
-        for (kind, place) in places(&mounts, &groups) {
+        for (kind, group) in own_groups(&mounts, &groups) {
             if without == "v2" && kind == Confinement::CgroupV2 {
                 continue;
             }
-            match ours(&place).and_then(|()| probe(&place, &kind)) {
-                Ok(()) => return Ok(Base { dir: place.dir, kind }),
+            match check_delegated(&group).and_then(|()| probe(&group, &kind)) {
+                Ok(()) => return Ok(Base { dir: group.dir, kind }),
                 Err(reason) => reasons.push(reason),
             }
         }
@@ -94,15 +94,15 @@ fn base() -> Result<&'static Base, &'static String> {
     .as_ref()
 }
 
-/// The group that we are in, in one hierarchy.
+/// The group of this process, in one hierarchy.
 #[derive(Debug, PartialEq)]
-struct Place {
+struct OwnGroup {
     dir: PathBuf,
     is_top: bool,
 }
 
-/// Where we are, in the hierarchies that can freeze; the newer one first.
-fn places(mounts: &str, groups: &str) -> Vec<(Confinement, Place)> {
+/// The groups of this process in the hierarchies that can freeze; version 2 first.
+fn own_groups(mounts: &str, groups: &str) -> Vec<(Confinement, OwnGroup)> {
     let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
         mounts.lines().find_map(|line| {
             let mut fields = line.split(' ').skip(1);
@@ -110,23 +110,23 @@ fn places(mounts: &str, groups: &str) -> Vec<(Confinement, Place)> {
             wanted(kind, options).then(|| PathBuf::from(dir))
         })
     };
-    let place = |mount: Option<PathBuf>, group: Option<&str>| {
+    let group = |mount: Option<PathBuf>, group: Option<&str>| {
         let (mount, group) = (mount?, group?);
         let below = group.trim_start_matches('/');
         let dir = if below.is_empty() { mount } else { mount.join(below) };
-        Some(Place { dir, is_top: below.is_empty() })
+        Some(OwnGroup { dir, is_top: below.is_empty() })
     };
     let has = |list: &str, one: &str| list.split(',').any(|item| item == one);
-    let v2 = place(mount(&|kind, _| kind == "cgroup2"), procfs::group(groups, ""));
+    let v2 = group(mount(&|kind, _| kind == "cgroup2"), procfs::group(groups, ""));
     let v1 =
-        place(mount(&|kind, options| kind == "cgroup" && has(options, "freezer")), procfs::group(groups, "freezer"));
-    let v2 = v2.map(|place| (Confinement::CgroupV2, place));
-    v2.into_iter().chain(v1.map(|place| (Confinement::CgroupV1, place))).collect()
+        group(mount(&|kind, options| kind == "cgroup" && has(options, "freezer")), procfs::group(groups, "freezer"));
+    let v2 = v2.map(|group| (Confinement::CgroupV2, group));
+    v2.into_iter().chain(v1.map(|group| (Confinement::CgroupV1, group))).collect()
 }
 
-/// Is the group ours to divide?
-fn ours(place: &Place) -> Result<(), String> {
-    let dir = &place.dir;
+/// Checks that we may make groups below this one.
+fn check_delegated(group: &OwnGroup) -> Result<(), String> {
+    let dir = &group.dir;
     let owner = fs::metadata(dir).map_err(|error| format!("{}: {error}", dir.display()))?.uid();
     let me = rustix::process::geteuid().as_raw();
     let delegated = || {
@@ -136,14 +136,14 @@ fn ours(place: &Place) -> Result<(), String> {
         })
     };
     let is_root = me == 0;
-    if (owner == me && (!is_root || place.is_top)) || delegated() {
+    if (owner == me && (!is_root || group.is_top)) || delegated() {
         return Ok(());
     }
     Err(format!("{} was not delegated to user {me}", dir.display()))
 }
 
-fn probe(place: &Place, kind: &Confinement) -> Result<(), String> {
-    let dir = place.dir.join(format!("bursar-probe-{}", std::process::id()));
+fn probe(group: &OwnGroup, kind: &Confinement) -> Result<(), String> {
+    let dir = group.dir.join(format!("bursar-probe-{}", std::process::id()));
     let say = |error: io::Error| format!("{}: {error}", dir.display());
     fs::create_dir(&dir).map_err(say)?;
     let knob = if *kind == Confinement::CgroupV2 { "cgroup.freeze" } else { "freezer.state" };
@@ -152,7 +152,7 @@ fn probe(place: &Place, kind: &Confinement) -> Result<(), String> {
     if has_knob { Ok(()) } else { Err(format!("{} has no {knob}", dir.display())) }
 }
 
-/// The group of one tree. Removed by [`Group::remove`], when its processes are gone.
+/// The group of one tree. [`Group::remove`] removes it when its processes are gone.
 #[derive(Debug)]
 pub(crate) struct Group {
     dir: PathBuf,
@@ -160,7 +160,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Makes the group of keeper `id`. `None`: the system does not let us.
+    /// Makes the group of keeper `id`. `None`: the system does not permit it.
     pub(crate) fn make(id: &str) -> Option<Group> {
         let base = base().ok()?;
         let group = Group::named(base, id);
@@ -171,7 +171,7 @@ impl Group {
         }
     }
 
-    /// The group that keeper `id` has left behind, if it did.
+    /// The group that keeper `id` has left behind, if any.
     pub(crate) fn of(id: &str) -> Option<Group> {
         let group = Group::named(base().ok()?, id);
         group.dir.exists().then_some(group)
@@ -181,8 +181,8 @@ impl Group {
         Group { dir: base.dir.join(format!("bursar-{id}")), is_v2: base.kind == Confinement::CgroupV2 }
     }
 
-    /// Moves a process in. One that is gone meanwhile needs no moving.
-    pub(crate) fn take(&self, pid: i32) -> io::Result<()> {
+    /// Moves a process in. A process that is gone is no error.
+    pub(crate) fn add(&self, pid: i32) -> io::Result<()> {
         match fs::write(self.dir.join("cgroup.procs"), pid.to_string()) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
             other => other,
@@ -210,7 +210,7 @@ impl Group {
         }
     }
 
-    /// Removes the group. The kernel may need a moment to let go of the last process, so a refusal is tried again by the caller.
+    /// Removes the group. The kernel may need a moment to release the last process, so the caller retries after an error.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -228,28 +228,28 @@ mod tests {
         cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n";
 
     #[test]
-    fn the_newer_hierarchy_is_tried_first() {
-        let found = places(HYBRID, "6:freezer:/\n0::/user.slice/me.scope\n");
-        let dirs: Vec<_> = found.iter().map(|(_, place)| (place.dir.to_str().unwrap(), place.is_top)).collect();
+    fn version_2_is_tried_first() {
+        let found = own_groups(HYBRID, "6:freezer:/\n0::/user.slice/me.scope\n");
+        let dirs: Vec<_> = found.iter().map(|(_, group)| (group.dir.to_str().unwrap(), group.is_top)).collect();
         assert_eq!(dirs, [("/sys/fs/cgroup/unified/user.slice/me.scope", false), ("/sys/fs/cgroup/freezer", true)]);
     }
 
     #[test]
-    fn without_a_mount_there_is_no_place() {
-        assert!(places("proc /proc proc rw 0 0\n", "0::/\n").is_empty());
+    fn without_a_mount_there_is_no_group() {
+        assert!(own_groups("proc /proc proc rw 0 0\n", "0::/\n").is_empty());
     }
 
     #[test]
-    fn a_group_of_somebody_else_is_not_divided() {
-        let place = Place { dir: PathBuf::from("/proc/self"), is_top: false };
+    fn no_group_is_made_below_a_group_of_another_owner() {
+        let group = OwnGroup { dir: PathBuf::from("/proc/self"), is_top: false };
         if rustix::process::geteuid().is_root() {
-            let reason = ours(&place).unwrap_err();
+            let reason = check_delegated(&group).unwrap_err();
             assert!(reason.contains("not delegated to user 0"), "{reason}");
         }
     }
 
     #[test]
-    fn a_group_is_made_and_removed_where_the_system_lets_us() {
+    fn a_group_is_made_and_removed_where_the_system_permits_it() {
         let Some(group) = Group::make(&format!("unit-{}", std::process::id())) else {
             assert!(matches!(confinement(), Confinement::None { .. }));
             return;

@@ -1,12 +1,14 @@
-//! Graphics cards, and what processes use of them.
+//! Graphics cards, and the memory that processes use on them.
 //!
-//! Room: mechanism. Reads; never fails: a missing figure is `None`.
+//! Room: mechanism. Knows NVML; knows nothing of jobs.
 //!
-//! NVML is loaded at run time, where there is a driver, and looked for once. It knows cards in the order of their bus; CUDA may count them
-//! otherwise, so a card is known by its UUID, which both understand.
+//! It only reads, and never fails: a missing number is `None`.
+//!
+//! NVML is loaded at run time, once, if there is a driver. It lists cards in bus order; CUDA may number them
+//! differently, so a card is identified by its UUID, which both understand.
 //!
 //! # What it does not do
-//! Within a container that hides processes, NVML tells numbers of processes that mean nothing here: then nothing is known of their use.
+//! In a container with a pid namespace, NVML reports pids of another namespace: then the usage of processes is not known.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -18,19 +20,19 @@ use nvml_wrapper::{Device, Nvml};
 /// A graphics card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// As its maker calls it.
+    /// The name of its model.
     pub name: String,
-    /// Its UUID; its index if it tells none.
+    /// Its UUID; its index if it has none.
     pub id: String,
-    /// Its index, in the order of the bus.
+    /// Its index, in bus order.
     pub index: u32,
-    /// Memory it has, in MB.
+    /// Total memory, in MB.
     pub total_mb: u64,
     /// Memory in use now, in MB.
     pub used_mb: u64,
 }
 
-/// The library, once it was looked for.
+/// The library, loaded at the first call.
 fn nvml() -> Option<&'static Nvml> {
     static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
     NVML.get_or_init(|| Nvml::init().ok()).as_ref()
@@ -42,7 +44,7 @@ fn devices() -> impl Iterator<Item = (u32, Device<'static>)> {
     (0..count).filter_map(move |index| Some((index, nvml?.device_by_index(index).ok()?)))
 }
 
-/// Graphics cards that NVML knows, in the order of the bus; none where there is no driver. One that does not tell its memory is left out.
+/// The graphics cards that NVML knows, in bus order; none without a driver. A card that does not report its memory is left out.
 pub fn gpus() -> Vec<Gpu> {
     let read = |(index, device): (u32, Device<'_>)| {
         let memory = device.memory_info().ok()?;
@@ -53,11 +55,11 @@ pub fn gpus() -> Vec<Gpu> {
     devices().filter_map(read).collect()
 }
 
-/// What each process uses of all cards together, in MB. Processes of which the driver tells no figure are left out.
+/// The memory that each process uses on all cards together, in MB. Processes for which the driver reports no number are left out.
 pub fn gpu_memory_of_processes() -> HashMap<i32, u64> {
     let mut all: HashMap<i32, u64> = HashMap::new();
     for (_, device) in devices() {
-        // A process that computes and draws is in both lists, with the same figure.
+        // A process that computes and draws is in both lists, with the same number.
         let mut here: HashMap<i32, u64> = HashMap::new();
         let lists = [device.running_compute_processes(), device.running_graphics_processes()];
         for ProcessInfo { pid, used_gpu_memory, .. } in lists.into_iter().flatten().flatten() {

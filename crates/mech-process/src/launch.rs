@@ -1,6 +1,8 @@
-//! What is asked for, and what is told: the nouns of this crate.
+//! What a client asks for, and what it gets reported: commands, limits, reports, ends.
 //!
-//! Room: mechanism. Plain values, which also travel between a client and its keepers.
+//! Room: values.
+//!
+//! They also travel between a client and its keepers.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::os_text::{os_list, os_opt_path, os_pairs, os_path};
 
-/// A command to start, and the bounds it runs in.
+/// A command to start, and its limits.
 ///
 /// ```
 /// use mech_process::Launch;
@@ -23,9 +25,9 @@ use crate::os_text::{os_list, os_opt_path, os_pairs, os_path};
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
-    /// The client's name for this one start. Ends are recorded under it.
+    /// The client's name for this one start. The end is recorded under it.
     pub token: String,
-    /// Program and arguments. Without a `/` the program is looked for in `PATH`.
+    /// Program and arguments. A program without a `/` is searched in `PATH`.
     #[serde(with = "os_list")]
     pub argv: Vec<OsString>,
     /// Variables to set, over those that the keeper inherited from the client that started it.
@@ -33,7 +35,7 @@ pub struct Launch {
     pub env: Vec<(OsString, OsString)>,
     /// Start from no variables at all (but the keeper's mark, [`MARK`](crate::MARK)).
     pub clear_env: bool,
-    /// Where it runs; else where the client was when it started the keeper.
+    /// Its working directory; by default the one that the client had when it started the keeper.
     #[serde(with = "os_opt_path")]
     pub cwd: Option<PathBuf>,
     /// Both output streams are appended to this file, in the order they are written.
@@ -42,8 +44,8 @@ pub struct Launch {
     /// Standard error is appended to this file instead.
     #[serde(with = "os_opt_path", default)]
     pub err_log: Option<PathBuf>,
-    /// Disk space that each log may take. Its middle is given back to the file system; the beginning and the end stay. Looked at
-    /// five times a second, so a command that is quick can be over it for that long.
+    /// Disk space that each log may take. The middle of a longer log is given back to the file system; the beginning and the end stay. Checked
+    /// five times a second, so a log can be over its limit for that long.
     #[serde(default)]
     pub log_bytes_max: Option<u64>,
     /// What it reads as standard input.
@@ -51,7 +53,7 @@ pub struct Launch {
     pub stdin: Stdin,
     /// What it may use.
     pub limits: Limits,
-    /// How long it has between a polite TERM and the end, if a limit ends it.
+    /// Time between TERM and KILL, if a limit ends the command.
     pub grace: Duration,
 }
 
@@ -81,7 +83,7 @@ impl Launch {
 /// What a command reads as standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stdin {
-    /// Nothing: it is at its end.
+    /// Nothing: `/dev/null`.
     #[default]
     Null,
     /// What the client reads: the same open file, pipe or terminal.
@@ -117,7 +119,7 @@ impl Streams {
 pub struct Limits {
     /// Time it may run; frozen time does not count.
     pub wall: Option<Duration>,
-    /// Memory of the whole tree, in MB (10^6 bytes). Looked at every 50 ms, so a tree that is quicker than that can be over it for that long.
+    /// Memory of the whole tree, in MB (10^6 bytes). Sampled every 50 ms, so a tree can be over its limit for that long.
     pub ram_mb: Option<u64>,
     /// What happens to a tree over `ram_mb`.
     pub over_ram: OverRam,
@@ -127,22 +129,22 @@ pub struct Limits {
     pub nice: Option<i32>,
 }
 
-/// What happens to a tree that holds more memory than it may.
+/// What happens to a tree that uses more memory than its limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OverRam {
-    /// It is ended at once, as [`How::OverMemory`].
+    /// It is killed at once, with [`How::OverMemory`].
     #[default]
     Kill,
-    /// It is reported, once, and goes on.
+    /// A warning is reported, once, and the tree runs on.
     Warn,
 }
 
-/// What a listener is told, in this order: `Started`, anything, `Ended`.
+/// What a listener gets, in this order: `Started`, any others, `Ended`.
 ///
 /// `Started` is missing if the command could not start or its keeper was lost.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// It runs. Told within some milliseconds, together with the end if that came sooner.
+    /// It runs. Reported within some milliseconds, or together with the end if that came sooner.
     Started {
         /// The first process of the tree, and its process group.
         pid: i32,
@@ -151,9 +153,9 @@ pub enum Report {
     Paused,
     /// The tree runs again.
     Resumed,
-    /// Something a person should read.
+    /// A message for a person.
     Warning(String),
-    /// What the tree holds now. Told when it has changed by a sixteenth.
+    /// Memory of the tree. Reported when it has changed by a sixteenth.
     Usage {
         /// In MB.
         rss_mb: u64,
@@ -165,42 +167,42 @@ pub enum Report {
 /// How a tree ended, and what it used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// Of its [`Launch`].
+    /// The token of its [`Launch`].
     pub token: String,
-    /// Why it is over.
+    /// Why it ended.
     pub how: How,
-    /// The most memory that the tree held, in kB (1,000 bytes): sampled over all its processes, and at least what its largest process had by the kernel's count.
+    /// Peak memory of the tree, in kB (1,000 bytes): sampled over all its processes, and at least the peak of its largest process as the kernel counts it.
     pub peak_rss_kb: u64,
     /// User and system time of all its processes, to the microsecond.
     pub cpu: Duration,
-    /// From its start to its last process being gone, without the time it was frozen.
+    /// From its start to the end of its last process, without the time it was frozen.
     pub wall: Duration,
 }
 
-/// Why a tree is over.
+/// Why a tree ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
     /// The first process exited with this code.
     Exit(i32),
-    /// The first process was ended by this signal, which nobody here sent.
+    /// The first process was killed by this signal, which neither client nor keeper sent.
     Signal(i32),
     /// It ran into [`Limits::wall`].
     TimedOut {
         /// The limit.
         after: Duration,
     },
-    /// It held more than [`Limits::ram_mb`].
+    /// It used more than [`Limits::ram_mb`].
     OverMemory {
-        /// What it held, in MB.
+        /// What it used, in MB.
         used_mb: u64,
         /// The limit, in MB.
         limit_mb: u64,
     },
-    /// The client ended it.
+    /// The client cancelled it.
     Cancelled,
-    /// There was nothing to run; the text says what to change.
+    /// The command could not start; the text says what to change.
     CouldNotStart(String),
-    /// Its keeper was killed by another process, or the connection to it broke. What could be found of the tree was ended; its exit status is not known.
+    /// Its keeper was killed by another process, or the connection to it broke. What could be found of the tree was killed; its exit status is not known.
     KeeperLost,
 }
 
@@ -208,18 +210,18 @@ impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             How::Exit(code) => write!(f, "exited with code {code}"),
-            How::Signal(signal) => write!(f, "ended by signal {signal}"),
+            How::Signal(signal) => write!(f, "killed by signal {signal}"),
             How::TimedOut { after } => {
-                write!(f, "still running after its limit of {after:?}, and ended; allow it more time")
+                write!(f, "still running after its limit of {after:?}, and was killed; raise the limit")
             }
             How::OverMemory { used_mb, limit_mb } => write!(
                 f,
-                "held {used_mb} MB, over its limit of {limit_mb} MB, and was ended; allow it {used_mb} MB or more"
+                "used {used_mb} MB, over its limit of {limit_mb} MB, and was killed; raise the limit to {used_mb} MB or more"
             ),
             How::Cancelled => f.write_str("cancelled"),
             How::CouldNotStart(why) => f.write_str(why),
             How::KeeperLost => f.write_str(
-                "its keeper process was killed, or the connection to it broke, so its exit status is not known; its processes were ended",
+                "its keeper process was killed, or the connection to it broke, so its exit status is not known; its processes were killed",
             ),
         }
     }

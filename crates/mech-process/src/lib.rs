@@ -2,16 +2,16 @@
 //!
 //! Room: mechanism. Knows processes, signals and control groups; knows nothing of jobs, graphs or priorities.
 //!
-//! Each command that runs has a *keeper* above it, a small process of our own, used for command after command. The keeper is what makes
-//! a tree one thing: whatever the command starts stays below it, and it outlives a client that is killed. A client has a pool, [`Keepers`].
+//! Each running command has a *keeper* above it: a small process of ours, the subreaper of the command. A keeper runs one command after another.
+//! All processes that the command starts stay below the keeper, so the tree can be handled as one. A keeper outlives a client that is killed.
+//! A client has a pool of keepers, [`Keepers`].
 //!
 //! # What it does not do
 //! - It runs on Linux only: 5.4 or later.
-//! - Memory is looked at every 50 ms, so a limit is held with that delay. A tree that is ended for it really holds that much: pages
-//!   that are shared count once.
-//! - A keeper that somebody kills takes the knowledge of its command with it. Its tree is ended as far as it can be found.
-//! - A command that becomes another user (`sudo`) can be ended only by a client that may signal that user; a warning says so.
-//! - A process that ignores SIGCHLD, or reaps in no way, hides the CPU time of its children: the kernel throws it away.
+//! - Memory is sampled every 50 ms, so a limit is enforced with that delay. Shared pages are counted once before a tree is killed for its memory.
+//! - If another process kills a keeper, the exit status of its command is lost. Its tree is killed as far as it can be found.
+//! - A command that becomes another user (`sudo`) can be killed only by a client that may signal that user; a warning says so.
+//! - A process that ignores SIGCHLD, or never reaps, hides the CPU time of its children: the kernel discards it.
 #![deny(unsafe_code)]
 
 mod cgroup;
@@ -31,7 +31,7 @@ mod wire;
 pub use cgroup::Confinement;
 pub use launch::{End, How, Launch, Limits, OverRam, Report, Stdin, Streams};
 pub use log::LimitedLog;
-pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Seen, Survivor};
+pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Snapshot, Survivor};
 
 /// The variable by which a keeper's processes are known if it is killed; its value is the keeper's name.
 pub const MARK: &str = "BURSAR_KEEPER";

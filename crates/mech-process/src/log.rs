@@ -1,14 +1,16 @@
 //! A log that stays within its limit.
 //!
-//! Room: mechanism. Knows one file; reads nothing of it. A keeper uses it for its command, a client for a log that it passes on.
+//! Room: mechanism. Knows the size of one file; knows nothing of what is in it.
+//!
+//! A keeper uses it for its command, a client for a log that it forwards.
 //!
 //! # Invariant
-//! The first half of the limit and what was written last, the other half, are on the disk as they were written. The file never gets shorter.
+//! The first bytes of the file, half of the limit, and the last bytes, the other half, are on the disk as they were written. The file never gets shorter.
 //!
 //! # Why it holds
-//! The command appends through descriptors of its own, so the file must neither be rewritten nor truncated below it. Instead the blocks in
-//! the middle are given back to the file system (a hole). Only whole blocks, so no byte outside the hole changes; and the hole ends half a
-//! limit before the end of the file, which only grows.
+//! The command appends through descriptors of its own, so the file must neither be rewritten nor truncated meanwhile. Instead the blocks in
+//! the middle are given back to the file system: a hole is punched. Only whole blocks are, so no byte outside the hole changes; and the hole
+//! ends half a limit before the end of the file, which only grows.
 //!
 //! # Rejected
 //! A pipe through the keeper: every byte would be copied once more, and a keeper that is killed would end the command by a broken pipe.
@@ -21,7 +23,7 @@ use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// A log with a limit on the disk space it takes: of a longer one the beginning and the end stay.
+/// A log with a limit on its disk space: of a longer log the beginning and the end stay.
 #[derive(Debug)]
 pub struct LimitedLog {
     file: File,
@@ -31,7 +33,7 @@ pub struct LimitedLog {
 }
 
 impl LimitedLog {
-    /// The log at `path`, of which about `bytes_max` stay.
+    /// Opens the log at `path`, of which about `bytes_max` stay.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -39,18 +41,18 @@ impl LimitedLog {
         Ok(LimitedLog { file: File::options().write(true).open(path)?, bytes_max, hole_end: 0 })
     }
 
-    /// Gives back what is over the limit.
+    /// Gives blocks over the limit back to the file system.
     ///
     /// # Errors
-    /// If the file system cannot.
+    /// If the file system cannot punch holes.
     pub fn trim(&mut self) -> io::Result<()> {
         self.trim_before(u64::MAX)
     }
 
-    /// The same, but of what comes before `at` only: the rest has a reader who has not read it yet.
+    /// As [`trim`](LimitedLog::trim), but only for bytes before `at`: a reader has not read the rest yet.
     ///
     /// # Errors
-    /// If the file system cannot.
+    /// If the file system cannot punch holes.
     pub fn trim_before(&mut self, at: u64) -> io::Result<()> {
         let about = self.file.metadata()?;
         let block = about.blksize().max(1);
@@ -85,7 +87,7 @@ mod tests {
                 log.trim().unwrap();
             }
         }
-        log.trim_before(0).unwrap(); // what is not read yet stays
+        log.trim_before(0).unwrap(); // unread bytes stay
         log.trim().unwrap();
         let kept = std::fs::read(&path).unwrap();
         assert_eq!(kept.len(), all.len(), "nothing may get shorter below an appending command");

@@ -1,9 +1,11 @@
-//! What the machine has, and what is free of it now.
+//! CPUs and memory of the machine, in total and free.
 //!
-//! Room: mechanism. Reads; never fails: a missing figure is `None`. A MB is 10^6 bytes, as in job files.
+//! Room: mechanism. Knows `/proc/meminfo` and control groups; knows nothing of jobs.
+//!
+//! It only reads, and never fails: a missing number is `None`. A MB is 10^6 bytes, as in job files.
 //!
 //! # Invariant
-//! No figure is larger than what we may really use: a control group around us counts as the machine, if it is smaller.
+//! No number is larger than what this process may use: the limit of a control group around it counts, if it is smaller than the machine.
 
 use std::fs;
 use std::path::Path;
@@ -11,20 +13,20 @@ use std::path::Path;
 pub use crate::gpu::{Gpu, gpu_memory_of_processes, gpus};
 use crate::procfs;
 
-/// Memory that can be had now without swapping, in MB. `None`: the system does not say.
+/// Memory that is available without swapping, in MB. `None`: the system does not say.
 pub fn memory_available_mb() -> Option<u64> {
     let machine = meminfo("MemAvailable")?;
     let group = group_memory().map(|(limit, used)| limit.saturating_sub(used));
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
-/// Memory there is, in MB. `None`: the system does not say.
+/// Total memory, in MB. `None`: the system does not say.
 pub fn memory_total_mb() -> Option<u64> {
     let machine = meminfo("MemTotal")?;
     Some(group_memory().map_or(machine, |(limit, _)| limit.min(machine)))
 }
 
-/// CPUs that we may use: at least one.
+/// The number of CPUs that this process may use: at least one.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -33,12 +35,12 @@ fn meminfo(name: &str) -> Option<u64> {
     Some(procfs::kb(&fs::read_to_string("/proc/meminfo").ok()?, name)? / 1000)
 }
 
-/// Limit and use of the tightest control group around us, in MB.
+/// Limit and usage of the tightest control group around this process, in MB.
 fn group_memory() -> Option<(u64, u64)> {
     tightest(&fs::read_to_string("/proc/self/cgroup").ok()?, Path::new("/sys/fs/cgroup"))
 }
 
-/// The same for groups as `/proc/self/cgroup` tells them. In a container their paths may not be there; then its own root is the nearest.
+/// As [`group_memory`], from the text of `/proc/self/cgroup`. In a container these paths may not exist; then the root of its own hierarchy counts.
 fn tightest(groups: &str, root: &Path) -> Option<(u64, u64)> {
     let own = |controller| procfs::group(groups, controller).map(|path| path.trim_start_matches('/'));
     let v2 = own("").map(|path| (root.to_owned(), path, ["memory.max", "memory.current"]));
@@ -59,7 +61,7 @@ fn tightest(groups: &str, root: &Path) -> Option<(u64, u64)> {
 fn limit(dir: &Path, [limit, used]: [&str; 2]) -> Option<(u64, u64)> {
     let read = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
     let (limit, used) = (read(limit)?, read(used)?);
-    // Cached files count as used but are given up when memory is wanted.
+    // Cached files count as used, but the kernel reclaims them when memory is needed.
     let stat = fs::read_to_string(dir.join("memory.stat")).unwrap_or_default();
     let cached = stat.lines().find_map(|line| {
         let rest = line.strip_prefix("total_inactive_file ").or_else(|| line.strip_prefix("inactive_file "))?;

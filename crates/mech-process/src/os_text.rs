@@ -1,14 +1,16 @@
-//! Words of the system, which are bytes, as text of JSON, which knows none.
+//! Arguments, variables and paths, which are bytes, as JSON text.
+//!
+//! Room: values.
 //!
 //! # Invariant
-//! Whatever bytes a word has, it is the same after it was written and read.
+//! Any byte string is the same after it was written and read.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes as text, one character for each: JSON knows no bytes, and names of files are not always UTF-8.
+/// Bytes as text, one character for each: JSON has no bytes, and file names are not always UTF-8.
 fn to_text(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
@@ -41,7 +43,7 @@ macro_rules! as_text {
 }
 
 as_text!(
-    /// A list of words.
+    /// A list of arguments.
     os_list,
     Vec<OsString>,
     Vec<String>,

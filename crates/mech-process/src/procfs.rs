@@ -1,16 +1,18 @@
-//! What `/proc` tells of processes: who one is, who belongs to a tree, what it holds.
+//! Processes in `/proc`: their identity, their trees, their memory.
 //!
-//! Room: mechanism. Reads; sends no signal. No other code parses `stat`, `status` or `meminfo`.
+//! Room: mechanism. Knows `/proc`; knows nothing of keepers.
+//!
+//! It only reads, and sends no signal. No other code parses `stat`, `status` or `meminfo`.
 //!
 //! # Invariant
-//! Every process below `root` that exists through the whole of a `scan` is in its result.
+//! Every process below `root` that exists during a whole `scan` is in its result.
 //!
 //! # Why it holds
-//! A scan reads the parent of every process there is. A process whose parent dies meanwhile goes to the nearest subreaper,
-//! which is the keeper that scans, or a process below it: it stays below. One that is forked meanwhile may be missed, so
-//! whoever needs *all* of them scans again after stopping those he found, until nothing new appears.
+//! A scan reads the parent of every process on the machine. A process whose parent dies meanwhile goes to the nearest subreaper,
+//! which is the keeper that scans, or a process below it: it stays below. A process that is forked meanwhile may be missed. So a caller that
+//! needs *all* processes stops those it found and scans again, until a scan finds nothing new.
 //!
-//! `walk` is for measuring: it follows the kernel's lists of children, costs as much as the tree is large, and may miss some.
+//! `walk` is for measuring: it follows the kernel's lists of children. Its cost is proportional to the tree, and it may miss some processes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,9 +21,9 @@ use std::io::Read;
 /// A process, as `/proc/<pid>/stat` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Its pid.
     pub pid: i32,
-    /// The number of its parent.
+    /// The pid of its parent.
     pub parent: i32,
     /// Its process group.
     pub group: i32,
@@ -29,22 +31,22 @@ pub struct Process {
     pub session: i32,
     /// `R`, `S`, `D`, `T`, `t`, `Z`, …
     pub state: u8,
-    /// Ticks from boot to its start: with its number, told from every other one.
+    /// Ticks from boot to its start. Together with the pid this identifies the process.
     pub start: u64,
 }
 
 impl Process {
-    /// It runs no instruction until somebody continues it, or never again.
+    /// It is stopped or dead: it runs no instruction until it is continued, or never again.
     pub(crate) fn is_still(&self) -> bool {
         self.is_stopped() || self.is_dead()
     }
 
-    /// It was stopped, and lives.
+    /// It was stopped, and is alive.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 
-    /// It has ended, and at most its parent has not looked yet.
+    /// It has ended; perhaps its parent has not reaped it yet.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
@@ -57,7 +59,7 @@ fn read_small(path: &str, into: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The name of a program may hold spaces and brackets; the last `)` ends it.
+/// Parses `stat`. The name of a program may contain spaces and brackets; the last `)` ends it.
 fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     let after = stat.iter().rposition(|&byte| byte == b')')? + 2;
     let mut fields = stat.get(after..)?.split(|&byte| byte == b' ');
@@ -68,7 +70,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     Some(Process { pid, parent, group, session, state, start })
 }
 
-/// The value in the line of this name of a file like `status` or `meminfo`.
+/// The value in the line with this name, of a file like `status` or `meminfo`.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
@@ -97,7 +99,7 @@ pub fn ignored_signals() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|text| signals(&text, "SigIgn")).unwrap_or(0)
 }
 
-/// The process that has this number now.
+/// The process that has this pid now.
 pub fn one(pid: i32) -> Option<Process> {
     let mut text = Vec::with_capacity(512);
     read_small(&format!("/proc/{pid}/stat"), &mut text)?;
@@ -115,11 +117,11 @@ pub(crate) fn stop_is_pending(pid: i32) -> bool {
     sets.any(|set| set & (1 << (libc::SIGSTOP - 1)) != 0)
 }
 
-/// A process and those above it, up to the first of all; as far as they are there.
+/// A process and its ancestors, as far as they exist.
 pub(crate) fn lineage(pid: i32) -> Vec<i32> {
     let (mut text, mut line) = (Vec::with_capacity(512), vec![pid]);
     let mut at = pid;
-    // Numbers are used again while we look, so a line could lead in a circle; none real is so long.
+    // Pids may be reused meanwhile, so the chain could be a cycle; no real chain is that long.
     while at > 1 && line.len() < 256 {
         let parent = read_small(&format!("/proc/{at}/stat"), &mut text).and_then(|()| parse_stat(at, &text));
         let Some(Process { parent, .. }) = parent else { break };
@@ -129,7 +131,7 @@ pub(crate) fn lineage(pid: i32) -> Vec<i32> {
     line
 }
 
-/// The value of a variable that a process was started with; `None` if it has none, or is not ours to look at.
+/// The value of a variable that a process was started with; `None` if it is not set, or may not be read.
 pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
     let mut text = Vec::new();
     read_small(&format!("/proc/{pid}/environ"), &mut text)?;
@@ -137,7 +139,7 @@ pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
     found.map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// Every process there is.
+/// Every process on the machine.
 pub(crate) fn all() -> Vec<Process> {
     let mut text = Vec::with_capacity(512);
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -163,14 +165,14 @@ fn below(root: i32, all: &[Process]) -> Vec<Process> {
     let mut found = children.remove(&root).unwrap_or_default();
     let mut next = 0;
     while next < found.len() {
-        // Removed, not read: a list that changed while it was read could name a process as its own ancestor.
+        // Removed, not only read: the list may have changed while it was read, and name a process as its own ancestor.
         found.extend(children.remove(&found[next].pid).unwrap_or_default());
         next += 1;
     }
     found
 }
 
-/// The children of `pid`, by the kernel's own list. `None`: this kernel keeps none.
+/// The children of `pid`, from the kernel's list. `None`: this kernel has no such list.
 fn children(pid: i32, text: &mut Vec<u8>, found: &mut Vec<i32>) -> Option<()> {
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
         let Ok(thread) = thread else { continue };
@@ -183,14 +185,14 @@ fn children(pid: i32, text: &mut Vec<u8>, found: &mut Vec<i32>) -> Option<()> {
     Some(())
 }
 
-/// The processes below `root`, quickly, perhaps not all.
+/// The processes below `root`, quickly, but perhaps not all.
 pub(crate) fn walk(root: i32) -> Vec<i32> {
     let (mut text, mut found) = (Vec::new(), Vec::new());
     if children(root, &mut text, &mut found).is_none() {
         return scan(root).iter().map(|process| process.pid).collect();
     }
     let mut next = 0;
-    // A process that moved while we read can be listed twice; the bound keeps a wild tree from holding us here.
+    // A process that got a new parent meanwhile can be listed twice. Bounded, so that a tree that forks all the time cannot keep us here.
     while next < found.len() && found.len() < 100_000 {
         let pid = found[next];
         let _ = children(pid, &mut text, &mut found); // gone meanwhile: it has no children any more
@@ -201,14 +203,14 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
     found
 }
 
-/// The kernel's kB are KiB; ours, as those of people and job files, are 1,000 bytes.
+/// Converts the kernel's kB, which are KiB, to ours, which are 1,000 bytes as in job files.
 pub(crate) const fn kb_of_kib(kib: u64) -> u64 {
     kib.saturating_mul(1_024) / 1_000
 }
 
-/// What processes hold together, in kB: each one's own pages, and the most that one of them shares.
+/// An estimate of the memory of processes, in kB: the private pages of each, and the largest amount that one of them shares.
 ///
-/// Never less than half of the truth for libraries, and too much for a tree that forked with much in memory: see [`exact_kb`].
+/// For shared libraries it is never less than half of the real value. For a tree that forked with much memory it is too large: see [`exact_kb`].
 pub(crate) fn resident_kb(pids: &[i32]) -> u64 {
     let page_kib = rustix::param::page_size() as u64 / 1024;
     let mut text = Vec::new();
@@ -226,14 +228,15 @@ pub(crate) fn resident_kb(pids: &[i32]) -> u64 {
     kb_of_kib((own + shared_most) * page_kib)
 }
 
-/// The same with every shared page split among those who share it. Walks page tables: only asked before somebody is ended for it.
+/// The memory of processes, in kB, with every shared page split among the processes that share it. Walks page tables, so it is only called
+/// before a tree is killed for its memory.
 pub(crate) fn exact_kb(pids: &[i32]) -> u64 {
     let mut text = Vec::new();
     pids.iter()
         .map(|pid| {
             let read = read_small(&format!("/proc/{pid}/smaps_rollup"), &mut text);
             let exact = read.and_then(|()| kb(&String::from_utf8_lossy(&text), "Pss"));
-            // Another user's process shows no maps; its plain size must do.
+            // The maps of another user's process cannot be read; the estimate is used.
             exact.unwrap_or_else(|| resident_kb(&[*pid]))
         })
         .sum()
@@ -245,7 +248,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_program_named_to_confuse_is_read_right() {
+    fn a_program_name_with_brackets_and_spaces_is_parsed() {
         let stat = b"42 (a) R 1 (b) S 7 8 9 0 -1 4194304 1 2 0 0 0 0 0 0 20 0 1 0 4242 7";
         assert_eq!(
             parse_stat(42, stat),
@@ -284,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_of_parents_however_broken_is_followed_to_an_end(
+        fn a_list_of_parents_with_cycles_is_followed_to_an_end(
             pairs in proptest::collection::vec((1_i32..20, 0_i32..20), 0..40),
         ) {
             let all: Vec<_> =

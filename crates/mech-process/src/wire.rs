@@ -1,16 +1,16 @@
-//! What a client and a keeper say to each other, and how it is put on a socket.
+//! The protocol between a client and a keeper, and its framing on a socket.
 //!
 //! Room: mechanism. Knows a stream socket; knows nothing of processes.
 //!
 //! # Invariant
-//! A message arrives whole or not at all, no call here blocks, and nobody can make us hold more than [`MESSAGE_BYTES_MAX`] of an unfinished one. A
-//! descriptor that belongs to a message is there when the message is.
+//! A message arrives complete or not at all. No function here blocks. No peer can make us buffer more than [`MESSAGE_BYTES_MAX`] of an incomplete
+//! message. A descriptor that belongs to a message has arrived when the message has.
 //!
 //! # Why it holds
-//! A message is its length (4 bytes, little end first) and so many bytes of JSON. What the socket does not take stays in `out` until it
-//! can be written; what has come of an unfinished message stays in `come`. A length over the bound is an error before it is room.
-//! A descriptor travels with the first byte of its message, and the kernel delivers it with that byte or not at all. Few are held: a client that
-//! sends more than [`FDS_MAX`] without a message that takes them is not one of ours.
+//! A message is its length (4 bytes, little-endian) and that many bytes of JSON. Bytes that the socket does not take stay in [`Outgoing`] until it
+//! can be written; an incomplete message stays in [`Incoming`]. A length over the limit is an error before memory is allocated for it.
+//! A descriptor travels with the first byte of its message, and the kernel delivers it with that byte or not at all. At most [`FDS_MAX`] are kept:
+//! our clients send no more without a message that takes them.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -27,19 +27,19 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::launch::{End, Launch};
 
-/// Twice what Linux takes as arguments and environment, 2 MiB: bytes that are not ASCII are two on the wire.
+/// Above twice the 2 MiB that Linux accepts as arguments and environment: a byte that is not ASCII is two bytes on the wire.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Descriptors that wait for the message they belong to.
+/// Descriptors that are kept for the message they belong to.
 const FDS_MAX: usize = 4;
 
-/// After so long the system may have memory again for a message.
+/// How long to wait when the kernel has no memory for a message.
 const SHORT_OF_MEMORY: Duration = Duration::from_millis(1);
 
-/// A client to its keeper.
+/// From a client to its keeper.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Run this. `fresh`: the ends recorded before are known to the client and may go. `given`: for which of the three standard streams a descriptor comes
+    /// Start a command. `fresh`: the client knows all recorded ends, so the record can be cleared. `given`: for which of the three standard streams a descriptor comes
     /// with the message.
     Start {
         run: u64,
@@ -57,20 +57,20 @@ pub(crate) enum Request {
         run: u64,
         grace: Duration,
     },
-    /// The client goes, and knows every end.
+    /// The client disconnects, and knows every end.
     Bye,
 }
 
-/// A keeper to its client.
+/// From a keeper to its client.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// First word to a client that came later.
+    /// The first message to a client that connected later.
     Hello(Option<Alive>),
-    /// Last word to a client that came while there was another: its process.
+    /// The only message to a client that connected while there was another: the pid of that one.
     Busy {
         client: i32,
     },
-    /// Last word to a client that came later: an end of a command is known here, and not in the record.
+    /// The only message to a client that connected while the keeper knows an end that it cannot record.
     Unrecorded {
         why: String,
     },
@@ -86,7 +86,7 @@ pub(crate) enum Reply {
     Ended(End),
 }
 
-/// A command that still runs when a new client comes.
+/// A command that still runs when a new client connects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Alive {
     pub(crate) run: u64,
@@ -96,23 +96,23 @@ pub(crate) struct Alive {
     pub(crate) wall: Duration,
 }
 
-/// What has been said but not yet sent.
+/// Queued messages that are not yet sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    out: Vec<u8>,
-    /// Descriptors, those of one message together with its position in `out`.
+    buffer: Vec<u8>,
+    /// Descriptors, those of one message together with its offset in `buffer`.
     fds: VecDeque<(usize, Vec<OwnedFd>)>,
 }
 
 impl Outgoing {
     /// Queues a message.
     pub(crate) fn put(&mut self, message: &impl Serialize) -> io::Result<()> {
-        let at = self.out.len();
-        self.out.extend_from_slice(&[0; 4]);
-        serde_json::to_writer(&mut self.out, message)?;
-        let bytes = self.out.len() - at - 4;
+        let at = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; 4]);
+        serde_json::to_writer(&mut self.buffer, message)?;
+        let bytes = self.buffer.len() - at - 4;
         if bytes > MESSAGE_BYTES_MAX {
-            self.out.truncate(at);
+            self.buffer.truncate(at);
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
@@ -122,14 +122,14 @@ impl Outgoing {
             ));
         }
         let length = u32::try_from(bytes).expect("bounded above");
-        self.out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        self.buffer[at..at + 4].copy_from_slice(&length.to_le_bytes());
         Ok(())
     }
 
     /// Queues a message, with at most [`FDS_MAX`] descriptors that the other side gets copies of.
     pub(crate) fn put_with(&mut self, message: &impl Serialize, fds: Vec<OwnedFd>) -> io::Result<()> {
         debug_assert!(fds.len() <= FDS_MAX, "the other side holds no more");
-        let at = self.out.len();
+        let at = self.buffer.len();
         self.put(message)?;
         if !fds.is_empty() {
             self.fds.push_back((at, fds));
@@ -137,13 +137,13 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends what the socket takes. `Ok(true)`: nothing is left.
+    /// Sends as much as the socket takes. `Ok(true)`: nothing is left.
     pub(crate) fn flush(&mut self, to: impl AsFd) -> io::Result<bool> {
         let mut sent = 0;
-        while sent < self.out.len() {
+        while sent < self.buffer.len() {
             let carried = self.fds.front().is_some_and(|(at, _)| *at == sent);
-            let until = self.fds.get(usize::from(carried)).map_or(self.out.len(), |(at, _)| *at);
-            let piece = &self.out[sent..until];
+            let until = self.fds.get(usize::from(carried)).map_or(self.buffer.len(), |(at, _)| *at);
+            let piece = &self.buffer[sent..until];
             let taken = match self.fds.front().filter(|_| carried) {
                 Some((_, fds)) => send_with(&to, piece, fds),
                 None => send(&to, piece, SEND),
@@ -158,26 +158,26 @@ impl Outgoing {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => break,
                 Err(rustix::io::Errno::NOBUFS | rustix::io::Errno::NOMEM) => {
-                    // The system is short of memory, and sends no event when it has some again: the caller retries soon.
+                    // The kernel is out of memory and sends no event when it has some again: the caller retries soon.
                     std::thread::sleep(SHORT_OF_MEMORY);
                     break;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        self.out.drain(..sent);
+        self.buffer.drain(..sent);
         self.fds.iter_mut().for_each(|(at, _)| *at -= sent);
-        Ok(self.out.is_empty())
+        Ok(self.buffer.is_empty())
     }
 
     /// Is something left to send?
-    pub(crate) fn waits(&self) -> bool {
-        !self.out.is_empty()
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.buffer.is_empty()
     }
 
-    /// Bytes that wait; what need not be said is not added to a long queue.
+    /// The number of queued bytes.
     pub(crate) fn len(&self) -> usize {
-        self.out.len()
+        self.buffer.len()
     }
 }
 
@@ -193,18 +193,18 @@ fn send_with(to: impl AsFd, bytes: &[u8], fds: &[OwnedFd]) -> rustix::io::Result
     sendmsg(to, &[IoSlice::new(bytes)], &mut more, SEND)
 }
 
-/// What has come but is not yet read.
+/// Received bytes that are not yet read as messages.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    come: Vec<u8>,
+    buffer: Vec<u8>,
     read: usize,
     fds: VecDeque<OwnedFd>,
 }
 
 impl Incoming {
-    /// Takes what the socket has. `Ok(false)`: the other side is gone.
+    /// Reads what the socket has. `Ok(false)`: the other side is gone.
     pub(crate) fn fill(&mut self, from: impl AsFd) -> io::Result<bool> {
-        self.come.drain(..self.read);
+        self.buffer.drain(..self.read);
         self.read = 0;
         let mut room = [0; 16 << 10];
         loop {
@@ -214,7 +214,7 @@ impl Incoming {
             match recvmsg(&from, &mut [IoSliceMut::new(&mut room)], &mut more, flags).map(|got| got.bytes) {
                 Ok(0) => return Ok(false),
                 Ok(bytes) => {
-                    self.come.extend_from_slice(&room[..bytes]);
+                    self.buffer.extend_from_slice(&room[..bytes]);
                     for message in more.drain() {
                         if let RecvAncillaryMessage::ScmRights(fds) = message {
                             self.fds.extend(fds);
@@ -238,9 +238,9 @@ impl Incoming {
         self.fds.pop_front()
     }
 
-    /// The next whole message.
+    /// The next complete message.
     pub(crate) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let rest = &self.come[self.read..];
+        let rest = &self.buffer[self.read..];
         let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if length > MESSAGE_BYTES_MAX {
@@ -256,17 +256,17 @@ impl Incoming {
     }
 }
 
-/// Both directions, for whoever has the socket to himself.
+/// A socket with both its buffers, for one owner.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) stream: UnixStream,
-    pub(crate) out: Outgoing,
-    pub(crate) come: Incoming,
+    pub(crate) outgoing: Outgoing,
+    pub(crate) incoming: Incoming,
 }
 
 impl Link {
     pub(crate) fn new(stream: UnixStream) -> Link {
-        Link { stream, out: Outgoing::default(), come: Incoming::default() }
+        Link { stream, outgoing: Outgoing::default(), incoming: Incoming::default() }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -297,15 +297,15 @@ mod tests {
             launch.env = env;
             launch.cwd = cwd.map(Into::into);
             let sent = [Request::Start { run: 1, fresh: true, given: [false; 3], launch: Box::new(launch) }, Request::Bye];
-            let mut out = Outgoing::default();
+            let mut outgoing = Outgoing::default();
             for message in &sent {
-                out.put(message).unwrap();
+                outgoing.put(message).unwrap();
             }
-            let mut come = Incoming::default();
+            let mut incoming = Incoming::default();
             let mut got = Vec::new();
-            for piece in out.out.chunks(cut) {
-                come.come.extend_from_slice(piece);
-                while let Some(message) = come.next::<Request>().unwrap() {
+            for piece in outgoing.buffer.chunks(cut) {
+                incoming.buffer.extend_from_slice(piece);
+                while let Some(message) = incoming.next::<Request>().unwrap() {
                     got.push(message);
                 }
             }
@@ -314,15 +314,15 @@ mod tests {
 
         #[test]
         fn noise_is_refused_or_waits_for_more_but_never_panics(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut come = Incoming { come: noise, ..Incoming::default() };
-            while let Ok(Some(_)) = come.next::<Request>() {}
+            let mut incoming = Incoming { buffer: noise, ..Incoming::default() };
+            while let Ok(Some(_)) = incoming.next::<Request>() {}
         }
     }
 
     #[test]
     fn a_message_that_claims_to_be_huge_is_an_error_at_once() {
-        let mut come = Incoming { come: vec![0xff; 4], ..Incoming::default() };
-        let error = come.next::<Request>().unwrap_err();
+        let mut incoming = Incoming { buffer: vec![0xff; 4], ..Incoming::default() };
+        let error = incoming.next::<Request>().unwrap_err();
         assert!(error.to_string().contains("4294967295 bytes"), "{error}");
     }
 
@@ -332,23 +332,23 @@ mod tests {
         let (near, far) = UnixStream::pair().unwrap();
         let (mut theirs, ours) = UnixStream::pair().unwrap();
         let (mut reads, writes) = io::pipe().unwrap();
-        let mut out = Outgoing::default();
-        out.put(&Reply::Warning("x".repeat(1 << 20))).unwrap();
-        out.put_with(&Request::Bye, vec![ours.into(), writes.into()]).unwrap();
-        out.put(&Reply::Paused).unwrap();
-        let mut come = Incoming::default();
-        let mut read = |come: &mut Incoming| loop {
-            out.flush(&near).unwrap();
-            assert!(come.fill(&far).unwrap());
-            if let Some(message) = come.next::<serde_json::Value>().unwrap() {
+        let mut outgoing = Outgoing::default();
+        outgoing.put(&Reply::Warning("x".repeat(1 << 20))).unwrap();
+        outgoing.put_with(&Request::Bye, vec![ours.into(), writes.into()]).unwrap();
+        outgoing.put(&Reply::Paused).unwrap();
+        let mut incoming = Incoming::default();
+        let mut read = |incoming: &mut Incoming| loop {
+            outgoing.flush(&near).unwrap();
+            assert!(incoming.fill(&far).unwrap());
+            if let Some(message) = incoming.next::<serde_json::Value>().unwrap() {
                 return message;
             }
         };
-        assert!(read(&mut come).get("Warning").is_some());
-        assert_eq!(read(&mut come), "Bye");
-        let mut fd = UnixStream::from(come.take_fd().expect("its descriptor"));
-        let mut pipe = io::PipeWriter::from(come.take_fd().expect("the second"));
-        assert!(come.take_fd().is_none());
+        assert!(read(&mut incoming).get("Warning").is_some());
+        assert_eq!(read(&mut incoming), "Bye");
+        let mut fd = UnixStream::from(incoming.take_fd().expect("its descriptor"));
+        let mut pipe = io::PipeWriter::from(incoming.take_fd().expect("the second"));
+        assert!(incoming.take_fd().is_none());
         fd.write_all(b"hello").unwrap();
         let mut got = [0; 5];
         theirs.read_exact(&mut got).unwrap();
@@ -364,15 +364,15 @@ mod tests {
     #[test]
     fn what_the_socket_does_not_take_is_sent_later_and_nothing_blocks() {
         let (near, far) = UnixStream::pair().unwrap();
-        let mut out = Outgoing::default();
+        let mut outgoing = Outgoing::default();
         let text = "x".repeat(3 << 20);
-        out.put(&Reply::Warning(text.clone())).unwrap();
-        assert!(!out.flush(&near).unwrap());
-        let mut come = Incoming::default();
+        outgoing.put(&Reply::Warning(text.clone())).unwrap();
+        assert!(!outgoing.flush(&near).unwrap());
+        let mut incoming = Incoming::default();
         let got = loop {
-            assert!(come.fill(&far).unwrap());
-            out.flush(&near).unwrap();
-            if let Some(message) = come.next::<Reply>().unwrap() {
+            assert!(incoming.fill(&far).unwrap());
+            outgoing.flush(&near).unwrap();
+            if let Some(message) = incoming.next::<Reply>().unwrap() {
                 break message;
             }
         };

@@ -1,4 +1,6 @@
 //! How waiting raises rank.
+//!
+//! Room: decisions.
 
 use core::cmp::{Ordering, Reverse};
 use core::time::Duration;
@@ -50,7 +52,7 @@ impl Aging {
     }
 }
 
-/// Where a ready job stands in line. Greater goes first.
+/// The rank of a ready job. The greatest runs first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
     pub(crate) effective: i128,

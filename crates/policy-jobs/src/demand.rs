@@ -1,4 +1,6 @@
 //! What a job needs while it runs, and what all jobs together may use.
+//!
+//! Room: values.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -22,7 +24,7 @@ pub struct Demand {
     pub ram_mb: u64,
     /// Video memory, in MB: on each of its cards.
     pub vram_mb: u64,
-    /// Graphics cards. 0 means one if it asks for video memory, else none. Without video memory they are its own, whole.
+    /// Graphics cards. 0 means one card if it asks for video memory, else none. Without `vram_mb` it has whole cards for itself.
     pub gpus: u32,
     /// Named resources, such as `("licence", 1)`.
     pub named: Vec<(String, u64)>,
@@ -39,7 +41,7 @@ impl Default for Demand {
 pub struct Limits {
     /// CPU slots: a hard limit, never exceeded.
     pub cpu_slots: u32,
-    /// Memory, in MB: a soft limit. A job that is larger than it runs alone. 0 means unlimited.
+    /// Memory, in MB: a soft limit. A job that needs more runs alone. 0 means unlimited.
     pub ram_mb: u64,
     /// Video memory, in MB, where no card is known: a soft limit. 0 means unlimited.
     pub vram_mb: u64,
@@ -49,21 +51,21 @@ pub struct Limits {
     pub named: Vec<(String, u64)>,
 }
 
-/// The most graphics cards that one scheduler hands out.
+/// The limit of graphics cards of one scheduler.
 pub const GPUS_MAX: usize = 64;
 
 /// A graphics card that jobs may run on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Gpu {
-    /// What its driver knows it by: an index, or a UUID.
+    /// Its id for its driver: an index, or a UUID.
     pub id: String,
-    /// Memory that jobs may use of it, in MB. 0 means that nobody knows: then it is not counted.
+    /// Memory of it that jobs may use, in MB. 0 means unknown: then it is not counted.
     pub vram_mb: u64,
-    /// Which driver that is.
+    /// Its driver.
     pub driver: GpuDriver,
 }
 
-/// What a graphics card is driven by, which decides how a process is told its cards.
+/// The driver of a graphics card. It decides by which variable a process gets its cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum GpuDriver {
     /// NVIDIA's.
@@ -74,9 +76,9 @@ pub enum GpuDriver {
 }
 
 impl GpuDriver {
-    /// The variable by which a process is told which cards it may see.
+    /// The variable that lists the cards a process may see.
     ///
-    /// Only this one is set: HIP reads `CUDA_VISIBLE_DEVICES`, too, and counts from what `ROCR_VISIBLE_DEVICES` left.
+    /// Only this one is set: HIP reads `CUDA_VISIBLE_DEVICES`, too, and applies it after `ROCR_VISIBLE_DEVICES`.
     pub const fn variable(self) -> &'static str {
         match self {
             GpuDriver::Cuda => "CUDA_VISIBLE_DEVICES",
@@ -92,7 +94,7 @@ impl Gpu {
     }
 }
 
-/// Something there is only so much of.
+/// A limited resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// CPU slots.

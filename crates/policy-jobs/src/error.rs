@@ -1,4 +1,6 @@
-//! What a job or a request can come to grief of. Every error names the value, the limit and the way out.
+//! Errors of submissions, jobs and requests. Every error names the value, the limit and the way out.
+//!
+//! Room: values.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,7 +11,7 @@ use crate::JobId;
 use crate::demand::megabytes;
 use crate::state::State;
 
-/// Why a job was not taken. A job that was not taken left no trace.
+/// Why a job was refused. A refused job leaves nothing behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubmitError {
@@ -27,12 +29,12 @@ pub enum SubmitError {
         /// How long the key is, in bytes.
         bytes: usize,
     },
-    /// There is a job of that name already.
+    /// There is already a job with that name.
     Duplicate {
         /// The name.
         name: String,
     },
-    /// It needs a job that nobody submitted.
+    /// It needs a job that was not submitted.
     MissingDependency {
         /// The job.
         job: String,
@@ -44,68 +46,68 @@ pub enum SubmitError {
         /// The job.
         job: String,
     },
-    /// The jobs of a workflow need each other in a circle.
+    /// The dependencies of a workflow have a cycle.
     Cycle {
         /// Their names: each needs the next, and the last the first.
         jobs: Vec<String>,
     },
-    /// 3001: it wants more than there can ever be.
+    /// 3001: it needs more than the hard limit.
     NeverFits {
         /// The job.
         job: String,
-        /// What it wants: `CPU slots`, or a named resource.
+        /// What it needs: `CPU slots`, or a named resource.
         resource: String,
         /// How much.
         wanted: u64,
-        /// The most there is.
+        /// The limit.
         hard_limit: u64,
     },
-    /// 3001: it wants graphics cards that there are not.
+    /// 3001: it needs graphics cards that do not exist here.
     NoCard {
         /// The job.
         job: String,
-        /// How many it wants.
+        /// How many it needs.
         wanted: u32,
-        /// Video memory that it wants on each, in MB; 0 for whole cards.
+        /// Video memory that it needs on each, in MB; 0 for whole cards.
         vram_mb: u64,
         /// How many there are.
         cards: u32,
-        /// How many of them have so much memory.
+        /// How many of them have that much memory.
         fit: u32,
-        /// What the largest has, in MB.
+        /// The memory of the largest, in MB.
         largest_mb: u64,
     },
-    /// It wants a named resource that was not declared.
+    /// It needs a named resource that was not declared.
     UnknownResource {
         /// The job.
         job: String,
         /// The resource.
         resource: String,
-        /// Those that were.
+        /// The declared ones.
         known: Vec<String>,
     },
-    /// 3002: something it needs has already failed or was cancelled.
+    /// 3002: a dependency has already failed or was cancelled.
     DependencyFailed {
         /// The job.
         job: String,
-        /// What it needs.
+        /// The dependency.
         dependency: String,
         /// How that ended.
         state: State,
     },
-    /// There are as many jobs as can be counted.
+    /// The limit of jobs is reached.
     TooMany {
-        /// How many that is.
+        /// The limit.
         limit: usize,
     },
-    /// A closure that runs once only cannot be retried.
+    /// A closure that runs only once cannot be retried.
     OnceOnly {
         /// The job.
         job: String,
-        /// The retries that were asked for.
+        /// The requested retries.
         retries: u32,
     },
-    /// A job was submitted by the very iterator that produces the jobs of a batch.
+    /// A job was submitted by the iterator that produces the jobs of a batch.
     Nested,
     /// The scheduler is shutting down.
     ShuttingDown,
@@ -138,17 +140,17 @@ impl fmt::Display for SubmitError {
             Self::BadKey { job, bytes } => {
                 write!(f, "the key of job `{job}` has {bytes} bytes, the limit is 4096; choose a shorter one")
             }
-            Self::Duplicate { name } => write!(f, "there is a job `{name}` already; choose another name"),
+            Self::Duplicate { name } => write!(f, "there is already a job `{name}`; choose another name"),
             Self::MissingDependency { job, dependency } => {
-                write!(f, "job `{job}` needs `{dependency}`, which nobody submitted; submit that one first")
+                write!(f, "job `{job}` needs `{dependency}`, which was not submitted; submit that one first")
             }
-            Self::NeedsItself { job } => write!(f, "job `{job}` needs itself; take it out of its own needs"),
+            Self::NeedsItself { job } => write!(f, "job `{job}` needs itself; remove it from its own needs"),
             Self::Cycle { jobs } => {
-                write!(f, "jobs need each other in a circle: ")?;
+                write!(f, "jobs need each other in a cycle: ")?;
                 for job in jobs {
                     write!(f, "{job} -> ")?;
                 }
-                write!(f, "{}; take out one of these needs", jobs.first().map_or("", String::as_str))
+                write!(f, "{}; remove one of these needs", jobs.first().map_or("", String::as_str))
             }
             Self::NeverFits { job, resource, wanted, hard_limit } => write!(
                 f,
@@ -169,7 +171,7 @@ impl fmt::Display for SubmitError {
             ),
             Self::NoCard { job, wanted, vram_mb, cards, fit, largest_mb } => write!(
                 f,
-                "job `{job}` needs {} of VRAM on each of {wanted} cards; {fit} of {cards} have so much, and the largest has {}; lower `vram` or `gpus`",
+                "job `{job}` needs {} of VRAM on each of {wanted} cards; {fit} of {cards} have that much, and the largest has {}; lower `vram` or `gpus`",
                 megabytes(*vram_mb),
                 megabytes(*largest_mb)
             ),
@@ -183,10 +185,11 @@ impl fmt::Display for SubmitError {
                 write!(f, "job `{job}` wants `{resource}`, which was not declared; there are: {}", known.join(", "))
             }
             Self::DependencyFailed { job, dependency, state } => {
-                write!(f, "job `{job}` needs `{dependency}`, which {state} already; retry that one first")
+                let ended = if *state == State::Cancelled { "was already cancelled" } else { "has already failed" };
+                write!(f, "job `{job}` needs `{dependency}`, which {ended}; retry that one first")
             }
             Self::TooMany { limit } => {
-                write!(f, "there are {limit} jobs already, the most one scheduler counts; start another")
+                write!(f, "there are already {limit} jobs, the limit of one scheduler; start another scheduler")
             }
             Self::OnceOnly { job, retries } => {
                 write!(
@@ -197,7 +200,7 @@ impl fmt::Display for SubmitError {
             Self::Nested => {
                 write!(f, "a batch is being submitted by this thread; submit further jobs before or after it")
             }
-            Self::ShuttingDown => write!(f, "the scheduler is shutting down and takes no more jobs"),
+            Self::ShuttingDown => write!(f, "the scheduler is shutting down and accepts no more jobs"),
         }
     }
 }
@@ -210,11 +213,11 @@ impl core::error::Error for SubmitError {}
 pub enum Cause {
     /// It returned an error, or its command did not succeed.
     Error(String),
-    /// It returned an error that no further attempt would mend (`JobError::permanent`), so it was not retried.
+    /// It returned an error that no further attempt would fix (`JobError::permanent`), so it was not retried.
     Permanent(String),
     /// It panicked.
     Panic {
-        /// What it said.
+        /// The message.
         message: String,
         /// Where: `file:line:column`, if that is known.
         at: Option<String>,
@@ -228,7 +231,7 @@ pub enum Cause {
         /// How long it was given.
         waited: Duration,
     },
-    /// 3004: something it needs failed or was cancelled.
+    /// 3004: a dependency, direct or indirect, failed or was cancelled.
     Ancestor {
         /// That job.
         id: JobId,
@@ -257,14 +260,14 @@ impl fmt::Display for Cause {
         }
         match self {
             Self::Error(message) => f.write_str(message),
-            Self::Permanent(message) => write!(f, "{message} (a permanent error, so it is not tried again)"),
+            Self::Permanent(message) => write!(f, "{message} (a permanent error, so it is not retried)"),
             Self::Panic { message, at: Some(at) } => write!(f, "panicked at {at}: {message}"),
             Self::Panic { message, at: None } => write!(f, "panicked: {message}"),
             Self::Asked => f.write_str("cancelled on request"),
             Self::Stopped(why) => write!(f, "cancelled: {why}"),
             Self::PauseTimeout { waited } => write!(
                 f,
-                "asked to pause, it reached no checkpoint within {} ms and was cancelled; call `ctx.progress` more often or raise the pause timeout",
+                "it was asked to pause, reached no checkpoint within {} ms and was cancelled; call `ctx.progress` more often or raise the pause timeout",
                 waited.as_millis()
             ),
             Self::Ancestor { name, state: State::Failed, .. } => write!(f, "`{name}`, which it needs, failed"),
@@ -273,7 +276,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why a request about a job was not granted.
+/// Why a request about a job was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ControlError {
@@ -287,13 +290,13 @@ pub enum ControlError {
         /// What was asked for.
         name: String,
     },
-    /// The job is in a state where this makes no sense.
+    /// The job is in a state that does not allow the request.
     NotNow {
         /// The job.
         job: String,
         /// Its state.
         state: State,
-        /// What was asked of it: `pause`, `resume`, `retry`.
+        /// The request: `pause`, `resume`, `retry`.
         request: &'static str,
     },
     /// 3003: the job reached no checkpoint in time and was cancelled instead of paused.
@@ -324,7 +327,7 @@ impl fmt::Display for ControlError {
                 let way_out = match *request {
                     "pause" => "only jobs that are queued, ready or running can be paused",
                     "resume" => "only paused jobs can be resumed",
-                    _ => "only failed or cancelled jobs can be tried again",
+                    _ => "only failed or cancelled jobs can be retried",
                 };
                 write!(f, "job `{job}` is {state}; {way_out}")
             }

@@ -1,4 +1,6 @@
 //! What happened to which job, and when.
+//!
+//! Room: values.
 
 use core::time::Duration;
 
@@ -30,43 +32,43 @@ impl Event {
     }
 }
 
-/// What can happen to a job. Every life of a job has exactly one of `Succeeded`, `Failed`, `Cancelled`, and nothing after it.
+/// What can happen to a job. Each life cycle of a job has exactly one of `Succeeded`, `Failed`, `Cancelled`, and nothing after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum What {
     /// It was submitted.
     Submitted,
-    /// Nothing but room is missing.
+    /// It waits only for room.
     Ready,
     /// An attempt began; the first is 1.
     Started {
         /// Which attempt.
         attempt: u32,
     },
-    /// It says how far it is, from 0 to 1.
+    /// Its progress, from 0 to 1.
     Progress(f32),
     /// It was paused.
     Paused,
-    /// It goes on, or waits again.
+    /// It runs again, or waits again.
     Resumed,
-    /// An attempt failed; the next is made after a while.
+    /// An attempt failed; the next is made after a back-off.
     Retrying {
         /// Which attempt failed.
         attempt: u32,
         /// How long until the next, in milliseconds.
         after_ms: u32,
     },
-    /// It did what it should.
+    /// It succeeded.
     Succeeded,
     /// Its last attempt failed.
     Failed,
-    /// It was cancelled, or an ancestor ended badly.
+    /// It was cancelled, or an ancestor failed or was cancelled.
     Cancelled,
-    /// It begins a new life: somebody asked to try it, or what it was cancelled for, again.
+    /// It begins a new life cycle: a user retried it, or the ancestor it was cancelled for.
     Revived,
 }
 
-/// Where a job is, as its events tell it: for whoever follows a scheduler from outside.
+/// The state of a job, computed from its events: for code that follows a scheduler from outside.
 ///
 /// ```
 /// use policy_jobs::{Followed, State, What};
@@ -100,7 +102,7 @@ impl Followed {
         Self { attempt: attempts, ..Self::default() }
     }
 
-    /// Something happened to it: where it was, and where it is. `None` if that changes nothing.
+    /// Applies an event. Returns the state before and after; `None` if the event changes no state.
     pub fn take(&mut self, what: What) -> Option<(State, State)> {
         let from = self.state;
         self.state = match what {
@@ -123,7 +125,7 @@ impl Followed {
         Some((from, self.state))
     }
 
-    /// Whether its latest attempt has begun and not ended: it runs, or was paused while it did.
+    /// Whether its latest attempt has begun and not ended: it runs, or was paused while it ran.
     pub fn has_begun(&self) -> bool {
         self.state == State::Running || (self.state == State::Paused && self.before_pause == State::Running)
     }

@@ -1,21 +1,23 @@
-//! How a job is called: by its number, or by its name.
+//! References to jobs: by number, or by name.
+//!
+//! Room: values.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
-/// A job that was submitted. Numbers rise in the order of submission.
+/// A submitted job. Numbers rise in the order of submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(pub(crate) u32);
 
 impl JobId {
-    /// The job of that number: for workflows whose jobs need each other by number.
+    /// The job with that number: for workflows whose jobs need each other by number.
     #[inline]
     pub const fn from_index(index: u32) -> Self {
         Self(index)
     }
 
-    /// The number: 0 for the first job that was submitted.
+    /// The number: 0 for the first submitted job.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -1,5 +1,7 @@
 //! The states of a job, and the one function that moves it.
 //!
+//! Room: state.
+//!
 //! ```text
 //!            1            2             3
 //!   Queued ----> Ready ------> Running ----> Succeeded
@@ -11,31 +13,32 @@
 //!    +----------------------------------------+----------+
 //!
 //!   1 all dependencies succeeded    4 failed            7 tried again, after a back-off or on request
-//!   2 chosen                        5 paused            8 resumed: back to where it was paused from
+//!   2 chosen                        5 paused            8 resumed: back to the state it was paused from
 //!   3 returned                      6 cancelled         9 revived: what cancelled it is tried again
 //! ```
 //!
 //! # Invariant
-//! Nothing leaves `Succeeded`. A job leaves `Failed` or `Cancelled` only by a retry, so each life ends in exactly one of the three.
+//! No job leaves `Succeeded`. A job leaves `Failed` or `Cancelled` only by a retry. So each life cycle, from a submission or a retry to its end, ends in exactly
+//! one of the three.
 
 use core::fmt;
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// It waits for a dependency, or for the end of a back-off.
     Queued,
-    /// Nothing but room is missing.
+    /// It waits only for room.
     Ready,
     /// It runs.
     Running,
-    /// Somebody stopped it; it goes on when resumed.
+    /// A user paused it; it continues when it is resumed.
     Paused,
-    /// It did what it should. For ever.
+    /// It succeeded. This never changes.
     Succeeded,
     /// Its last attempt failed.
     Failed,
-    /// Somebody cancelled it, or an ancestor of it failed.
+    /// A user cancelled it, or an ancestor of it failed.
     Cancelled,
 }
 
@@ -48,17 +51,17 @@ pub enum Move {
     Chosen,
     /// It was paused.
     Paused,
-    /// It was resumed, and goes back to where it was: `Queued`, `Ready` or `Running`.
+    /// It was resumed, and goes back to the state it was paused from: `Queued`, `Ready` or `Running`.
     Resumed(State),
     /// It returned successfully.
     Succeeded,
     /// It failed.
     Failed,
-    /// It was cancelled, or an ancestor ended badly.
+    /// It was cancelled, or an ancestor failed or was cancelled.
     Cancelled,
-    /// It is tried again after a failure.
+    /// It is retried after a failure.
     Retried,
-    /// What it was cancelled for is tried again, so it waits for it again.
+    /// The ancestor it was cancelled for is retried, so it waits for that one again.
     Revived,
 }
 
@@ -72,7 +75,7 @@ pub struct IllegalMove {
 }
 
 impl State {
-    /// All states, in the order of a life.
+    /// All states, in the order of a life cycle.
     pub const ALL: [State; 7] =
         [State::Queued, State::Ready, State::Running, State::Paused, State::Succeeded, State::Failed, State::Cancelled];
 
@@ -95,12 +98,12 @@ impl State {
         })
     }
 
-    /// Whether this life is over.
+    /// Whether the job has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, State::Succeeded | State::Failed | State::Cancelled)
     }
 
-    /// In one lower-case word, as listings and journals write it.
+    /// The state as one lower-case word, as in listings and journals.
     pub const fn name(self) -> &'static str {
         match self {
             State::Queued => "queued",
@@ -113,7 +116,7 @@ impl State {
         }
     }
 
-    /// The state of that name; in American spelling, too, as older journals have it.
+    /// The state with that name. The American spelling is accepted, because older journals have it.
     pub fn from_name(name: &str) -> Option<State> {
         let name = if name == "canceled" { "cancelled" } else { name };
         Self::ALL.into_iter().find(|state| state.name() == name)

@@ -1,4 +1,6 @@
-//! Which piece of work a job is part of, for those who read logs of several programs.
+//! The trace id of a part of a graph, as in logs of several programs.
+//!
+//! Room: values.
 
 use alloc::string::String;
 use core::fmt;
@@ -22,10 +24,10 @@ pub struct TraceId {
 }
 
 impl TraceId {
-    /// That of jobs without a part. Not handed out.
+    /// The id of jobs without a part. It is never returned to users.
     pub(crate) const NONE: TraceId = TraceId { high: 0, low: 0 };
 
-    /// The id of that number; there is none for 0.
+    /// The id with that number; `None` for 0.
     pub const fn from_u128(number: u128) -> Option<Self> {
         if number == 0 { None } else { Some(Self { high: (number >> 64) as u64, low: number as u64 }) }
     }
@@ -62,7 +64,7 @@ impl FromStr for TraceId {
     }
 }
 
-/// A text that is no [`TraceId`].
+/// A text that is not a [`TraceId`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadTraceId {
     /// The text, cut if it is long.
@@ -71,7 +73,7 @@ pub struct BadTraceId {
 
 impl fmt::Display for BadTraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no trace id; give 32 hexadecimal digits that are not all 0", self.text)
+        write!(f, "`{}` is not a trace id; give 32 hexadecimal digits that are not all 0", self.text)
     }
 }
 

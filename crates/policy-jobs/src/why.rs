@@ -1,4 +1,6 @@
-//! Why a job is not running: the true answer, in one line.
+//! Why a job is not running, in one line.
+//!
+//! Room: values.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -13,33 +15,33 @@ use crate::state::State;
 
 /// One resource that a ready job lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Short {
+pub struct ResourceShortage {
     /// Which.
     pub resource: Resource,
-    /// What the job needs of it.
+    /// How much of it the job needs.
     pub needs: u64,
-    /// What is free.
+    /// How much is free.
     pub free: u64,
-    /// What there is in all.
+    /// How much there is in all.
     pub limit: u64,
-    /// What others on this machine hold of it.
+    /// How much other runs on this machine hold.
     pub elsewhere: u64,
-    /// What is kept for a job that is owed its turn.
+    /// How much is reserved for another job.
     pub kept: u64,
-    /// Whether it is the machine that has no more, although the limit would allow it.
+    /// Whether the machine has no more, although the limit would allow it.
     pub machine: bool,
-    /// For video memory on cards: then `needs` is meant on each of them, and `free` and `limit` are those of the card with most free.
-    pub cards: Option<OnCards>,
+    /// For video memory on cards: then `needs` is per card, and `free` and `limit` are those of the card with most free.
+    pub cards: Option<CardAvailability>,
 }
 
-/// How many graphics cards a job wants, and how many would do.
+/// How many graphics cards a job needs, and how many are free for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OnCards {
-    /// So many it wants.
+pub struct CardAvailability {
+    /// How many it needs.
     pub wanted: u32,
-    /// So many have enough free now.
+    /// How many have enough free now.
     pub fit: u32,
-    /// So many there are.
+    /// How many there are.
     pub all: u32,
 }
 
@@ -52,7 +54,7 @@ pub struct Holder {
     pub amount: u64,
     /// How long it probably still runs.
     pub left: Option<Duration>,
-    /// Whether it is paused: then it keeps its memory and gives no date.
+    /// Whether it is paused: then it keeps its memory, and its end is not known.
     pub paused: bool,
 }
 
@@ -60,7 +62,7 @@ pub struct Holder {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Waits {
-    /// For other jobs: their names and states, at most a handful, and how many there are.
+    /// For other jobs: the names and states of the first ones, and how many there are.
     Dependencies {
         /// The first of them.
         first: Vec<(String, State)>,
@@ -71,7 +73,7 @@ pub enum Waits {
     BackOff {
         /// How long.
         left: Duration,
-        /// What the last attempt died of.
+        /// The error of the last attempt.
         error: Option<Cause>,
         /// Which attempt comes next.
         attempt: u32,
@@ -79,33 +81,33 @@ pub enum Waits {
     /// For room.
     Room {
         /// What is missing; the scarcest first.
-        short: Vec<Short>,
+        short: Vec<ResourceShortage>,
         /// Who holds the first of these.
         holders: Vec<Holder>,
         /// How many ready jobs rank before it.
         ahead: usize,
-        /// The job that is owed its turn and for which room is kept, if it is another one.
+        /// The job for which room is reserved, if it is another one.
         reserved_for: Option<String>,
-        /// When it may start, if that can be told.
+        /// When it may start, if that is known.
         starts_in: Option<Duration>,
     },
-    /// For nothing: it fits, and others that rank higher start first.
+    /// For its turn: it fits, and jobs with a higher rank start first.
     Turn {
         /// How many ready jobs rank before it.
         ahead: usize,
     },
-    /// For somebody to resume it.
+    /// To be resumed.
     Resume {
-        /// Where it was paused from.
+        /// The state it was paused from.
         from: State,
-        /// Somebody did resume it, and it waits for its CPU slots.
+        /// It was resumed, and waits for its CPU slots.
         asked: bool,
     },
     /// For nothing: it runs.
     Nothing {
         /// Since when.
         since: Duration,
-        /// How far it says it is.
+        /// Its progress.
         progress: Option<f32>,
         /// How long it probably still runs.
         left: Option<Duration>,
@@ -113,12 +115,12 @@ pub enum Waits {
         pausing: bool,
         /// It was asked to end.
         cancelling: bool,
-        /// What it waits for inside, as it says itself.
+        /// What its closure says it waits for.
         inside: Option<String>,
     },
     /// It has ended.
     Ended {
-        /// Why, if not well.
+        /// Why, if it did not succeed.
         cause: Option<Cause>,
     },
 }
@@ -134,7 +136,7 @@ pub struct Why {
     pub waits: Waits,
 }
 
-/// A duration as people say it.
+/// A duration for people.
 fn about(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -165,17 +167,17 @@ impl fmt::Display for Why {
                 write!(f, "{job} waits for {}", list(&names, *count))
             }
             Waits::BackOff { left, error, attempt } => {
-                write!(f, "{job} is tried again in {} (attempt {attempt})", about(*left))?;
-                error.as_ref().map_or(Ok(()), |error| write!(f, "; the last one ended: {error}"))
+                write!(f, "{job} is retried in {} (attempt {attempt})", about(*left))?;
+                error.as_ref().map_or(Ok(()), |error| write!(f, "; the last attempt failed: {error}"))
             }
             Waits::Room { short, holders, ahead, reserved_for, starts_in } => {
                 write_room(f, job, short, holders)?;
                 if let Some(other) = reserved_for {
-                    write!(f, ". Room is kept for {other}, which has waited longest")?;
+                    write!(f, ". Room is reserved for {other}, which has waited longest")?;
                 }
                 match ahead {
                     0 if reserved_for.is_some() => {}
-                    // Others may have waited longer; who is next among runs is settled when something is given back.
+                    // Jobs of other runs may have waited longer; which run is next is decided when something is released.
                     0 if short.first().is_some_and(|short| short.elsewhere > 0) => {
                         f.write_str(". First in line of its run")?;
                     }
@@ -189,7 +191,7 @@ impl fmt::Display for Why {
             Waits::Turn { ahead: 1 } => write!(f, "{job} fits and waits for its turn: 1 job ranks before it"),
             Waits::Turn { ahead } => write!(f, "{job} fits and waits for its turn: {ahead} jobs rank before it"),
             Waits::Resume { asked: true, .. } => write!(f, "{job} was resumed and waits for its CPU slots"),
-            Waits::Resume { from, .. } => write!(f, "{job} is paused (it was {from}); it goes on when resumed"),
+            Waits::Resume { from, .. } => write!(f, "{job} is paused (it was {from}); resume it to continue"),
             Waits::Nothing { since, progress, left, pausing, cancelling, inside } => {
                 write!(f, "{job} does not wait: it has been running for {}", about(*since))?;
                 if let Some(progress) = progress {
@@ -214,17 +216,17 @@ impl fmt::Display for Why {
     }
 }
 
-fn write_room(f: &mut fmt::Formatter<'_>, job: &str, short: &[Short], holders: &[Holder]) -> fmt::Result {
+fn write_room(f: &mut fmt::Formatter<'_>, job: &str, short: &[ResourceShortage], holders: &[Holder]) -> fmt::Result {
     let Some(first) = short.first() else { return write!(f, "{job} waits for room") };
     let resource = &first.resource;
     let amount = |amount| resource.amount(amount);
     write!(f, "{job} waits for {resource}: needs {}", amount(first.needs))?;
     match first.cards {
-        Some(OnCards { wanted: 1, .. }) => {
+        Some(CardAvailability { wanted: 1, .. }) => {
             let (free, limit) = (amount(first.free), amount(first.limit));
             write!(f, " on one card, the one with most free has {free} of {limit}")?;
         }
-        Some(OnCards { wanted, fit, all }) => {
+        Some(CardAvailability { wanted, fit, all }) => {
             write!(f, " on each of {wanted} cards, {fit} of {all} have that free")?;
         }
         None => write!(f, ", {} free", amount(first.free))?,

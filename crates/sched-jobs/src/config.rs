@@ -1,4 +1,6 @@
-//! How a scheduler is set up: built-in values, then the environment, then what the program says.
+//! The configuration of a scheduler: built-in values, then the environment, then the program.
+//!
+//! Room: interface.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,15 +10,15 @@ use policy_jobs::{Aging, Limits};
 /// Which driver runs the jobs. Both keep the same contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Scheduler {
-    /// Several workers, and a pick that does not look at every job.
+    /// Several workers, and a pick that does not visit every job.
     #[default]
     Threadpool,
-    /// One job at a time, picked by the formula written out. Slow with many jobs, and easy to understand.
+    /// One job at a time, picked by evaluating the formula for every job. Slow with many jobs, and easy to understand.
     Simple,
 }
 
 impl Scheduler {
-    /// In one word, as `BURSAR_SCHEDULER` spells it.
+    /// Its name, as in `BURSAR_SCHEDULER`.
     pub const fn name(self) -> &'static str {
         match self {
             Scheduler::Threadpool => "threadpool",
@@ -43,7 +45,7 @@ impl FromStr for Scheduler {
     }
 }
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Which driver.
@@ -66,7 +68,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The built-in values for a machine with so many CPUs.
+    /// The built-in values for a machine with this many CPUs.
     pub fn for_cpus(cpus: usize) -> Self {
         let workers = cpus.saturating_sub(1).clamp(2, 8);
         Self {
@@ -86,7 +88,7 @@ impl Config {
 
     /// The built-in values, changed by the environment: `BURSAR_SCHEDULER`, `BURSAR_SCHED_WORKERS`, `BURSAR_SCHED_CPU_SLOTS`,
     /// `BURSAR_SCHED_RAM_MB_SOFT`, `BURSAR_SCHED_VRAM_MB_SOFT`, `BURSAR_SCHED_AGING_INTERVAL_MS`, `BURSAR_SCHED_AGING_BOOST`,
-    /// `BURSAR_SCHED_PAUSE_TIMEOUT_MS`, or the same with `STV_` for `BURSAR_`. A value that makes no sense is reported, and the
+    /// `BURSAR_SCHED_PAUSE_TIMEOUT_MS`, or the same with `STV_` for `BURSAR_`. An invalid value is reported, and the
     /// built-in one is used.
     pub fn from_env() -> (Self, Vec<BadSetting>) {
         Self::default().changed_by(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
@@ -144,7 +146,7 @@ impl<F: Fn(&str) -> Option<String>> Settings<'_, F> {
     }
 }
 
-/// A setting in the environment that makes no sense and was left aside.
+/// An invalid setting in the environment, which was ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadSetting {
     /// Its name.
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn our_spelling_goes_before_the_old_one() {
+    fn the_bursar_prefix_takes_precedence_over_the_old_one() {
         let (config, _) = with(&[("BURSAR_SCHED_CPU_SLOTS", "3"), ("STV_SCHED_CPU_SLOTS", "9")]);
         assert_eq!(config.limits.cpu_slots, 3);
     }
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_makes_no_sense_is_named_and_left_aside() {
+    fn an_invalid_value_is_named_and_ignored() {
         let (config, bad) = with(&[("BURSAR_SCHED_WORKERS", "many"), ("STV_SCHEDULER", "fast")]);
         assert_eq!(config, Config::for_cpus(4));
         assert_eq!(

@@ -1,6 +1,8 @@
-//! What a closure sees of its job and of the scheduler while it runs.
+//! The context of a running closure: its view of its job and of the scheduler.
 //!
-//! Room: below the drivers. A closure looks at its [`Signals`] without a lock; whatever else it asks goes to the [`Scheduler`].
+//! Room: interface. Knows signals and the [`Scheduler`] trait; knows nothing of drivers.
+//!
+//! A closure reads its [`Signals`] without a lock; everything else goes to the [`Scheduler`].
 
 use core::any::Any;
 use core::fmt;
@@ -12,10 +14,10 @@ use policy_jobs::{Gpu, JobId, TraceId};
 pub(crate) const PAUSE: u8 = 1;
 pub(crate) const CANCEL: u8 = 2;
 
-/// Says what a closure waits for.
+/// A callback that says what a closure waits for.
 pub(crate) type Inside = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// A scheduler, as the closures that it runs see it.
+/// The functions of a scheduler for the closures that it runs.
 pub(crate) trait Scheduler: Sync {
     fn name(&self, id: u32) -> String;
     fn part(&self, id: u32) -> Option<String>;
@@ -25,22 +27,22 @@ pub(crate) trait Scheduler: Sync {
     fn output(&self, id: u32, of: &str) -> Result<Arc<dyn Any + Send + Sync>, InputError>;
     fn progress(&self, id: u32, done: f32);
     /// Returns when the job is not paused, or was asked to end.
-    fn stand_still(&self, id: u32);
-    /// Drops what a user made: a panic there is counted, and goes no further.
+    fn wait_while_paused(&self, id: u32);
+    /// Drops a value of a user: a panic is caught and counted.
     fn discard(&self, said: Inside);
-    /// What a panic said; what it threw is dropped so.
+    /// The message of a panic. The payload is dropped.
     fn message(&self, thrown: Box<dyn Any + Send>) -> String;
 }
 
-/// What passes between a running closure and its scheduler without the lock.
+/// The state that a running closure and its scheduler share without the lock.
 pub(crate) struct Signals {
-    /// What is asked of the closure. Changed under the lock, read without.
+    /// The requests to the closure. Changed under the lock, read without.
     pub(crate) asked: AtomicU8,
-    /// How far it says it is; negative if it has said nothing. The bits of an `f32`.
+    /// Its progress, as the bits of an `f32`; negative if there is none.
     pub(crate) progress: AtomicU32,
-    /// What the closure waits for, as it says: see [`Ctx::explain`].
+    /// What the closure waits for: see [`Ctx::explain`].
     inside: Mutex<Option<Inside>>,
-    /// It has said something.
+    /// Whether `inside` is set.
     says: AtomicBool,
 }
 
@@ -50,7 +52,7 @@ impl Signals {
         Self { asked: AtomicU8::new(0), progress, inside: Mutex::new(None), says: AtomicBool::new(false) }
     }
 
-    /// For the next closure.
+    /// Resets it for the next closure.
     pub(crate) fn clear(&self) {
         self.asked.store(0, Ordering::Relaxed);
         self.clear_progress();
@@ -69,7 +71,7 @@ impl Signals {
     }
 
     pub(crate) fn take_inside(&self) -> Option<Inside> {
-        // One look for most, who say nothing.
+        // One load for most closures, which set nothing.
         if !self.says.load(Ordering::Relaxed) {
             return None;
         }
@@ -77,19 +79,19 @@ impl Signals {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Says it from now on. Returns what it said before.
+    /// Sets the explanation. Returns the one before.
     fn say(&self, inside: Inside) -> Option<Inside> {
         self.says.store(true, Ordering::Relaxed);
         self.inside.lock().unwrap_or_else(PoisonError::into_inner).replace(inside)
     }
 
-    /// What it says of itself.
+    /// The explanation, if one is set.
     pub(crate) fn inside(&self) -> Option<Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A running closure's view of its job.
+/// The context of a running closure.
 pub struct Ctx<'a> {
     pub(crate) scheduler: &'a dyn Scheduler,
     pub(crate) signals: &'a Signals,
@@ -113,12 +115,12 @@ impl Ctx<'_> {
         self.scheduler.part(self.id)
     }
 
-    /// The id of the [part](crate::Part) that its job belongs to: to be passed on to whatever it calls.
+    /// The trace id of the [part](crate::Part) that its job belongs to: to be propagated to the services it calls.
     pub fn trace_id(&self) -> Option<TraceId> {
         self.scheduler.trace_id(self.id)
     }
 
-    /// The graphics cards it was given: none if it asked for none, or none is known.
+    /// Its graphics cards: none if it asked for none, or none is known.
     pub fn gpus(&self) -> Vec<Gpu> {
         self.scheduler.gpus(self.id)
     }
@@ -128,7 +130,7 @@ impl Ctx<'_> {
         self.attempt
     }
 
-    /// Says how far it is, from 0 to 1, and is a [`checkpoint`](Self::checkpoint).
+    /// Reports its progress, from 0 to 1, and is a [`checkpoint`](Self::checkpoint).
     ///
     /// # Errors
     /// If the job was cancelled: pass it on with `?`.
@@ -146,23 +148,23 @@ impl Ctx<'_> {
         self.signals.asked.load(Ordering::Relaxed) & CANCEL != 0
     }
 
-    /// Stands still here while the job is paused.
+    /// Waits here while the job is paused.
     ///
     /// # Errors
     /// If the job was cancelled: pass it on with `?`.
     #[inline]
     pub fn checkpoint(&self) -> Result<(), Stopped> {
-        if self.signals.asked.load(Ordering::Relaxed) == 0 { Ok(()) } else { self.stand_still() }
+        if self.signals.asked.load(Ordering::Relaxed) == 0 { Ok(()) } else { self.wait_while_paused() }
     }
 
     #[cold]
-    fn stand_still(&self) -> Result<(), Stopped> {
-        self.scheduler.stand_still(self.id);
+    fn wait_while_paused(&self) -> Result<(), Stopped> {
+        self.scheduler.wait_while_paused(self.id);
         if self.is_cancelled() { Err(Stopped) } else { Ok(()) }
     }
 
-    /// Has [`Jobs::why`](crate::Jobs::why) call `why` as long as this attempt runs, and say what it says: for a closure that drives something which waits by itself, such as a flow. It is
-    /// called on the thread of whoever asks, not under a lock, and may be called once more just after the attempt has ended.
+    /// Sets a callback for [`Jobs::why`](crate::Jobs::why): as long as this attempt runs, the answer contains what `why` returns. For a closure that drives something which waits by itself, such as a flow. The
+    /// callback runs on the thread that calls [`Jobs::why`](crate::Jobs::why), not under a lock, and may be called once more just after the attempt has ended.
     ///
     /// ```
     /// use sched_jobs::{Job, Jobs};
@@ -188,14 +190,14 @@ impl Ctx<'_> {
     /// The output of a job that this one needs.
     ///
     /// # Errors
-    /// If it does not need that job, or that job returned nothing, or something else than a `T`.
+    /// If it does not need that job, or that job returned nothing, or a value that is not a `T`.
     pub fn input<T: Any + Send + Sync>(&self, job: &str) -> Result<Arc<T>, InputError> {
         let output = self.scheduler.output(self.id, job)?;
         let expected = core::any::type_name::<T>();
         output.downcast().map_err(|_| InputError::OtherType { job: job.to_owned(), expected })
     }
 
-    /// The names of the jobs that this one needs, in the order they were given.
+    /// The names of the jobs that this one needs, in the order of [`Job::needs`](crate::Job::needs).
     pub fn needs(&self) -> Vec<String> {
         self.scheduler.needs(self.id)
     }
@@ -225,9 +227,9 @@ impl core::error::Error for Stopped {}
 pub enum InputError {
     /// The job does not need that one.
     NotNeeded {
-        /// Whose output was asked for.
+        /// The job whose output was requested.
         job: String,
-        /// What it does need.
+        /// The jobs that it needs.
         needs: Vec<String>,
     },
     /// That job returned nothing.
@@ -235,7 +237,7 @@ pub enum InputError {
         /// The job.
         job: String,
     },
-    /// That job returned something else.
+    /// That job returned a value of another type.
     OtherType {
         /// The job.
         job: String,
@@ -254,7 +256,7 @@ impl fmt::Display for InputError {
                 write!(f, "this job does not need `{job}`, only {}; add `.needs(\"{job}\")`", needs.join(", "))
             }
             Self::Nothing { job } => write!(f, "`{job}` returned nothing; return a value from its closure"),
-            Self::OtherType { job, expected } => write!(f, "`{job}` returned something else than a `{expected}`"),
+            Self::OtherType { job, expected } => write!(f, "`{job}` returned a value that is not a `{expected}`"),
         }
     }
 }

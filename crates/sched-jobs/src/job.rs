@@ -1,17 +1,19 @@
 //! A job, as a user describes it.
+//!
+//! Room: interface.
 
 use core::any::Any;
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use policy_jobs::{Demand, JobId, Needed, NewJob, On, Rare, Retry};
+use policy_jobs::{Demand, JobId, JobOptions, Needed, NewJob, Retry, RunsOn};
 use sched_tasks::{Budget, Capability, Confinement, NurseryOptions};
 
 use crate::ctx::{Ctx, Stopped};
 use crate::executor::Executor;
 
-/// The number of a job, as the decisions count.
+/// The number of a job in the core.
 #[inline]
 pub(crate) const fn number(job: JobId) -> u32 {
     job.index() as u32
@@ -37,13 +39,13 @@ pub struct Job {
     is_unnamed: bool,
     is_light: bool,
     limits: Option<Box<NurseryOptions>>,
-    /// What few jobs have; apart, because builders move their job at every step.
-    rare: Option<Box<Rare>>,
+    /// Options that few jobs have; boxed, because builders move their job at every step.
+    options: Option<Box<JobOptions>>,
 }
 
 /// What a job does.
 pub(crate) enum Work {
-    /// Nothing: it succeeds at once, which is useful to bundle dependencies. Or it is being done, or was.
+    /// Nothing: it succeeds at once, which is useful to group dependencies. Also the placeholder while the work is with a worker, and after it.
     Nothing,
     Closure(Box<dyn FnMut(&Ctx<'_>) -> Done + Send>),
     Once(Box<dyn FnOnce(&Ctx<'_>) -> Done + Send>),
@@ -52,19 +54,19 @@ pub(crate) enum Work {
     Remote(Box<Remote>),
     /// A closure that runs as a fiber.
     Light(Box<Work>),
-    /// A closure that may not do or spend everything.
+    /// A closure with limited rights or a limited budget.
     Limited(Box<(NurseryOptions, Work)>),
 }
 
-/// What an executor does.
+/// The work of an executor.
 pub(crate) struct Remote {
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) work: Arc<dyn Any + Send + Sync>,
-    /// What an earlier life of this program was told about it.
+    /// The token of an attempt that an earlier process of this program began.
     pub(crate) token: Option<String>,
 }
 
-/// How a closure ended: with a value for dependents, if it made one.
+/// How a closure ended: with a value for dependents, if it returned one.
 pub(crate) type Done = Result<Option<Arc<dyn Any + Send + Sync>>, Failure>;
 
 pub(crate) enum Failure {
@@ -75,7 +77,7 @@ pub(crate) enum Failure {
 }
 
 impl Job {
-    /// A job of that name, which needs nothing and does nothing yet.
+    /// A job with that name, without dependencies and without work yet.
     #[inline]
     pub fn new(name: impl Into<String>) -> Self {
         let Demand { cpu_slots, ram_mb, vram_mb, .. } = Demand::default();
@@ -91,19 +93,19 @@ impl Job {
             is_unnamed: false,
             is_light: false,
             limits: None,
-            rare: None,
+            options: None,
         }
     }
 
-    /// A job without a name: it is called by its number, as `#17`, and needed by what `submit` returned. For graphs of very many small jobs.
+    /// A job without a name: it is shown by its number, as `#17`, and dependents refer to it by the id that `submit` returned. For graphs of very many small jobs.
     pub fn unnamed() -> Self {
         let mut job = Self::new("");
         job.is_unnamed = true;
         job
     }
 
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    fn options(&mut self) -> &mut JobOptions {
+        self.options.get_or_insert_default()
     }
 
     /// It starts when that job has succeeded, and may read its output.
@@ -123,43 +125,43 @@ impl Job {
         self
     }
 
-    /// Greater runs first. 0 unless said otherwise.
+    /// Its priority: greater runs first. The default is 0.
     #[inline]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// CPU slots it takes while it runs: 1 unless said otherwise.
+    /// CPU slots it takes while it runs. The default is 1.
     #[inline]
     pub fn cpu_slots(mut self, slots: u32) -> Self {
         self.cpu_slots = slots;
         self
     }
 
-    /// Memory it takes, in MB: 256 unless said otherwise.
+    /// Memory it takes, in MB. The default is 256.
     #[inline]
     pub fn ram_mb(mut self, mb: u64) -> Self {
         self.ram_mb = mb;
         self
     }
 
-    /// Video memory it takes, in MB, on each of its cards: on one, unless [`gpus`](Self::gpus) says otherwise.
+    /// Video memory it takes, in MB, on each of its cards. Without [`gpus`](Self::gpus) it takes one card.
     #[inline]
     pub fn vram_mb(mut self, mb: u64) -> Self {
         self.vram_mb = mb;
         self
     }
 
-    /// Graphics cards it takes. Without [`vram_mb`](Self::vram_mb) no other job is on them.
+    /// Graphics cards it takes. Without [`vram_mb`](Self::vram_mb) it has them for itself.
     pub fn gpus(mut self, count: u32) -> Self {
-        self.rare().gpus = count;
+        self.options().gpus = count;
         self
     }
 
-    /// So much of a named resource.
+    /// The amount it takes of a named resource.
     pub fn takes(mut self, resource: impl Into<String>, amount: u64) -> Self {
-        self.rare().named.push((resource.into(), amount));
+        self.options().named.push((resource.into(), amount));
         self
     }
 
@@ -167,31 +169,31 @@ impl Job {
     pub fn demand(mut self, demand: Demand) -> Self {
         let Demand { cpu_slots, ram_mb, vram_mb, gpus, named } = demand;
         (self.cpu_slots, self.ram_mb, self.vram_mb) = (cpu_slots, ram_mb, vram_mb);
-        if !named.is_empty() || gpus > 0 || self.rare.is_some() {
-            (self.rare().named, self.rare().gpus) = (named, gpus);
+        if !named.is_empty() || gpus > 0 || self.options.is_some() {
+            (self.options().named, self.options().gpus) = (named, gpus);
         }
         self
     }
 
-    /// If it fails it is tried again so often, after one second, two, four…
+    /// How often it is retried after a failure: after one second, two, four…
     pub fn retries(mut self, times: u32) -> Self {
-        self.rare().retry.times = times;
+        self.options().retry.times = times;
         self
     }
 
-    /// How often it is tried again, and how soon.
+    /// How often it is retried, and how soon.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.rare().retry = retry;
+        self.options().retry = retry;
         self
     }
 
-    /// What it is known by, so that it can be submitted again without running twice: if there is a job of that key, submitting another returns the id of the first, and the other is dropped.
+    /// An idempotency key: if there is already a job with that key, submitting another one returns the id of the first, and the other is dropped.
     ///
-    /// So a program that does not know whether its submit was heard (it was interrupted, or its own caller asked twice) submits again.
-    /// Only the key is compared: if the other has a different name, different needs or does something else, the first is still the one. It is also if it has ended, well
-    /// or badly; [`Jobs::retry`](crate::Jobs::retry) tries it again. It stays in the part it was submitted through. Keys are known as long as the scheduler lives.
+    /// So a program that does not know whether its submit succeeded (it was interrupted, or its own caller asked twice) can submit again.
+    /// Only the key is compared: a different name, different dependencies or different work do not matter. The first job is also returned after it has ended, with or without
+    /// success; [`Jobs::retry`](crate::Jobs::retry) retries it. It stays in the part it was submitted through. Keys are known as long as the scheduler lives.
     ///
-    /// In a batch whose jobs need each other by number ([`JobId::from_index`]), only jobs that are taken have numbers; by name there is nothing to mind.
+    /// In a batch whose jobs refer to each other by number ([`JobId::from_index`]), only new jobs have numbers. References by name always work.
     ///
     /// ```
     /// use sched_jobs::{Job, Jobs};
@@ -206,32 +208,32 @@ impl Job {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.rare().key = Some(key.into());
+        self.options().key = Some(key.into());
         self
     }
 
-    /// How long it probably runs: `why` then knows when others may start.
+    /// How long it is expected to run. `why` uses it to say when other jobs may start.
     pub fn expected(mut self, time: Duration) -> Self {
-        self.rare().expected = Some(time);
+        self.options().expected = Some(time);
         self
     }
 
-    /// It succeeded in an earlier life of this run: it counts as done, and does not run.
+    /// It succeeded in an earlier process of this run: it counts as succeeded, and does not run.
     pub fn already_done(mut self) -> Self {
-        self.rare().done = true;
+        self.options().done = true;
         self
     }
 
-    /// Attempts that an earlier life of this run made.
+    /// Attempts that were made in an earlier process of this run.
     pub fn attempts_made(mut self, attempts: u32) -> Self {
-        self.rare().attempts = attempts;
+        self.options().attempts = attempts;
         self
     }
 
-    /// What it does. Called again if it is retried.
+    /// Its closure. It is called again if the job is retried.
     #[inline]
     pub fn run<R: Returns>(mut self, mut work: impl FnMut(&Ctx<'_>) -> R + Send + 'static) -> Self {
-        // Who may not do everything may not have it done either.
+        // A closure has no more rights than its submitter.
         self.work = Work::Closure(match Confinement::here() {
             None => Box::new(move |ctx| work(ctx).done()),
             Some(limits) => Box::new(move |ctx| limits.enter(|| work(ctx)).done()),
@@ -239,7 +241,7 @@ impl Job {
         self
     }
 
-    /// What it does, once: for closures that give away what they hold. Cannot be retried.
+    /// Its closure, which runs only once: for closures that move their captures. The job cannot be retried.
     #[inline]
     pub fn run_once<R: Returns>(mut self, work: impl FnOnce(&Ctx<'_>) -> R + Send + 'static) -> Self {
         self.work = Work::Once(match Confinement::here() {
@@ -249,8 +251,8 @@ impl Job {
         self
     }
 
-    /// Its closure runs as a fiber, not on a thread of its own: for one that mostly waits, in operations of tasks. Thousands of them may wait at a time; CPU slots and all other
-    /// limits count them like others, so give it [`cpu_slots(0)`](Self::cpu_slots) if it takes none. It must not block its thread, which other fibers use.
+    /// Its closure runs as a fiber, not on a thread of its own: for a closure that mostly waits, in operations of tasks. Thousands of them may wait at a time. CPU slots and all other
+    /// limits apply to it, so give it [`cpu_slots(0)`](Self::cpu_slots) if it takes none. It must not block its thread, which other fibers use.
     ///
     /// ```
     /// use sched_jobs::{Job, Jobs};
@@ -268,7 +270,7 @@ impl Job {
         self
     }
 
-    /// What it does, as the scheduler keeps it.
+    /// Its work, as the scheduler stores it.
     pub(crate) fn take_work(&mut self) -> Work {
         let mut work = core::mem::replace(&mut self.work, Work::Nothing);
         if !matches!(work, Work::Closure(_) | Work::Once(_)) {
@@ -280,7 +282,7 @@ impl Job {
         if self.is_light { Work::Light(Box::new(work)) } else { work }
     }
 
-    /// What its closure may spend, with all tasks it starts; an attempt that spends more fails. Each attempt has the whole. Of a command it says nothing.
+    /// The budget of its closure and all tasks that it starts; an attempt that spends more fails. Each attempt has the whole budget. Has no effect for a command.
     ///
     /// ```
     /// use sched_jobs::{Job, Jobs};
@@ -298,7 +300,7 @@ impl Job {
         self
     }
 
-    /// Gives its closure a capability: what it may do is what that allows, and no more than its submitter may. The closure counts as one of the tasks that the capability allows.
+    /// Gives its closure a capability: the closure may do what the capability allows, and no more than its submitter may. The closure counts as one of the tasks that the capability allows.
     pub fn capability(mut self, capability: &impl Capability) -> Self {
         self.limit(|limits| limits.capability(capability));
         self
@@ -309,13 +311,13 @@ impl Job {
         self.limits = Some(Box::new(limit(limits)));
     }
 
-    /// Has it carried out by an executor, which is told `work`.
+    /// The job is run by an executor, which gets `work`.
     pub fn execute(mut self, executor: Arc<dyn Executor>, work: Arc<dyn Any + Send + Sync>) -> Self {
         self.work = Work::Remote(Box::new(Remote { executor, work, token: None }));
         self
     }
 
-    /// An earlier life of this run began it by an executor and was told this token: its next attempt is to find it again.
+    /// An earlier process of this run began an attempt with an executor, under this token: the next attempt looks for it.
     ///
     /// Has an effect only after [`execute`](Self::execute).
     pub fn found(mut self, token: impl Into<String>) -> Self {
@@ -325,14 +327,14 @@ impl Job {
         self
     }
 
-    /// With [`found`](Self::found): the cards that its processes see, by their ids. It gets them again if they are free.
+    /// With [`found`](Self::found): the ids of the cards that its processes use. It gets them again if they are free.
     pub fn was_on<I: Into<String>>(mut self, gpus: impl IntoIterator<Item = I>) -> Self {
-        self.rare().was_on = gpus.into_iter().map(Into::into).collect();
+        self.options().was_on = gpus.into_iter().map(Into::into).collect();
         self
     }
 
     pub(crate) fn retries_asked(&self) -> u32 {
-        self.rare.as_ref().map_or(0, |rare| rare.retry.times)
+        self.options.as_ref().map_or(0, |options| options.retry.times)
     }
 
     #[inline]
@@ -345,12 +347,12 @@ impl Job {
             ram_mb: self.ram_mb,
             vram_mb: self.vram_mb,
             priority: self.priority,
-            on: match self.work {
-                Work::Remote(_) => On::Executor,
-                Work::Closure(_) | Work::Once(_) if self.is_light => On::Fiber,
-                _ => On::Worker,
+            runs_on: match self.work {
+                Work::Remote(_) => RunsOn::Executor,
+                Work::Closure(_) | Work::Once(_) if self.is_light => RunsOn::Fiber,
+                _ => RunsOn::Worker,
             },
-            rare: self.rare.as_deref(),
+            options: self.options.as_deref(),
         }
     }
 }
@@ -381,7 +383,7 @@ impl<T: Send + Sync + 'static, E: Into<JobError>> Returns for Result<T, E> {
     #[allow(private_interfaces)]
     fn done(self) -> Done {
         match self {
-            // Most jobs return `()`, which nobody wants to read.
+            // Most jobs return `()`, which is not stored as an output.
             Ok(_) if core::any::TypeId::of::<T>() == core::any::TypeId::of::<()>() => Ok(None),
             Ok(value) => Ok(Some(Arc::new(value))),
             Err(error) => Err(error.into().0),
@@ -389,9 +391,9 @@ impl<T: Send + Sync + 'static, E: Into<JobError>> Returns for Result<T, E> {
     }
 }
 
-/// An error that a closure may end with: anything that is an error, or [`Stopped`].
+/// An error that a closure may return: any error, or [`Stopped`].
 ///
-/// One that no further attempt would mend says so, and its job is not retried:
+/// An error that no further attempt would fix can be marked, and then its job is not retried:
 ///
 /// ```
 /// use sched_jobs::{Cause, Job, JobError, Jobs};
@@ -421,17 +423,17 @@ impl fmt::Debug for JobError {
 }
 
 impl JobError {
-    /// An error that says so.
+    /// An error with this message.
     pub fn msg(message: impl Into<String>) -> Self {
         Self(Failure::Error(message.into()))
     }
 
-    /// An error that says so, and that no further attempt would mend: the job fails at once, however many retries it has left.
+    /// An error with this message that no further attempt would fix: the job fails at once, however many retries it has left.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self(Failure::Permanent(message.into()))
     }
 
-    /// This error, and that no further attempt would mend it. [`Stopped`] stays what it is.
+    /// Marks this error as one that no further attempt would fix. [`Stopped`] is not changed.
     pub fn no_retry(self) -> Self {
         match self.0 {
             Failure::Error(message) => Self(Failure::Permanent(message)),

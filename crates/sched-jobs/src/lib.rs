@@ -1,6 +1,8 @@
-//! A graph of jobs within CPU slots, memory, video memory and named resources.
+//! A DAG of jobs within limits of CPU slots, memory, video memory and named resources.
 //!
-//! Room: scheduler. What runs next is decided by `policy-jobs`, which has no clock and no thread; `drive/` has the threads, clocks and processes, and asks it.
+//! Room: interface.
+//!
+//! `policy-jobs`, which has no clock and no thread, decides what runs next; `drive/` has the threads, clocks and processes.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -16,10 +18,10 @@ pub use drive::process;
 pub use drive::{
     Builder, Events, Facts, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary, Target,
 };
-pub use executor::{Executor, Order, Outcome, Reporter, Ticket};
+pub use executor::{AttemptId, Executor, Order, Outcome, Reporter};
 pub use job::{Job, JobError, Returns};
 pub use policy_jobs::{
-    Aging, BadTraceId, CardUse, Cause, ControlError, Demand, Event, Followed, GPUS_MAX, Gpu, GpuDriver, Holder,
-    IllegalMove, JobFacts, JobId, Limits, Move, Needed, OnCards, Others, Resource, Retry, Short, State, SubmitError,
-    TraceId, Usage, Waits, Wanted, What, Why,
+    Aging, BadTraceId, CardAvailability, CardUse, Cause, ControlError, Demand, Event, Followed, GPUS_MAX, Gpu,
+    GpuDriver, Holder, IllegalMove, JobFacts, JobId, Limits, Move, Needed, Others, PendingDemand, Resource,
+    ResourceShortage, Retry, State, SubmitError, TraceId, Usage, Waits, What, Why,
 };

@@ -1,4 +1,6 @@
-//! The tests' keeper, and their client that is killed.
+//! The keeper of the tests, and a client that the tests kill.
+//!
+//! Room: tests.
 //!
 //! `mech-process-keeper keep HOME ID` is a keeper; with `STOP_FIRST` in its environment it stops itself before it listens. `mech-process-keeper client HOME LOG TOKEN COMMAND…` starts one command,
 //! says `started` and then `ended` on its standard output, and waits to be killed. With an empty HOME its pool is ephemeral.

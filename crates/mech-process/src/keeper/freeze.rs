@@ -1,19 +1,19 @@
-//! Freezing a tree and letting it go on.
+//! Freezing a process tree, and thawing it.
 //!
-//! Room: mechanism. A control group if there can be one, else signals.
+//! Room: mechanism. Knows control groups and signals; knows nothing of commands.
 //!
 //! # Invariant
-//! When [`Freezer::step`] says yes, no process of the tree runs, and none will until [`Freezer::thaw`].
+//! When [`Freezer::step`] returns `true`, no process of the tree runs, and none will until [`Freezer::thaw`].
 //!
 //! # Why it holds
-//! With a group: all processes were moved in until a scan found none outside, later children are born inside, and the kernel says
-//! `frozen`. With signals: a scan found every process stopped, so nobody was left to fork one that it missed. A process that waits
-//! inside the kernel, for a disk or for a child it made with `vfork`, cannot stop there; it counts if the signal waits for it at
-//! the door. (Somebody outside who sends SIGCONT breaks all that; a group cannot be broken so.)
+//! With a control group: all processes were moved in until a scan found none outside, later children are born inside, and the kernel says
+//! `frozen`. With signals: a scan found every process stopped, so no process was left that could fork one the scan missed. A process that waits
+//! inside the kernel, for a disk or for a child it made with `vfork`, cannot stop there; it counts as stopped if the SIGSTOP is pending. A
+//! process outside the tree that sends SIGCONT breaks this; a control group has no such gap.
 
 use rustix::process::Signal;
 
-use super::fell::{signal, signal_groups};
+use super::kill::{signal, signal_groups};
 use crate::cgroup::Group;
 use crate::procfs::{self, Process};
 
@@ -26,7 +26,7 @@ pub(super) struct Freezer {
 }
 
 impl Freezer {
-    /// Brings the tree nearer to standing still. `true`: it does.
+    /// Freezes what still runs. `true`: the whole tree is frozen.
     pub(super) fn step(&mut self, root: i32, id: &str) -> bool {
         if !self.by_signals && self.group.is_none() {
             self.group = Group::make(id);
@@ -44,7 +44,7 @@ impl Freezer {
     fn gather(&self, root: i32) -> std::io::Result<()> {
         let Some(group) = &self.group else { return Ok(()) };
         let mut inside = group.pids();
-        // Each round leaves only what was forked outside meanwhile; a bound, because the keeper has other things to do.
+        // Each round leaves only what was forked outside meanwhile. Bounded, because the keeper has a socket to serve.
         for _ in 0..64 {
             let outside: Vec<_> =
                 procfs::scan(root).into_iter().filter(|one| !one.is_dead() && !inside.contains(&one.pid)).collect();
@@ -52,7 +52,7 @@ impl Freezer {
                 break;
             }
             for process in outside {
-                group.take(process.pid)?;
+                group.add(process.pid)?;
                 inside.push(process.pid);
             }
             inside.extend(group.pids());
@@ -68,17 +68,17 @@ impl Freezer {
     fn give_up_group(&mut self) {
         if let Some(group) = self.group.take() {
             let _ = group.freeze(false);
-            let _ = group.remove(); // what was moved in keeps it; `clean` of the next command finds it empty
+            let _ = group.remove(); // fails while processes are in it; `clean` of a later command finds it empty
         }
         self.by_signals = true;
     }
 
-    /// Lets the tree go on.
+    /// Thaws the tree.
     pub(super) fn thaw(&self, root: i32) {
         if let Some(group) = &self.group {
             let _ = group.freeze(false);
         }
-        // Also with a group: a tree that was half stopped by signals before is not left so.
+        // Processes that signals have stopped must not stay stopped.
         if self.by_signals {
             for process in procfs::scan(root) {
                 signal(&process, Signal::CONT);
@@ -86,7 +86,7 @@ impl Freezer {
         }
     }
 
-    /// The tree is empty: the group goes.
+    /// The tree is empty: removes the control group.
     pub(super) fn clean(&mut self, id: &str) {
         let left = if self.by_signals { Group::of(id) } else { None };
         for group in self.group.take().into_iter().chain(left) {

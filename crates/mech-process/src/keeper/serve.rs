@@ -1,15 +1,17 @@
-//! The keeper's loop: its client, those who come later, and its tree.
+//! The keeper's loop over its client, later clients, and its tree.
 //!
-//! Room: mechanism. The only place in a keeper that waits.
+//! Room: mechanism. Knows sockets, one tree and one record; knows nothing of other keepers.
+//!
+//! No other code of a keeper waits.
 //!
 //! # Invariant
-//! There is at most one client; a second is sent away while the first lives. A keeper without client and command is gone, unless it knows an end
-//! that it could not record: then it stays, tries again, and tells those who come. A keeper that no second client can reach (it has no socket) runs no command without its client.
+//! There is at most one client; a second one is refused while the first is alive. A keeper without client and command exits, unless it knows an end
+//! that it could not record: then it stays, retries, and says so to each client that connects. A keeper that no second client can reach (it has no socket) runs no command without its client.
 //!
 //! # Why it holds
-//! A client's death closes its socket before anybody can learn of it, and the loop looks at the client before it accepts another.
+//! When a client dies, its socket closes before another process can learn of the death, and the loop reads from its client before it accepts another.
 //! A keeper without a socket kills the command of a client that is gone before it waits again, however it learnt of that: by reading or by writing.
-//! An end that is not recorded is in `unrecorded` until a write succeeds or the client says that it knows it, and the loop goes on so long.
+//! An unrecorded end is in `unrecorded` until a write succeeds or the client says that it knows the end, and the loop runs until then.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -24,11 +26,11 @@ use crate::record::Record;
 use crate::wire::{Link, Reply, Request};
 use std::time::Duration;
 
-/// A client that does not listen is not told of usage any more.
-const CHATTER_BYTES_MAX: usize = 64 << 10;
+/// A client that does not read gets no more usage reports once so many bytes are queued.
+const USAGE_QUEUE_BYTES_MAX: usize = 64 << 10;
 
-/// After so long a full disk may have room again.
-const RECORD_AGAIN: Duration = Duration::from_millis(200);
+/// How long to wait before writing the record is tried again: a full disk may have room by then.
+const RECORD_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) struct Server {
     id: String,
@@ -38,7 +40,7 @@ pub(super) struct Server {
     record: Record,
     tree: Option<Tree>,
     bye: bool,
-    /// Ends that the record does not have, and when to try again.
+    /// Ends that are not in the record, and when to retry.
     unrecorded: Vec<End>,
     record_at: Instant,
 }
@@ -49,27 +51,27 @@ impl Server {
         Server { id, client: Some(client), listener, record, tree: None, bye: false, unrecorded, record_at }
     }
 
-    /// Until there is neither client nor command, and nothing that only we know.
+    /// Runs until there is no client, no command, and no unrecorded end.
     pub(super) fn serve(&mut self) {
         while self.client.is_some() || self.tree.is_some() || !self.unrecorded.is_empty() {
             self.end_with_client();
             let ready = self.wait();
             if ready.client {
-                self.hear();
+                self.read_requests();
             }
-            if ready.newcomer {
-                self.greet();
+            if ready.new_client {
+                self.accept();
             }
             self.step();
             if Instant::now() >= self.record_at {
-                let _ = self.record_again(); // else once more, a little later
+                let _ = self.record_pending(); // an error is retried later
             }
-            self.send();
+            self.flush();
         }
         if self.bye {
             let _ = self.record.clear();
         } else {
-            self.record.sync(); // who asks for these ends may come after a power loss
+            self.record.sync(); // the next client may come after a power loss
         }
         self.record.close();
     }
@@ -84,7 +86,7 @@ impl Server {
             });
         let mut fds = Vec::with_capacity(3);
         if let Some(client) = &self.client {
-            let out = if client.out.waits() { PollFlags::OUT } else { PollFlags::empty() };
+            let out = if client.outgoing.is_pending() { PollFlags::OUT } else { PollFlags::empty() };
             fds.push(PollFd::new(&client.stream, PollFlags::IN | out));
         }
         let listens_at = fds.len();
@@ -94,67 +96,67 @@ impl Server {
         }
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => Ready {
-                newcomer: self.listener.is_some() && !fds[listens_at].revents().is_empty(),
+                new_client: self.listener.is_some() && !fds[listens_at].revents().is_empty(),
                 client: self.client.is_some()
                     && fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             },
-            Err(_) => Ready { newcomer: false, client: false }, // a signal
+            Err(_) => Ready { new_client: false, client: false }, // a signal
         }
     }
 
-    fn hear(&mut self) {
+    fn read_requests(&mut self) {
         let Some(client) = &mut self.client else { return };
-        let mut there = client.come.fill(&client.stream).unwrap_or(false);
+        let mut is_connected = client.incoming.fill(&client.stream).unwrap_or(false);
         loop {
             let Some(client) = &mut self.client else { return };
-            match client.come.next() {
+            match client.incoming.next() {
                 Ok(Some(Request::Start { run, fresh, given, launch })) => {
-                    let [stdin, stdout, stderr] = given.map(|given| given.then(|| client.come.take_fd()).flatten());
+                    let [stdin, stdout, stderr] = given.map(|given| given.then(|| client.incoming.take_fd()).flatten());
                     let streams = Streams { stdin, stdout, stderr };
                     self.start(run, fresh, *launch, given, streams);
                 }
-                Ok(Some(request)) => self.obey(request),
+                Ok(Some(request)) => self.handle(request),
                 Ok(None) => break,
                 Err(_) => {
-                    there = false; // nobody we could understand
+                    is_connected = false; // not a message of ours
                     break;
                 }
             }
         }
-        if !there {
+        if !is_connected {
             self.client = None;
         }
     }
 
-    fn obey(&mut self, request: Request) {
+    fn handle(&mut self, request: Request) {
         let now = Instant::now();
-        let mut tell = Vec::new();
+        let mut replies = Vec::new();
         match (request, &mut self.tree) {
-            (Request::Pause { run }, Some(tree)) if tree.run == run => tree.pause(now, &mut tell),
-            (Request::Resume { run }, Some(tree)) if tree.run == run => tree.resume(now, &mut tell),
+            (Request::Pause { run }, Some(tree)) if tree.run == run => tree.pause(now, &mut replies),
+            (Request::Resume { run }, Some(tree)) if tree.run == run => tree.resume(now, &mut replies),
             (Request::Cancel { run, grace }, Some(tree)) if tree.run == run => tree.cancel(grace, now),
             (Request::Bye, _) => {
                 self.bye = true;
                 self.unrecorded.clear();
             }
-            // Meant for a command that has ended meanwhile; or a start, which goes another way.
+            // For a command that has ended meanwhile; or a start, which `read_requests` handles.
             (_, _) => {}
         }
-        self.tell(tell);
+        self.send(replies);
     }
 
     fn start(&mut self, run: u64, fresh: bool, launch: Launch, given: [bool; 3], streams: Streams) {
         if self.tree.is_some() {
-            // A pool never does that; the one that runs goes on.
+            // A pool never does that. The running command is not touched.
             let why = format!("keeper {} already runs a command", self.id);
-            return self.tell(vec![Reply::Warning(format!("{why}; {:?} was not started", launch.token))]);
+            return self.send(vec![Reply::Warning(format!("{why}; {:?} was not started", launch.token))]);
         }
         if fresh {
             let _ = self.record.clear();
             self.unrecorded.clear();
         }
-        self.record.starts(&launch.token);
-        // Taken first: a short command may have ended by the time this thread runs again.
+        self.record.add_start(&launch.token);
+        // Read first: a short command may have ended by the time this thread runs again.
         let started = Instant::now();
         // The system may be out of descriptors, and drop those of a message.
         let all_came = if streams.given() == given {
@@ -189,33 +191,33 @@ impl Server {
 
     fn step(&mut self) {
         let Some(tree) = &mut self.tree else { return };
-        let mut tell = Vec::new();
-        let end = tree.step(Instant::now(), &mut tell);
-        self.tell(tell);
+        let mut replies = Vec::new();
+        let end = tree.step(Instant::now(), &mut replies);
+        self.send(replies);
         if let Some(end) = end {
             self.tree = None;
             self.end(&end);
         }
     }
 
-    /// First the record, then the report.
+    /// Records the end first, then reports it.
     fn end(&mut self, end: &End) {
         self.unrecorded.push(end.clone());
-        if let Err(error) = self.record_again() {
-            let what = "the end of this command could not be recorded; its keeper knows it and tries again";
-            self.tell(vec![Reply::Warning(format!("{what}: {error}"))]);
+        if let Err(error) = self.record_pending() {
+            let what = "the end of this command could not be recorded; its keeper will retry";
+            self.send(vec![Reply::Warning(format!("{what}: {error}"))]);
         }
         if self.client.is_none() {
-            self.record.sync(); // no client could hear of it before the power goes
+            self.record.sync(); // no client knows it, so it must survive a power loss
         }
-        self.tell(vec![Reply::Ended(end.clone())]);
+        self.send(vec![Reply::Ended(end.clone())]);
     }
 
-    /// Records what could not be recorded, in its order.
-    fn record_again(&mut self) -> io::Result<()> {
+    /// Records the unrecorded ends, in their order.
+    fn record_pending(&mut self) -> io::Result<()> {
         while let Some(end) = self.unrecorded.first() {
-            if let Err(error) = self.record.add(end) {
-                self.record_at = Instant::now() + RECORD_AGAIN;
+            if let Err(error) = self.record.add_end(end) {
+                self.record_at = Instant::now() + RECORD_RETRY_INTERVAL;
                 return Err(error);
             }
             self.unrecorded.remove(0);
@@ -223,47 +225,47 @@ impl Server {
         Ok(())
     }
 
-    fn tell(&mut self, replies: Vec<Reply>) {
+    fn send(&mut self, replies: Vec<Reply>) {
         let Some(client) = &mut self.client else { return };
         for reply in replies {
-            let is_chatter = matches!(reply, Reply::Usage { .. });
-            if !is_chatter || client.out.len() < CHATTER_BYTES_MAX {
-                let _ = client.out.put(&reply); // too long to send: nothing that we say is
+            let is_usage = matches!(reply, Reply::Usage { .. });
+            if !is_usage || client.outgoing.len() < USAGE_QUEUE_BYTES_MAX {
+                let _ = client.outgoing.put(&reply); // fails only for a message that is too long, and no reply is
             }
         }
     }
 
-    fn send(&mut self) {
+    fn flush(&mut self) {
         if let Some(client) = &mut self.client
-            && client.out.waits()
-            && client.out.flush(&client.stream).is_err()
+            && client.outgoing.is_pending()
+            && client.outgoing.flush(&client.stream).is_err()
         {
             self.client = None;
         }
     }
 
-    fn greet(&mut self) {
+    fn accept(&mut self) {
         let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else { return };
         let mut link = Link::new(stream);
         if let Some(client) = &self.client {
             let client = socket_peercred(&client.stream).map_or(0, |peer| peer.pid.as_raw_pid());
-            let _ = link.out.put(&Reply::Busy { client });
-            let _: io::Result<bool> = link.out.flush(&link.stream);
+            let _ = link.outgoing.put(&Reply::Busy { client });
+            let _: io::Result<bool> = link.outgoing.flush(&link.stream);
             return;
         }
-        // Who went on without knowing these ends would run their commands again.
-        if let Err(error) = self.record_again() {
-            let _ = link.out.put(&Reply::Unrecorded { why: error.to_string() });
-            let _: io::Result<bool> = link.out.flush(&link.stream);
+        // A client that does not know these ends would run their commands again.
+        if let Err(error) = self.record_pending() {
+            let _ = link.outgoing.put(&Reply::Unrecorded { why: error.to_string() });
+            let _: io::Result<bool> = link.outgoing.flush(&link.stream);
             return;
         }
         let alive = self.tree.as_mut().map(|tree| tree.alive(Instant::now()));
-        let _ = link.out.put(&Reply::Hello(alive));
+        let _ = link.outgoing.put(&Reply::Hello(alive));
         self.client = Some(link);
     }
 }
 
 struct Ready {
     client: bool,
-    newcomer: bool,
+    new_client: bool,
 }

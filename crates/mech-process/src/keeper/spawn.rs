@@ -1,16 +1,16 @@
 //! Starting a command.
 //!
-//! Room: mechanism. Turns a [`Launch`] into a process, or into a sentence that says why not.
+//! Room: mechanism. Knows how a [`Launch`] becomes a process; knows nothing of sockets.
 //!
 //! # Invariant
 //! CPUs and niceness hold from the first instruction of the command, and never for the keeper.
 //!
 //! # Why it holds
-//! Both belong to a *thread* in Linux and are inherited by what it starts. A command that asks for them is started from a thread of its
-//! own, which has set them for itself and then ends. Nothing has to be put back.
+//! Both are attributes of a *thread* in Linux, and its children inherit them. A command that asks for them is started from a thread of its
+//! own, which sets them for itself and then exits. Nothing has to be restored.
 //!
 //! # Cost
-//! No code runs between fork and exec, so std takes its quick way (`posix_spawn`), which copies no page tables.
+//! No code runs between fork and exec, so std uses `posix_spawn`, which copies no page tables.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -23,7 +23,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::MARK;
 use crate::launch::{Launch, Streams};
 
-/// Starts it with the streams that are given, and gives its pid. No copy of a stream stays here.
+/// Starts the command with the given standard streams, and returns its pid. No copy of a stream stays here.
 pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, String> {
     let Some(program) = launch.argv.first() else {
         return Err("there is no program to start: the command is empty".to_owned());
@@ -55,7 +55,7 @@ pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, 
             thread.join().unwrap_or_else(|_| Err(format!("starting {program:?} panicked")))
         })
     };
-    // Dropping a `Child` neither waits nor kills; it is reaped with all others.
+    // Dropping a `Child` neither waits nor kills; the process is reaped with all others.
     child.map(|child| child.id().cast_signed())
 }
 
@@ -64,7 +64,7 @@ fn open_log(path: &Path) -> Result<File, String> {
     opened.map_err(|error| format!("cannot write the log {}: {error}", path.display()))
 }
 
-/// Sets what the command shall inherit, for this thread.
+/// Sets CPUs and niceness of this thread, for the command to inherit.
 fn restrict(launch: &Launch) -> Result<(), String> {
     if let Some(cpus) = &launch.limits.cpus {
         let mut set = CpuSet::new();
@@ -90,7 +90,7 @@ fn current_nice() -> i32 {
     rustix::process::getpriority_process(None).unwrap_or(0)
 }
 
-/// Says which of the things that can be missing is missing.
+/// A message that says what is missing.
 fn explain(launch: &Launch, error: &io::Error) -> String {
     let program = launch.argv[0].to_string_lossy();
     let not_found = error.kind() == io::ErrorKind::NotFound;

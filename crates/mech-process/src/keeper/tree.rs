@@ -1,54 +1,54 @@
-//! The life of one command and everything it starts.
+//! The states of one command and everything it starts.
 //!
-//! Room: mechanism. Knows its tree and the clock; speaks to nobody, but says what should be told.
+//! Room: mechanism. Knows its process tree and the clock; knows nothing of sockets: it returns the replies to send.
 //!
 //! ```text
-//!            pause 1          still 2
-//!   Going ──────────▶ Freezing ─────▶ Frozen
+//!            pause 1          frozen 2
+//!   Running ────────▶ Freezing ─────▶ Frozen
 //!     │ ◀────────────────┴── resume 3 ──┘ │
 //!     │ end 4: limit, cancel, leader gone │
 //!     └────────────▶ Ending ◀─────────────┘
 //!                      │ grace over 5
 //!                      ▼
-//!                   Killing          any state ── no children left 6 ──▶ over
+//!                   Killing          any state ── no children left 6 ──▶ finished
 //! ```
 //! 1 `pause`, 2 `step`, 3 `resume`, 4 `end`, 5 and 6 `step`.
 //!
 //! # Invariant
-//! A tree is over when, and only when, the kernel says that the keeper has no children; and the first reason to end it stays the reason.
+//! A tree is finished when, and only when, the kernel says that the keeper has no children; and the first reason to end it stays the reason.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{fell, freeze::Freezer};
+use super::{freeze::Freezer, kill};
 use crate::launch::{End, How, Launch, Limits, OverRam};
 use crate::log::LimitedLog;
 use crate::procfs;
 use crate::raw::reap;
 use crate::wire::{Alive, Reply};
 
-/// Between two looks at memory, when there is a limit to hold; and when there is none.
-const LOOK_OFTEN: Duration = Duration::from_millis(50);
-const LOOK: Duration = Duration::from_millis(200);
-/// A command that ends sooner is told in one message: one wake of the client less.
+/// Between two samples of memory: with a memory limit, and without.
+const CHECK_INTERVAL_LIMITED: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// The start of a command that ends sooner is sent together with its end: one wakeup of the client less.
 const ANNOUNCE_AFTER: Duration = Duration::from_millis(4);
-/// What a command leaves running has this long after TERM.
+/// Processes that a command leaves behind have this long after TERM.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
-/// After so long of killing, somebody is told.
-const STUBBORN: Duration = Duration::from_secs(2);
+/// After this time of killing in vain, a warning is sent.
+const KILL_WARNING_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    Going,
+    Running,
     Freezing { wait: Duration },
     Frozen,
     Ending { kill_at: Instant },
-    Killing { since: Instant, wait: Duration, told: bool },
+    Killing { since: Instant, wait: Duration, warned: bool },
 }
 
-/// A command that runs.
+/// A running command.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) run: u64,
@@ -60,7 +60,7 @@ pub(super) struct Tree {
     limits: Limits,
     grace: Duration,
     phase: Phase,
-    /// The leader while it lives, then any other direct child: when it ends there is something to do.
+    /// A pidfd: of the leader while it lives, then of any other direct child. When that process ends, `step` has work.
     watch: Option<OwnedFd>,
     leader_end: Option<How>,
     verdict: Option<How>,
@@ -71,21 +71,21 @@ pub(super) struct Tree {
     freezer: Freezer,
     announced: bool,
     /// None: nothing is measured.
-    look_at: Option<Instant>,
-    told_mb: u64,
+    check_at: Option<Instant>,
+    reported_mb: u64,
     warned: bool,
     peak_kb: u64,
     cpu: Duration,
-    /// Those that have a limit.
+    /// Logs with a limit.
     logs: Vec<LimitedLog>,
 }
 
 impl Tree {
-    /// Of a command that was started between these times.
+    /// The tree of a command that was started between these times.
     pub(super) fn new(keeper: &str, run: u64, launch: Launch, leader: i32, [started, now]: [Instant; 2]) -> Tree {
         let Launch { token, limits, grace, log, err_log, log_bytes_max, .. } = launch;
         let logs = [Some(log), err_log].into_iter().flatten();
-        let look = if limits.ram_mb.is_some() { LOOK_OFTEN } else { LOOK };
+        let look = if limits.ram_mb.is_some() { CHECK_INTERVAL_LIMITED } else { CHECK_INTERVAL };
         Tree {
             run,
             token,
@@ -94,7 +94,7 @@ impl Tree {
             leader,
             limits,
             grace,
-            phase: Phase::Going,
+            phase: Phase::Running,
             watch: watch(leader),
             leader_end: None,
             verdict: None,
@@ -104,8 +104,8 @@ impl Tree {
             frozen_since: None,
             freezer: Freezer::default(),
             announced: false,
-            look_at: Some(now + look),
-            told_mb: 0,
+            check_at: Some(now + look),
+            reported_mb: 0,
             warned: false,
             peak_kb: 0,
             cpu: Duration::ZERO,
@@ -118,7 +118,7 @@ impl Tree {
     pub(super) fn ephemeral(mut self) -> Tree {
         self.announce_at = self.started;
         if self.limits.ram_mb.is_none() && self.logs.is_empty() {
-            self.look_at = None;
+            self.check_at = None;
         }
         self
     }
@@ -128,7 +128,7 @@ impl Tree {
         self.watch.as_ref()
     }
 
-    /// For a client that comes later. It need not be told of the start again.
+    /// The state for a client that connects later. The start is not reported to it again.
     pub(super) fn alive(&mut self, now: Instant) -> Alive {
         self.announced = true;
         let paused = self.phase == Phase::Frozen;
@@ -141,13 +141,13 @@ impl Tree {
         (now - self.started).saturating_sub(frozen)
     }
 
-    /// When [`Tree::step`] wants to be called even if nothing happens.
+    /// When [`Tree::step`] must be called even if nothing happens.
     pub(super) fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let announce = (!self.announced).then_some(self.announce_at);
         let phase = match self.phase {
-            Phase::Going => {
+            Phase::Running => {
                 let wall = self.limits.wall.map(|wall| now + wall.saturating_sub(self.ran(now)));
-                [self.look_at, wall].into_iter().flatten().min()
+                [self.check_at, wall].into_iter().flatten().min()
             }
             Phase::Freezing { wait } | Phase::Killing { wait, .. } => Some(now + wait),
             Phase::Frozen => None,
@@ -156,29 +156,29 @@ impl Tree {
         [announce, phase].into_iter().flatten().min()
     }
 
-    /// Tells of the start, once, and before anything else.
-    fn announce(&mut self, tell: &mut Vec<Reply>) {
+    /// Reports the start, once, and before anything else.
+    fn announce(&mut self, replies: &mut Vec<Reply>) {
         if !std::mem::replace(&mut self.announced, true) {
-            tell.push(Reply::Started { pid: self.leader });
+            replies.push(Reply::Started { pid: self.leader });
         }
     }
 
     /// Freezes the tree, unless its end has begun.
-    pub(super) fn pause(&mut self, now: Instant, tell: &mut Vec<Reply>) {
-        if self.phase == Phase::Going {
-            self.announce(tell);
+    pub(super) fn pause(&mut self, now: Instant, replies: &mut Vec<Reply>) {
+        if self.phase == Phase::Running {
+            self.announce(replies);
             self.frozen_since = Some(now);
             self.phase = Phase::Freezing { wait: Duration::ZERO };
         }
     }
 
-    /// Lets it go on. Says so even if it never stood still.
-    pub(super) fn resume(&mut self, now: Instant, tell: &mut Vec<Reply>) {
+    /// Thaws the tree. `Resumed` is reported even if the tree was not frozen completely.
+    pub(super) fn resume(&mut self, now: Instant, replies: &mut Vec<Reply>) {
         if matches!(self.phase, Phase::Freezing { .. } | Phase::Frozen) {
             self.thaw(now);
-            self.phase = Phase::Going;
-            self.look_at = self.look_at.map(|_| now + LOOK_OFTEN);
-            tell.push(Reply::Resumed);
+            self.phase = Phase::Running;
+            self.check_at = self.check_at.map(|_| now + CHECK_INTERVAL_LIMITED);
+            replies.push(Reply::Resumed);
         }
     }
 
@@ -189,12 +189,12 @@ impl Tree {
         }
     }
 
-    /// The client wants it gone.
+    /// The client cancels the command.
     pub(super) fn cancel(&mut self, grace: Duration, now: Instant) {
         self.end(Some(How::Cancelled), grace, now);
     }
 
-    /// Begins the end. A second call can only make it come sooner.
+    /// Begins to end the tree. A second call can only shorten the grace.
     fn end(&mut self, verdict: Option<How>, grace: Duration, now: Instant) {
         if self.leader_end.is_none() && self.verdict.is_none() {
             self.verdict = verdict;
@@ -203,44 +203,44 @@ impl Tree {
         match self.phase {
             Phase::Killing { .. } => {}
             Phase::Ending { kill_at: earlier } => self.phase = Phase::Ending { kill_at: kill_at.min(earlier) },
-            Phase::Going | Phase::Freezing { .. } | Phase::Frozen => {
+            Phase::Running | Phase::Freezing { .. } | Phase::Frozen => {
                 if !grace.is_zero() {
-                    fell::ask(self.me);
-                    self.thaw(now); // the frozen cannot hear
+                    kill::terminate(self.me);
+                    self.thaw(now); // a frozen process does not handle TERM
                 }
                 self.phase = Phase::Ending { kill_at };
             }
         }
     }
 
-    /// Does what is due. `Some`: the tree is over.
-    pub(super) fn step(&mut self, now: Instant, tell: &mut Vec<Reply>) -> Option<End> {
+    /// Does what is due. `Some`: the tree is finished.
+    pub(super) fn step(&mut self, now: Instant, replies: &mut Vec<Reply>) -> Option<End> {
         let is_empty = self.reap();
         if is_empty || now >= self.announce_at {
-            self.announce(tell);
+            self.announce(replies);
         }
         if is_empty {
-            return Some(self.over(now, tell));
+            return Some(self.finish(now, replies));
         }
         if self.leader_end.is_some() && !matches!(self.phase, Phase::Ending { .. } | Phase::Killing { .. }) {
-            // Those that are ending by themselves are not worth a word.
+            // Processes that are ending by themselves cause no warning.
             let left = procfs::scan(self.me).iter().filter(|one| !one.is_dead()).count();
             if left > 0 && self.verdict.is_none() {
                 let processes = if left == 1 { "1 process" } else { &format!("{left} processes") };
-                tell.push(Reply::Warning(format!(
-                    "its command left {processes} in the background: ended, for a job is over with its command"
+                replies.push(Reply::Warning(format!(
+                    "its command left {processes} in the background: ended, because a job ends with its command"
                 )));
             }
             self.end(None, LEFTOVER_GRACE.min(self.grace), now);
         }
         match self.phase {
-            Phase::Going => self.look(now, tell),
+            Phase::Running => self.check_limits(now, replies),
             Phase::Freezing { wait } => {
                 if self.freezer.step(self.me, &self.keeper) {
                     self.phase = Phase::Frozen;
-                    tell.push(Reply::Paused);
+                    replies.push(Reply::Paused);
                 } else {
-                    self.phase = Phase::Freezing { wait: longer(wait) };
+                    self.phase = Phase::Freezing { wait: backoff(wait) };
                 }
             }
             Phase::Frozen | Phase::Ending { .. } | Phase::Killing { .. } => {}
@@ -248,16 +248,16 @@ impl Tree {
         if let Phase::Ending { kill_at } = self.phase
             && now >= kill_at
         {
-            self.phase = Phase::Killing { since: now, wait: Duration::ZERO, told: false };
+            self.phase = Phase::Killing { since: now, wait: Duration::ZERO, warned: false };
         }
-        if let Phase::Killing { since, wait, told } = self.phase {
-            let refused = fell::kill(self.me);
-            self.thaw(now); // the first version of groups lets no frozen process die
-            let tell_now = !told && now >= since + STUBBORN;
-            if tell_now {
-                tell.push(Reply::Warning(stubborn(self.me, refused)));
+        if let Phase::Killing { since, wait, warned } = self.phase {
+            let refused = kill::kill(self.me);
+            self.thaw(now); // with cgroup v1 a frozen process does not die
+            let warn_now = !warned && now >= since + KILL_WARNING_AFTER;
+            if warn_now {
+                replies.push(Reply::Warning(still_alive_warning(self.me, refused)));
             }
-            self.phase = Phase::Killing { since, wait: longer(wait), told: told || tell_now };
+            self.phase = Phase::Killing { since, wait: backoff(wait), warned: warned || warn_now };
         }
         if self.watch.is_none() {
             self.watch = procfs::scan(self.me).iter().find(|one| one.parent == self.me).and_then(|one| watch(one.pid));
@@ -265,7 +265,7 @@ impl Tree {
         None
     }
 
-    /// Reaps all that have ended. `true`: there are no children left.
+    /// Reaps all ended children. `true`: there are no children left.
     fn reap(&mut self) -> bool {
         loop {
             match reap() {
@@ -275,7 +275,7 @@ impl Tree {
                     if gone.pid == self.leader && self.leader_end.is_none() {
                         self.leader_end = Some(gone.code.map_or(How::Signal(gone.signal), How::Exit));
                     }
-                    // It may have been the one that was watched; the next step finds another.
+                    // It may have been the watched process; the next step finds another.
                     if self.leader_end.is_some() {
                         self.watch = None;
                     }
@@ -287,45 +287,45 @@ impl Tree {
         }
     }
 
-    /// Measures, and holds the tree to its limits.
-    fn look(&mut self, now: Instant, tell: &mut Vec<Reply>) {
+    /// Samples the tree and enforces its limits.
+    fn check_limits(&mut self, now: Instant, replies: &mut Vec<Reply>) {
         if let Some(after) = self.limits.wall
             && self.ran(now) >= after
         {
             return self.end(Some(How::TimedOut { after }), self.grace, now);
         }
-        if self.look_at.is_none_or(|at| now < at) {
+        if self.check_at.is_none_or(|at| now < at) {
             return;
         }
-        self.trim_logs(tell);
+        self.trim_logs(replies);
         let pids = procfs::walk(self.me);
         let used_kb = procfs::resident_kb(&pids);
         self.peak_kb = self.peak_kb.max(used_kb);
         let used_mb = used_kb.div_ceil(1000);
-        if used_mb.abs_diff(self.told_mb) > self.told_mb / 16 {
-            self.told_mb = used_mb;
-            tell.push(Reply::Usage { rss_mb: used_mb });
+        if used_mb.abs_diff(self.reported_mb) > self.reported_mb / 16 {
+            self.reported_mb = used_mb;
+            replies.push(Reply::Usage { rss_mb: used_mb });
         }
         if let Some(limit_mb) = self.limits.ram_mb.filter(|&limit| used_kb > limit.saturating_mul(1000))
             && !self.warned
         {
             let used_kb = procfs::exact_kb(&pids);
             if used_kb > limit_mb.saturating_mul(1000) {
-                self.over_memory(used_kb.div_ceil(1000), limit_mb, now, tell);
+                self.over_memory(used_kb.div_ceil(1000), limit_mb, now, replies);
             }
         }
-        // Looking must not become the work: on a machine with very many processes it is done less often.
-        let every = if self.limits.ram_mb.is_some() { LOOK_OFTEN } else { LOOK };
+        // Sampling takes at most a twentieth of the time: on a machine with very many processes it is done less often.
+        let every = if self.limits.ram_mb.is_some() { CHECK_INTERVAL_LIMITED } else { CHECK_INTERVAL };
         let done = Instant::now();
-        self.look_at = Some(done + every.max((done - now) * 20));
+        self.check_at = Some(done + every.max((done - now) * 20));
     }
 
-    /// A log that cannot be kept within its limit is left alone, and a person is told.
-    fn trim_logs(&mut self, tell: &mut Vec<Reply>) {
+    /// Trims the logs. A log that cannot be kept within its limit is left alone, with a warning.
+    fn trim_logs(&mut self, replies: &mut Vec<Reply>) {
         self.logs.retain_mut(|log| match log.trim() {
             Ok(()) => true,
             Err(error) => {
-                tell.push(Reply::Warning(format!(
+                replies.push(Reply::Warning(format!(
                     "its log is over its limit and grows: the file system cannot give back a part of a file ({error})"
                 )));
                 false
@@ -333,29 +333,29 @@ impl Tree {
         });
     }
 
-    fn over_memory(&mut self, used_mb: u64, limit_mb: u64, now: Instant, tell: &mut Vec<Reply>) {
+    fn over_memory(&mut self, used_mb: u64, limit_mb: u64, now: Instant, replies: &mut Vec<Reply>) {
         match self.limits.over_ram {
             OverRam::Kill => self.end(Some(How::OverMemory { used_mb, limit_mb }), Duration::ZERO, now),
             OverRam::Warn => {
                 self.warned = true;
-                tell.push(Reply::Warning(format!(
-                    "holds {used_mb} MB, over its limit of {limit_mb} MB; it goes on, because it is only to be warned"
+                replies.push(Reply::Warning(format!(
+                    "uses {used_mb} MB, over its limit of {limit_mb} MB; it keeps running, because the limit only warns"
                 )));
             }
         }
     }
 
-    fn over(&mut self, now: Instant, tell: &mut Vec<Reply>) -> End {
+    fn finish(&mut self, now: Instant, replies: &mut Vec<Reply>) -> End {
         self.freezer.clean(&self.keeper);
-        self.trim_logs(tell);
+        self.trim_logs(replies);
         let peak_mb = self.peak_kb.div_ceil(1000);
         if let Some(limit) = self.limits.ram_mb.filter(|&limit| peak_mb > limit)
             && !self.warned
             && !matches!(self.verdict, Some(How::OverMemory { .. }))
         {
-            tell.push(Reply::Warning(format!("held {peak_mb} MB for a moment, over its limit of {limit} MB")));
+            replies.push(Reply::Warning(format!("used {peak_mb} MB for a moment, over its limit of {limit} MB")));
         }
-        // Whoever asked for the end gets it as the reason, whatever the leader made of the TERM.
+        // A cancel or a limit stays the reason, whatever exit status the leader had after TERM.
         let how = self.verdict.take().or(self.leader_end.take()).unwrap_or(How::KeeperLost);
         let token = std::mem::take(&mut self.token);
         End { token, how, peak_rss_kb: self.peak_kb, cpu: self.cpu, wall: self.ran(now) }
@@ -367,19 +367,19 @@ fn watch(pid: i32) -> Option<OwnedFd> {
 }
 
 /// 1 ms at first, then longer, at most 50 ms.
-fn longer(wait: Duration) -> Duration {
+fn backoff(wait: Duration) -> Duration {
     (wait * 2).clamp(Duration::from_millis(1), Duration::from_millis(50))
 }
 
-fn stubborn(me: i32, refused: Option<i32>) -> String {
+fn still_alive_warning(me: i32, refused: Option<i32>) -> String {
     match refused {
         Some(pid) => {
-            format!("process {pid} cannot be ended: it belongs to another user; end it as that user or as root")
+            format!("process {pid} cannot be killed: it belongs to another user; kill it as that user or as root")
         }
         None => {
             let left = procfs::scan(me).len();
             format!(
-                "{left} processes are killed but not gone: the system holds them, perhaps for a disk that does not answer"
+                "{left} processes were killed but do not exit: they wait inside the kernel, perhaps for a disk that does not answer"
             )
         }
     }

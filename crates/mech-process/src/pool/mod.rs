@@ -1,16 +1,17 @@
-//! The client's side: a pool of keepers, and one thread that listens to them all.
+//! The client's side: a pool of keepers, and one thread that listens to all of them.
 //!
 //! Room: mechanism. Knows keepers; knows nothing of what the commands are for.
 //!
 //! # Invariant
-//! Every listener is told exactly one end, by the pool's thread, and no lock is held while it is told.
+//! Every listener gets exactly one `Ended`, on the pool's thread, and no lock is held while it is called.
 //!
 //! # Why it holds
 //! A listener belongs to the command that its keeper runs. It is taken out with the `Ended`, or when the keeper's socket
-//! closes, under the lock of that keeper; whoever takes it tells it. The keeper is idle *before* the listener hears the end, so a listener can
-//! start the next command on it, from the same thread: two messages for each command, and no thread in between.
+//! closes, under the lock of that keeper; the code that takes it out calls it. The keeper is idle *before* the listener gets the end, so a listener
+//! can start the next command on it, from the same thread: two messages for each command, and no thread in between.
 
-mod hall;
+mod event_loop;
+mod held;
 mod recover;
 mod slot;
 mod sweep;
@@ -39,7 +40,7 @@ use crate::launch::{End, Launch, Report, Streams};
 use crate::procfs;
 use crate::record;
 use crate::wire::Request;
-use hall::Hall;
+use event_loop::EventLoop;
 
 /// How to start a keeper. The program must call [`keeper::main`](crate::keeper::main) when it sees these arguments.
 ///
@@ -56,47 +57,47 @@ pub struct KeeperProgram {
 }
 
 impl KeeperProgram {
-    /// The program that runs now, whatever has happened to its file meanwhile.
+    /// The program that runs now, even if its file was replaced or removed meanwhile.
     pub fn this_one<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> KeeperProgram {
         KeeperProgram { program: "/proc/self/exe".into(), args: args.into_iter().map(Into::into).collect() }
     }
 }
 
-/// The contents of a home, as read from its files.
+/// The state of a keepers' directory, as read from its files.
 #[derive(Debug, Default)]
-pub struct Seen {
-    /// Keepers that live: those with a client, and those whose command outlived theirs.
+pub struct Snapshot {
+    /// Live keepers: those with a client, and those whose command outlived their client.
     pub alive: usize,
-    /// The tokens of commands that run below their keepers.
+    /// The tokens of commands that run below a keeper.
     pub running: Vec<String>,
     /// The tokens of commands whose keepers are gone and whose processes still run.
-    pub unkept: Vec<String>,
-    /// The tokens of commands that are gone together with their keepers: how they ended is not known.
+    pub orphaned: Vec<String>,
+    /// The tokens of commands that are gone together with their keepers: their exit status is not known.
     pub lost: Vec<String>,
-    /// Ends that are recorded.
+    /// Recorded ends.
     pub ended: Vec<End>,
 }
 
-impl Seen {
-    /// Whether a keeper lives, or processes of one that is gone.
+impl Snapshot {
+    /// Whether a keeper is alive, or processes of a dead keeper are.
     pub fn is_busy(&self) -> bool {
-        self.alive > 0 || !self.unkept.is_empty()
+        self.alive > 0 || !self.orphaned.is_empty()
     }
 
-    /// The tokens of all commands that run, with their keepers or without.
+    /// The tokens of all running commands, with a keeper or without.
     pub fn all_running(&self) -> impl Iterator<Item = &str> {
-        self.running.iter().chain(&self.unkept).map(String::as_str)
+        self.running.iter().chain(&self.orphaned).map(String::as_str)
     }
 }
 
-/// Is told what becomes of one command. Called from the pool's thread, in order, ending with one `Ended`; it must not block for long.
+/// The callback of one command. It is called on the pool's thread, in order; the last call has `Ended`. It must not block for long.
 pub type Listener = Box<dyn FnMut(Report) + Send>;
 
-/// A pool of keepers and one thread that listens to them all.
+/// A pool of keepers and one thread that listens to all of them.
 ///
-/// Dropping it ends its commands at once, tells their listeners, and returns when they are gone (or after 10 s, if the system holds one).
-/// Killing the program does not: its commands run on, each below its keeper, and the next client finds them with [`Keepers::recover`].
-/// A command that is frozen then stays so until somebody takes it over. Commands of an [ephemeral](Keepers::ephemeral) pool end also if the program is killed.
+/// Dropping the pool kills its commands at once, reports their ends, and returns when they are gone (or after 10 s, if the kernel keeps one from ending).
+/// Killing the program does not kill its commands: each runs on below its keeper, and the next client finds them with [`Keepers::recover`].
+/// A command that is frozen at that moment stays frozen until a client adopts it. Commands of an [ephemeral](Keepers::ephemeral) pool end also if the program is killed.
 ///
 /// ```no_run
 /// use mech_process::{KeeperProgram, Keepers, Launch, Report};
@@ -105,12 +106,12 @@ pub type Listener = Box<dyn FnMut(Report) + Send>;
 /// # fn main() -> std::io::Result<()> {
 /// let home = std::path::Path::new("state/keepers");
 /// let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), home)?;
-/// let (tell, ended) = mpsc::channel();
+/// let (sender, ended) = mpsc::channel();
 /// keepers.start(
 ///     Launch::new("hello-1", ["echo", "hello"], "hello.log"),
 ///     Box::new(move |report| {
 ///         if let Report::Ended(end) = report {
-///             tell.send(end).unwrap();
+///             sender.send(end).unwrap();
 ///         }
 ///     }),
 /// )?;
@@ -122,21 +123,22 @@ pub struct Keepers {
     program: KeeperProgram,
     /// None: the pool is ephemeral.
     home: Option<PathBuf>,
-    /// Distinguishes this pool's keepers from those of any other, of this program or another.
+    /// Part of the names of this pool's keepers: no other pool on this machine has it.
     name: String,
     made: AtomicU64,
-    hall: Arc<Hall>,
+    event_loop: Arc<EventLoop>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keepers {
-    /// A pool whose keepers have their files in `home`, which is made if need be, for this user only.
+    /// A pool whose keepers have their files in the directory `home`. It is created if it does not exist, for this user only.
     ///
     /// No process is started before the first command.
     pub fn new(program: KeeperProgram, home: &Path) -> io::Result<Keepers> {
-        let say = |error: io::Error| io::Error::new(error.kind(), format!("keepers' home {}: {error}", home.display()));
+        let say =
+            |error: io::Error| io::Error::new(error.kind(), format!("keepers' directory {}: {error}", home.display()));
         DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(say)?;
-        // Keepers stay where they are told to be, wherever the client goes.
+        // Absolute, because the client may change its working directory.
         Keepers::in_home(program, Some(home.canonicalize().map_err(say)?))
     }
 
@@ -148,75 +150,79 @@ impl Keepers {
     }
 
     fn in_home(program: KeeperProgram, home: Option<PathBuf>) -> io::Result<Keepers> {
-        let hall = Arc::new(Hall::new(home.clone())?);
-        let listening = Arc::clone(&hall);
-        let thread = std::thread::Builder::new().name("keepers".into()).spawn(move || listening.listen())?;
+        let event_loop = Arc::new(EventLoop::new(home.clone())?);
+        let running = Arc::clone(&event_loop);
+        let thread = std::thread::Builder::new().name("keepers".into()).spawn(move || running.run())?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let name = format!("{:x}-{nanos:x}", std::process::id());
-        Ok(Keepers { program, home, name, made: AtomicU64::new(0), hall, thread: Some(thread) })
+        Ok(Keepers { program, home, name, made: AtomicU64::new(0), event_loop, thread: Some(thread) })
     }
 
     /// Starts a command on an idle keeper, or on a new one. Does not wait for it; may be called from a listener.
     ///
-    /// What keeps the command from starting is told to the listener; an error means that there is no keeper, and no report comes.
-    pub fn start(&self, launch: Launch, listen: Listener) -> io::Result<Handle> {
-        self.start_with(launch, Streams::default(), listen)
+    /// # Errors
+    /// If there is no keeper; the listener gets no report then. If the command itself cannot start, that is reported to the listener.
+    pub fn start(&self, launch: Launch, listener: Listener) -> io::Result<Handle> {
+        self.start_with(launch, Streams::default(), listener)
     }
 
     /// As [`start`](Keepers::start), with descriptors for the command's standard streams: ends of pipes, for example.
-    pub fn start_with(&self, launch: Launch, streams: Streams, listen: Listener) -> io::Result<Handle> {
-        let idle = self.hall.idle();
+    pub fn start_with(&self, launch: Launch, streams: Streams, listener: Listener) -> io::Result<Handle> {
+        let idle = self.event_loop.idle();
         let (slot, is_new) = match idle {
             Some(slot) => (slot, false),
-            None => (self.hire()?, true),
+            None => (self.start_keeper()?, true),
         };
-        let run = slot.begin(launch, streams, listen).inspect_err(|_| self.hall.back(&slot, is_new))?;
+        let run = slot.begin(launch, streams, listener).inspect_err(|_| self.event_loop.give_back(&slot, is_new))?;
         if is_new {
-            self.hall.add(&slot).map_err(cannot_hear).inspect_err(|_| self.hall.back(&slot, true))?;
+            self.event_loop
+                .add(&slot)
+                .map_err(cannot_listen)
+                .inspect_err(|_| self.event_loop.give_back(&slot, true))?;
         }
-        self.hall.send(&slot);
-        Ok(Handle { slot, run, hall: Arc::clone(&self.hall) })
+        self.event_loop.send(&slot);
+        Ok(Handle { slot, run, event_loop: Arc::clone(&self.event_loop) })
     }
 
     /// Starts a keeper.
-    fn hire(&self) -> io::Result<Arc<Slot>> {
+    fn start_keeper(&self) -> io::Result<Arc<Slot>> {
         let id = format!("{}-{}", self.name, self.made.fetch_add(1, Ordering::Relaxed));
         let (ours, theirs) = UnixStream::pair()?;
-        // Made here, not by the keeper: if we are killed now, whoever comes next waits for a keeper that is just about to begin.
-        let record = self.home.as_deref().map(|home| record::make(home, &id)).transpose()?;
+        // Created by the client, not by the keeper: if this client is killed now, the next client finds the record and waits for the keeper to begin.
+        let record = self.home.as_deref().map(|home| record::create(home, &id)).transpose()?;
         let child = Command::new(&self.program.program)
             .args(&self.program.args)
             .arg(self.home.as_deref().unwrap_or(Path::new("")))
             .arg(&id)
             .env(MARK, &id)
-            .process_group(0) // out of reach of Ctrl-C from the first moment
+            .process_group(0) // Ctrl-C must not reach it, from the first moment
             .stdin(OwnedFd::from(theirs))
             .stdout(record.map_or_else(Stdio::null, Stdio::from))
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| {
-                self.home.iter().for_each(|home| record::unmake(home, &id));
+                self.home.iter().for_each(|home| record::remove(home, &id));
                 let program = self.program.program.display();
                 io::Error::new(error.kind(), format!("cannot start a keeper with {program}: {error}"))
             })?;
         Ok(Arc::new(Slot::new(id, ours, Some(child))))
     }
 
-    /// What an earlier client left in `home`: commands that still run, and ends that it did not hear of.
+    /// Returns what an earlier client left in `home`: commands that still run, and recorded ends.
     ///
-    /// Keepers that have a living client are left alone, and one that was stopped is continued. A command that was lost together with its keeper has
-    /// [`How::KeeperLost`](crate::How::KeeperLost) as its end, or is not in the list if the machine stopped; what could be found of its processes was ended.
+    /// Keepers with a live client are left alone. A stopped keeper is continued. A command that was lost together with its keeper has
+    /// [`How::KeeperLost`](crate::How::KeeperLost) as its end, or is not in the list if the machine stopped; its processes are killed as far as they can be found.
+    ///
+    /// Ends are returned by every call until they are [forgotten](Keepers::forget), so nothing is lost if this client is killed too.
     ///
     /// # Errors
-    /// If a keeper lives and does not answer: its command may run, so it must not be started again.
-    ///
-    /// Ends are found again and again until they are [forgotten](Keepers::forget), so nothing is lost if this client is killed too.
+    /// If a keeper is alive and does not answer: its command may run, so it must not be started again.
     pub fn recover(home: &Path) -> io::Result<Vec<Recovered>> {
         recover::recover(home, |_| true)
     }
 
-    /// As [`recover`](Keepers::recover), but keepers whose present command has another token are left alone, and so are the processes of
-    /// such a command whose keeper is gone.
+    /// As [`recover`](Keepers::recover), but only for wanted tokens. Keepers that run another command are left alone, and so are the processes
+    /// of such a command whose keeper is gone.
     ///
     /// # Errors
     /// As `recover`.
@@ -224,9 +230,9 @@ impl Keepers {
         recover::recover(home, is_wanted)
     }
 
-    /// Reads what an earlier client left in `home` from its files and from `/proc`, without connecting to a keeper. Nothing is changed, and other clients are not disturbed.
-    pub fn look(home: &Path) -> io::Result<Seen> {
-        let mut seen = Seen::default();
+    /// Reads what an earlier client left in `home`, from its files and from `/proc`, without connecting to a keeper. Changes nothing and does not disturb other clients.
+    pub fn inspect(home: &Path) -> io::Result<Snapshot> {
+        let mut seen = Snapshot::default();
         let mut gone = Vec::new();
         for found in record::find(home)? {
             let is_gone = found.looks_orphaned();
@@ -240,66 +246,66 @@ impl Keepers {
         }
         let inhabited = sweep::with_processes(gone.iter().map(|(id, _)| id.as_str()));
         for (id, token) in gone {
-            let list = if inhabited.contains(&id) { &mut seen.unkept } else { &mut seen.lost };
+            let list = if inhabited.contains(&id) { &mut seen.orphaned } else { &mut seen.lost };
             list.push(token);
         }
         Ok(seen)
     }
 
-    /// Drops recorded ends that the client has made its own. Those of keepers that live are dropped when they start something else.
+    /// Drops recorded ends that the client has made durable. A live keeper drops its own with its next start.
     pub fn forget<'a>(home: &Path, tokens: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
         recover::forget(home, &tokens.into_iter().collect())
     }
 
-    /// Takes over a command that survived its client. The listener hears what happens from now on; `Started` is not told again.
+    /// Takes over a command that survived its client. The listener gets the reports from now on; `Started` is not reported again.
     ///
     /// # Errors
-    /// If its keeper cannot be listened to. The command is ended then.
-    pub fn adopt(&self, survivor: Survivor, listen: Listener) -> io::Result<Handle> {
+    /// If the event loop cannot listen to its keeper. The command is killed then.
+    pub fn adopt(&self, survivor: Survivor, listener: Listener) -> io::Result<Handle> {
         let slot = Arc::new(Slot::adopted(survivor.id, survivor.link));
-        let run = slot.resume_listening(survivor.alive, survivor.held.len(), listen);
-        self.hall.add(&slot).map_err(cannot_hear).map_err(|error| {
-            // It must not run on while the client takes it for lost.
+        let run = slot.resume_listening(survivor.alive, survivor.held.len(), listener);
+        self.event_loop.add(&slot).map_err(cannot_listen).map_err(|error| {
+            // It must not run on, because the client treats it as lost.
             slot.cancel_current();
-            self.hall.send(&slot);
-            io::Error::new(error.kind(), format!("{error}; it was ended, and its exit status is not known"))
+            self.event_loop.send(&slot);
+            io::Error::new(error.kind(), format!("{error}; the command was killed, and its exit status is not known"))
         })?;
-        self.hall.hold(&slot, survivor.held);
-        Ok(Handle { slot, run, hall: Arc::clone(&self.hall) })
+        self.event_loop.held.adopt(&slot, survivor.held);
+        Ok(Handle { slot, run, event_loop: Arc::clone(&self.event_loop) })
     }
 
     /// From now on an end stays recorded until [`settle`](Keepers::settle) is called for it.
     ///
-    /// Without this the next command of the same keeper takes its place: right if the listener makes an end durable
-    /// *before* it starts anything. With it, a client can write its ends later, many at a time; what is not settled outlives
-    /// even the pool.
+    /// Without this, the next start on the same keeper overwrites the record: right if the listener makes an end durable
+    /// *before* it starts anything. With it, a client can write its ends later, many at a time. An end that is not settled
+    /// outlives even the pool.
     pub fn hold_ends(&self) {
-        self.hall.hold_ends.store(true, Ordering::Relaxed);
+        self.event_loop.held.enable();
     }
 
-    /// The client has made this end durable. Cheap: the record goes with a later start on the same keeper, once all its ends are settled.
+    /// The client has made this end durable. Cheap: a later start on the same keeper clears the record, once all its ends are settled.
     pub fn settle(&self, token: &str) {
-        self.hall.settle(token);
+        self.event_loop.held.settle(token);
     }
 
-    /// What holds a tree while it is frozen, and if it is not a control group, why.
+    /// How trees are frozen on this system, and if not by control groups, why not.
     pub fn confinement(&self) -> Confinement {
         confinement()
     }
 
-    /// Keepers that are there, busy or idle.
+    /// The number of keepers, busy or idle.
     pub fn count(&self) -> usize {
-        self.hall.count()
+        self.event_loop.count()
     }
 }
 
-fn cannot_hear(error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot wait for what a keeper says: {error}"))
+fn cannot_listen(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen to a keeper: {error}"))
 }
 
 impl Drop for Keepers {
     fn drop(&mut self) {
-        self.hall.close();
+        self.event_loop.close();
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
@@ -312,38 +318,38 @@ impl std::fmt::Debug for Keepers {
     }
 }
 
-/// A command that was started. Dropping it changes nothing; after the end its calls do nothing.
+/// A started command. Dropping the handle changes nothing. After the end of the command its methods do nothing.
 #[derive(Clone)]
 pub struct Handle {
     slot: Arc<Slot>,
     run: Arc<Run>,
-    hall: Arc<Hall>,
+    event_loop: Arc<EventLoop>,
 }
 
 impl Handle {
-    /// Freezes the whole tree; `Paused` is reported when it stands still. Nothing is if its end has begun.
+    /// Freezes the whole tree; `Paused` is reported when every process is frozen. If the tree is already ending, this does nothing.
     pub fn pause(&self) {
         self.ask(&Request::Pause { run: self.run.number });
     }
 
-    /// Lets it go on; `Resumed` is reported.
+    /// Thaws the tree; `Resumed` is reported.
     pub fn resume(&self) {
         self.ask(&Request::Resume { run: self.run.number });
     }
 
-    /// Ends the whole tree: TERM, `grace`, then by force. `Ended` is reported when it is empty. No grace means now; a second call can
-    /// only make it sooner.
+    /// Ends the whole tree: TERM, then KILL after `grace`. `Ended` is reported when the tree is empty. A grace of zero kills at once; a second call
+    /// can only shorten the grace.
     pub fn cancel(&self, grace: Duration) {
         self.ask(&Request::Cancel { run: self.run.number, grace });
         self.slot.wake();
     }
 
-    /// What the tree held when it was last looked at, in MB; 0 for one that has just started.
+    /// Memory of the tree at its last sample, in MB; 0 for a command that has just started.
     pub fn usage_mb(&self) -> u64 {
         self.run.usage_mb.load(Ordering::Relaxed)
     }
 
-    /// How much these processes hold of something, in sum over those of its tree. Processes that it left behind are found below its keeper.
+    /// Sums the amounts of those processes in `holders` that belong to the tree. Orphaned processes of the tree are below its keeper, so they count.
     pub fn sum_of(&self, holders: &HashMap<i32, u64>) -> u64 {
         let Some(keeper) = self.slot.pid else { return 0 };
         let ours = holders.iter().filter(|(pid, _)| procfs::lineage(**pid).contains(&keeper));
@@ -352,7 +358,7 @@ impl Handle {
 
     fn ask(&self, request: &Request) {
         self.slot.ask(request);
-        self.hall.send(&self.slot);
+        self.event_loop.send(&self.slot);
     }
 }
 

@@ -1,9 +1,11 @@
-//! Ending what a keeper left that was killed.
+//! Killing the processes that a killed keeper left behind.
 //!
-//! Room: mechanism. The second best: without its keeper a tree has no root any more.
+//! Room: mechanism. Knows marks, sessions and control groups; knows nothing of sockets.
+//!
+//! This is best effort: without its keeper a tree has no root.
 //!
 //! # What is found
-//! Processes that carry the keeper's mark in their environment, all of its session, and those in its control group. A process
+//! Processes with the keeper's mark in their environment, all processes of its session, and those in its control group. A process
 //! that cleared its environment *and* left the session before the keeper was killed is not found.
 
 use std::collections::HashSet;
@@ -16,10 +18,10 @@ use crate::cgroup::Group;
 use crate::keeper::{kill_these, signal};
 use crate::procfs::{self, Process};
 
-/// How long to go on if the killed do not go.
-const LONG_ENOUGH: Duration = Duration::from_secs(1);
+/// How long to repeat if killed processes do not disappear.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Ends everything that keeper `id` had started.
+/// Kills everything that keeper `id` has started.
 pub(super) fn sweep(id: &str, keeper: Option<i32>) {
     let group = Group::of(id);
     if let Some(group) = &group {
@@ -27,7 +29,7 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
     }
     let inside = || group.as_ref().map(Group::pids).unwrap_or_default();
     let me = std::process::id().cast_signed();
-    // The session keeps its number from being used again while it has members, and dead keepers have no other members.
+    // A session id is not reused while the session has members, and the session of a keeper has only processes of its command.
     let find = || {
         let inside = inside();
         let is_ours = |one: &Process| {
@@ -37,14 +39,14 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
         };
         procfs::all().into_iter().filter(is_ours).collect::<Vec<_>>()
     };
-    let until = Instant::now() + LONG_ENOUGH;
+    let until = Instant::now() + SWEEP_TIMEOUT;
     let mut wait = Duration::from_millis(1);
     while !find().is_empty() && Instant::now() < until {
         kill_these(find, one_by_one);
         std::thread::sleep(wait);
         wait = (wait * 2).min(Duration::from_millis(50));
     }
-    // Whoever inherits the dead must reap them before their group can go.
+    // The new parent of the dead processes must reap them before their group can be removed.
     while let Some(group) = &group
         && group.remove().is_err()
         && Instant::now() < until
@@ -53,19 +55,19 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
     }
 }
 
-/// Not by groups: what we found is ours, what shares a group with it need not be.
+/// Signals processes, not process groups: the processes found are ours, other members of their groups need not be.
 fn one_by_one(processes: &[Process], to_send: Signal) {
     for process in processes {
         signal(process, to_send);
     }
 }
 
-/// Of these keepers, which are gone, those that left processes behind. Only looks.
+/// Those of these dead keepers that left processes behind. Sends no signal.
 pub(super) fn with_processes<'a>(keepers: impl IntoIterator<Item = &'a str>) -> HashSet<String> {
     let mut keepers: HashSet<&str> = keepers.into_iter().collect();
     let mut found = HashSet::new();
     if keepers.is_empty() {
-        return found; // as usual: then nobody reads all of `/proc`
+        return found; // the usual case: `/proc` is not read
     }
     let me = std::process::id().cast_signed();
     let alive: Vec<Process> = procfs::all().into_iter().filter(|one| one.pid != me && !one.is_dead()).collect();
@@ -78,7 +80,7 @@ pub(super) fn with_processes<'a>(keepers: impl IntoIterator<Item = &'a str>) -> 
     found
 }
 
-/// The keeper that started a process, or one above it.
+/// The id of the keeper above a process, from its environment.
 fn mark_of(pid: i32) -> Option<String> {
     procfs::variable(pid, MARK)
 }

@@ -1,4 +1,6 @@
-//! The two calls that rustix and std do not offer.
+//! The two system calls that rustix and std do not offer.
+//!
+//! Room: mechanism.
 
 mod inherit;
 mod reap;

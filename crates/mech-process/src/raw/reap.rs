@@ -1,6 +1,6 @@
-//! Reaping a child together with what it used.
+//! Reaping a child together with its resource usage.
 //!
-//! Room: mechanism. Knows one system call.
+//! Room: mechanism.
 //!
 //! # Invariant
 //! Every process that leaves the tree is counted once: its times and its peak come with the call that reaps it.
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::procfs::kb_of_kib;
 
-/// What the kernel says of a child that is gone.
+/// What the kernel reports of an ended child.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reaped {
     pub(crate) pid: i32,
@@ -31,7 +31,7 @@ pub(crate) struct Reaped {
     pub(crate) peak_kb: u64,
 }
 
-/// Reaps one child that has ended. `Ok(None)`: all that are left still run. Fails with `ECHILD` when there are no children.
+/// Reaps one ended child. `Ok(None)`: all remaining children still run. Fails with `ECHILD` when there are no children.
 pub(crate) fn reap() -> io::Result<Option<Reaped>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();

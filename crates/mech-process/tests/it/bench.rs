@@ -1,4 +1,4 @@
-//! A pool in a directory of its own, and eyes that do not rely on it.
+//! A pool in a directory of its own, and checks that do not rely on the pool.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Bench {
         self.path("home")
     }
 
-    /// A script that runs in the bench's directory. Its processes can be told by `TREE`.
+    /// A script that runs in the bench's directory. Its processes are recognised by `TREE`.
     pub(crate) fn script(&self, text: &str) -> Launch {
         let mut launch = Launch::new("job", ["sh", "-c", text], self.path("log"));
         launch.cwd = Some(self.dir.path().to_owned());
@@ -58,8 +58,8 @@ impl Bench {
     }
 
     pub(crate) fn start(&self, launch: Launch) -> Running {
-        let (tell, reports) = channel();
-        let handle = self.keepers.start(launch, Box::new(move |report| drop(tell.send(report)))).unwrap();
+        let (sender, reports) = channel();
+        let handle = self.keepers.start(launch, Box::new(move |report| drop(sender.send(report)))).unwrap();
         Running { handle, reports }
     }
 
@@ -67,7 +67,7 @@ impl Bench {
         self.start(self.script(text)).end()
     }
 
-    /// Processes of our scripts that live, by their environment: found without knowing anybody's parent.
+    /// Processes of our scripts that live, by their environment, not by their parents.
     pub(crate) fn left(&self) -> Vec<i32> {
         marked(&format!("TREE={}", self.dir.path().display()))
     }
@@ -108,7 +108,7 @@ impl Running {
     }
 }
 
-/// Waits for something that no report tells of.
+/// Waits for a condition that no report announces.
 #[track_caller]
 pub(crate) fn until(what: &str, done: impl FnMut() -> bool) {
     test_support::until(LONG, what, done);

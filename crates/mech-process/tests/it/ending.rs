@@ -1,4 +1,4 @@
-//! A tree is gone when its end is told, whatever it did to stay.
+//! A tree is gone when its end is reported, whatever it did to survive.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use mech_process::{How, Report};
 
 use crate::bench::{Bench, read};
 
-/// Leaves its session and its parents, and does not hear TERM.
+/// Leaves its session and its parents, and ignores TERM.
 const STUBBORN: &str = "setsid sh -c 'trap \"\" TERM HUP INT; echo up > up; while :; do sleep 0.05; done' &";
 
 #[test]
-fn a_tree_that_forks_leaves_its_session_and_ignores_term_is_gone_when_its_end_is_told() {
+fn a_tree_that_forks_leaves_its_session_and_ignores_term_is_gone_when_its_end_is_reported() {
     let bench = Bench::new();
     let running = bench.start(bench.script(&format!("trap '' TERM; {STUBBORN} while :; do sleep 0.05; done")));
     bench.wait_for("up");
@@ -30,28 +30,28 @@ fn a_daemon_that_forked_twice_is_gone_with_its_command() {
 }
 
 #[test]
-fn that_a_command_left_something_running_is_told() {
+fn a_command_that_leaves_processes_running_causes_a_warning() {
     let bench = Bench::new();
-    let told = |script: &str| {
+    let warnings_of = |script: &str| {
         let running = bench.start(bench.script(script));
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         loop {
             match running.next() {
-                Report::Warning(text) => told.push(text),
-                Report::Ended(end) => break (end.how, told),
+                Report::Warning(text) => warnings.push(text),
+                Report::Ended(end) => break (end.how, warnings),
                 _ => {}
             }
         }
     };
-    let (how, warnings) = told("mkfifo never; (read x < never) & (read x < never) & true");
+    let (how, warnings) = warnings_of("mkfifo never; (read x < never) & (read x < never) & true");
     assert_eq!(how, How::Exit(0));
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].starts_with("its command left 2 processes in the background: ended"), "{warnings:?}");
-    assert_eq!(told("true & wait"), (How::Exit(0), Vec::new()));
+    assert_eq!(warnings_of("true & wait"), (How::Exit(0), Vec::new()));
 }
 
 #[test]
-fn what_a_command_leaves_running_is_asked_politely_first() {
+fn what_a_command_leaves_running_gets_term_first() {
     let bench = Bench::new();
     let end = bench.run(
         "sh -c 'trap \"echo asked > asked; exit\" TERM; echo up > up; while :; do sleep 0.02; done' &
@@ -65,7 +65,7 @@ fn what_a_command_leaves_running_is_asked_politely_first() {
 #[test]
 fn a_fork_bomb_is_ended() {
     let bench = Bench::new();
-    // Each process starts its successor and ends: whoever has been seen is gone already. The leader does not wait for them.
+    // Each process starts its successor and exits: a process that a scan found is gone already. The leader does not wait for them.
     let bomb = "trap '' TERM; next() { next & }; i=0; while test $i -lt 30; do next & i=$((i+1)); done
         echo up > up; while :; do sleep 1; done";
     let running = bench.start(bench.script(bomb));
@@ -74,7 +74,7 @@ fn a_fork_bomb_is_ended() {
     running.handle.cancel(Duration::ZERO);
     assert_eq!(running.end().how, How::Cancelled);
     assert_eq!(bench.left(), [0; 0]);
-    assert!(start.elapsed() < Duration::from_secs(20), "the bomb went on for {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "the bomb ran for {:?}", start.elapsed());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_tree_whose_parts_start_each_other_again_is_ended() {
 }
 
 #[test]
-fn a_command_that_hears_term_has_its_grace() {
+fn a_command_that_handles_term_has_its_grace() {
     let bench = Bench::new();
     let running = bench.start(bench.script("trap 'echo bye; exit 5' TERM; echo up > up; while :; do sleep 0.01; done"));
     bench.wait_for("up");
@@ -133,7 +133,7 @@ fn a_wall_limit_ends_the_tree_and_says_so() {
 }
 
 #[test]
-fn dropping_the_pool_ends_its_commands_and_tells_their_listeners() {
+fn dropping_the_pool_kills_its_commands_and_reports_their_ends() {
     let bench = Bench::new();
     let running = bench.start(bench.script(&format!("{STUBBORN} sleep 1000")));
     bench.wait_for("up");

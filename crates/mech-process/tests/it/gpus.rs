@@ -1,4 +1,4 @@
-//! Graphics cards, told by a stand-in for the driver's library.
+//! Graphics cards, reported by a fake of the driver's library.
 
 use std::env;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn passed_with(test: &str, cards: &str, more: &[(&str, &Path)]) -> bool {
         return false;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Under the name that the real one has. It is looked for once in a process, and must be there when that starts.
+    // Under the name of the real library. A process loads it once, so it must exist before the process starts.
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvml/nvml.c");
     c_library(&source, &folder.path().join("libnvidia-ml.so.1"));
     let mut environment = vec![("FAKE_NVML", cards), ("LD_LIBRARY_PATH", folder.path().to_str().unwrap())];
@@ -23,14 +23,14 @@ fn passed_with(test: &str, cards: &str, more: &[(&str, &Path)]) -> bool {
 }
 
 #[test]
-fn cards_are_those_that_the_driver_tells_with_their_memory() {
+fn cards_are_those_that_the_driver_reports_with_their_memory() {
     for cards in
         ["", "8192:512", "8192:0,24576:1000", "80000:1,80000:2,80000:3,80000:4,80000:5,80000:6,80000:7,80000:8"]
     {
-        if passed_with("gpus::cards_are_those_that_the_driver_tells_with_their_memory", cards, &[]) {
+        if passed_with("gpus::cards_are_those_that_the_driver_reports_with_their_memory", cards, &[]) {
             continue;
         }
-        // The driver is told MiB, as cards are sold; we tell MB.
+        // The driver reports MiB; we report MB.
         let figures = |card: &str| {
             let (total, used) = card.split_once(':').unwrap();
             let bytes = |mib: &str| mib.parse::<u64>().unwrap() << 20;
@@ -38,8 +38,8 @@ fn cards_are_those_that_the_driver_tells_with_their_memory() {
         };
         let cards = env::var("FAKE_NVML").unwrap();
         let expected: Vec<_> = cards.split(',').filter(|card| !card.is_empty()).map(figures).collect();
-        let told: Vec<_> = gpus().iter().map(|gpu| (gpu.total_mb, gpu.used_mb)).collect();
-        assert_eq!(told, expected);
+        let reported: Vec<_> = gpus().iter().map(|gpu| (gpu.total_mb, gpu.used_mb)).collect();
+        assert_eq!(reported, expected);
         for (at, gpu) in gpus().iter().enumerate() {
             assert_eq!((gpu.index as usize, gpu.id.clone()), (at, format!("GPU-fake-{at}")));
         }

@@ -1,4 +1,4 @@
-//! The promises of the crate, kept by real processes.
+//! The promises of the crate, tested with real processes.
 
 mod bench;
 mod ending;

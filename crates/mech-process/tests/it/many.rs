@@ -31,12 +31,12 @@ fn children(pid: i32) -> String {
 fn thousands_of_commands_leak_no_files_zombies_or_groups() {
     let bench = Bench::new();
     let run = |count: usize, pause: bool| {
-        let (tell, told) = channel();
+        let (sender, reported) = channel();
         for at in 0..count {
-            let tell = tell.clone();
+            let sender = sender.clone();
             let listen = Box::new(move |report| {
                 if let Report::Ended(end) = report {
-                    tell.send(end).unwrap();
+                    sender.send(end).unwrap();
                 }
             });
             let launch = Launch::new(format!("t{at}"), ["/bin/true"], "/dev/null");
@@ -46,10 +46,10 @@ fn thousands_of_commands_leak_no_files_zombies_or_groups() {
                 handle.resume();
             }
             if at >= 1 {
-                assert_eq!(told.recv_timeout(Duration::from_secs(60)).unwrap().how, How::Exit(0));
+                assert_eq!(reported.recv_timeout(Duration::from_secs(60)).unwrap().how, How::Exit(0));
             }
         }
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)).unwrap().how, How::Exit(0));
+        assert_eq!(reported.recv_timeout(Duration::from_secs(60)).unwrap().how, How::Exit(0));
     };
     run(10, true);
     let pids = keepers(&bench);

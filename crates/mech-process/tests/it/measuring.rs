@@ -1,4 +1,4 @@
-//! What a tree used is told, and held to its limit.
+//! The usage of a tree is reported, and its limits are enforced.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use mech_process::{How, OverRam, Report};
 
 use crate::bench::Bench;
 
-/// Holds 100 MiB and says so; `read` never comes back, because there is no input but a pipe that nobody writes.
+/// Holds 100 MiB and says so; `read` never comes back, because there is no input but a pipe without a writer.
 const HOLD: &str = "mkfifo never; dd if=/dev/zero bs=100M count=1 2>/dev/null | { head -c 1 >/dev/null; echo up > up; read x < never; }";
 
 #[test]
@@ -34,7 +34,7 @@ fn the_peak_of_a_tree_is_the_sum_of_its_processes() {
     let bench = Bench::new();
     let one = "dd if=/dev/zero bs=50M count=1 2>/dev/null | { read x < go; cat > /dev/null; }";
     let running = bench.start(bench.script(&format!("mkfifo go; ({one}) & ({one}) & wait")));
-    // Told in steps of a sixteenth: the last step to 100 may be too small to be told.
+    // Reported in steps of a sixteenth: the last step to 100 may be too small.
     let seen = loop {
         match running.next() {
             Report::Usage { rss_mb } if rss_mb >= 94 => break rss_mb,
@@ -62,7 +62,7 @@ fn a_tree_over_its_memory_is_ended_with_both_figures() {
 }
 
 #[test]
-fn a_tree_that_is_only_to_be_warned_is_warned_once_and_goes_on() {
+fn a_tree_that_is_only_to_be_warned_is_warned_once_and_runs_on() {
     let bench = Bench::new();
     let mut launch = bench.script(HOLD);
     launch.limits.ram_mb = Some(40);
@@ -101,7 +101,7 @@ fn time_on_the_cpu_is_that_of_the_whole_tree() {
     let spin = "i=0; while test $i -lt 100000; do i=$((i+1)); done";
     let one = bench.run(spin).cpu;
     assert!(one > Duration::from_millis(5), "{one:?}");
-    // One that its parent waits for, and one that nobody does but the keeper.
+    // One process that its parent waits for, and one that only the keeper reaps.
     let end = bench.run(&format!(
         "sh -c '{spin}' & (setsid sh -c '{spin}; echo x > done' &); wait; while ! test -e done; do sleep 0.01; done"
     ));

@@ -1,4 +1,4 @@
-//! A frozen tree does nothing, and its clock stands.
+//! A frozen tree does nothing, and its wall clock is stopped.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn ways() -> [Bench; 3] {
 }
 
 #[test]
-fn a_paused_tree_stands_still_and_goes_on_when_resumed() {
+fn a_paused_tree_does_nothing_and_runs_again_when_resumed() {
     for bench in ways() {
         let running = bench.start(bench.script(COUNT));
         bench.wait_for("far");
@@ -102,11 +102,11 @@ fn a_limit_that_would_have_passed_while_frozen_comes_after_it() {
         running.handle.pause();
         assert!(
             matches!(running.next(), Report::Started { .. }),
-            "the start is told first, however soon the pause comes"
+            "the start is reported first, however soon the pause comes"
         );
         assert_eq!(running.next(), Report::Paused);
         std::thread::sleep(limit * 3 / 2);
-        assert!(running.reports.try_recv().is_err(), "nothing happens to what is frozen");
+        assert!(running.reports.try_recv().is_err(), "a frozen tree reports nothing");
         running.handle.resume();
         running.wait_for(&Report::Resumed);
         assert_eq!(running.end().how, How::TimedOut { after: limit });
@@ -128,7 +128,7 @@ fn a_frozen_tree_has_its_grace_when_it_is_cancelled() {
 }
 
 #[test]
-fn pause_and_resume_in_one_breath_leave_it_running() {
+fn pause_and_resume_at_once_leave_it_running() {
     for bench in ways() {
         let running = bench.start(bench.script("echo up > up; while ! test -e stop; do sleep 0.01; done"));
         bench.wait_for("up");
@@ -142,7 +142,7 @@ fn pause_and_resume_in_one_breath_leave_it_running() {
 }
 
 #[test]
-fn what_holds_a_tree_is_said_and_is_what_holds_it() {
+fn the_reported_confinement_is_the_one_in_use() {
     let bench = Bench::new();
     let running = bench.start(bench.script("echo up > up; while :; do sleep 1; done"));
     bench.wait_for("up");

@@ -1,4 +1,4 @@
-//! How commands start, and what is said when they cannot.
+//! How commands start, and the message when they cannot.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ fn why(how: How) -> String {
 }
 
 #[test]
-fn exit_codes_and_signals_are_told_apart() {
+fn exit_codes_and_signals_are_distinguished() {
     let bench = Bench::new();
     assert_eq!(bench.run("exit 0").how, How::Exit(0));
     assert_eq!(bench.run("exit 143").how, How::Exit(143));
@@ -43,7 +43,7 @@ fn both_streams_are_in_the_log_in_the_order_they_were_written() {
 }
 
 #[test]
-fn a_program_that_is_nowhere_is_named_with_where_it_was_looked_for() {
+fn a_program_that_is_not_found_is_named_with_the_path_that_was_searched() {
     let bench = Bench::new();
     let mut launch = Launch::new("job", ["no-such-program"], bench.path("log"));
     launch.env.push(("PATH".into(), "/bin:/nowhere".into()));
@@ -52,7 +52,7 @@ fn a_program_that_is_nowhere_is_named_with_where_it_was_looked_for() {
 }
 
 #[test]
-fn what_is_missing_is_said_for_directory_file_log_and_right_to_execute() {
+fn the_message_says_what_is_missing_directory_file_log_or_execute_permission() {
     let bench = Bench::new();
     let start = |launch: Launch| why(bench.start(launch).end().how);
     let mut launch = bench.script("true");
@@ -66,7 +66,7 @@ fn what_is_missing_is_said_for_directory_file_log_and_right_to_execute() {
     let mut launch = bench.script("true");
     launch.limits.cpus = Some(vec![100_000]);
     assert!(start(launch).contains("CPU 100000"));
-    // The keeper is as good as before.
+    // The keeper still works.
     assert_eq!(bench.run("true").how, How::Exit(0));
     assert_eq!(bench.keepers.count(), 1);
 }
@@ -112,36 +112,36 @@ fn cpus_and_niceness_are_the_commands_and_not_its_keepers() {
 }
 
 #[test]
-fn a_listener_starts_the_next_command_on_the_keeper_that_has_just_ended() {
+fn a_listener_starts_the_next_command_on_the_keeper_that_just_became_idle() {
     use std::sync::{Arc, mpsc::channel};
     let Bench { dir, keepers } = Bench::new();
     let keepers = Arc::new(keepers);
-    let (tell, told) = channel();
+    let (ends, ended) = channel();
     fn next(
         keepers: &Arc<mech_process::Keepers>,
         log: std::path::PathBuf,
         left: u32,
-        tell: std::sync::mpsc::Sender<u32>,
+        sender: std::sync::mpsc::Sender<u32>,
     ) {
         let again = Arc::downgrade(keepers);
         let listen = Box::new(move |report| {
             if let Report::Ended(end) = report {
                 assert_eq!(end.how, How::Exit(0));
-                tell.send(left).unwrap();
+                sender.send(left).unwrap();
                 if let (Some(keepers), 1..) = (again.upgrade(), left) {
-                    next(&keepers, log.clone(), left - 1, tell.clone());
+                    next(&keepers, log.clone(), left - 1, sender.clone());
                 }
             }
         });
         keepers.start(Launch::new(format!("job-{left}"), ["true"], "/dev/null"), listen).unwrap();
     }
-    next(&keepers, dir.path().join("log"), 20, tell);
-    assert_eq!(told.iter().take(21).collect::<Vec<_>>(), (0..=20).rev().collect::<Vec<_>>());
+    next(&keepers, dir.path().join("log"), 20, ends);
+    assert_eq!(ended.iter().take(21).collect::<Vec<_>>(), (0..=20).rev().collect::<Vec<_>>());
     assert_eq!(keepers.count(), 1);
 }
 
 #[test]
-fn a_listener_that_panics_harms_nobody_else() {
+fn a_listener_that_panics_does_not_harm_others() {
     let bench = Bench::new();
     bench.keepers.start(bench.script("true"), Box::new(|report| panic!("on purpose: {report:?}"))).unwrap();
     for _ in 0..3 {
@@ -166,7 +166,7 @@ fn a_command_inherits_nothing_of_its_keeper_nor_the_clients_session() {
 }
 
 #[test]
-fn a_client_that_was_told_to_ignore_its_children_still_learns_how_they_end() {
+fn a_client_that_inherited_an_ignored_sigchld_still_gets_exit_codes() {
     let args = ["--ignore-signal=CHLD", crate::bench::KEEPER, "keep"].map(Into::into).to_vec();
     let bench = Bench::with(mech_process::KeeperProgram { program: "env".into(), args });
     assert_eq!(bench.run("exit 6").how, How::Exit(6));

@@ -67,8 +67,8 @@ fn a_command_outlives_its_client_and_is_taken_over() {
     let survivor = running.pop().unwrap();
     assert_eq!(survivor.token(), "t1");
     assert!(bench.left().contains(&survivor.pid()));
-    let (tell, reports) = channel();
-    let handle = bench.keepers.adopt(survivor, Box::new(move |report| drop(tell.send(report)))).unwrap();
+    let (sender, reports) = channel();
+    let handle = bench.keepers.adopt(survivor, Box::new(move |report| drop(sender.send(report)))).unwrap();
     handle.pause();
     while reports.recv_timeout(LONG).unwrap() != Report::Paused {}
     handle.resume();
@@ -104,7 +104,7 @@ fn an_end_that_came_after_the_client_was_killed_is_found_until_it_is_forgotten()
 }
 
 #[test]
-fn an_end_that_was_told_but_perhaps_not_written_down_is_found() {
+fn an_end_that_was_reported_but_perhaps_not_made_durable_is_found() {
     let bench = Bench::new();
     killed_client(&bench, "ended", "t1", "exit 4");
     let (running, ended) = recover(&bench.home());
@@ -128,11 +128,11 @@ fn killed_at_any_moment_a_command_is_running_or_ended_exactly_once() {
         assert!(tokens.is_empty() || tokens == [token.clone()], "round {round}: {tokens:?}");
         let began = !tokens.is_empty();
         for survivor in running {
-            let (tell, told) = channel();
-            let listen = Box::new(move |report| drop(tell.send(report)));
+            let (sender, reported) = channel();
+            let listen = Box::new(move |report| drop(sender.send(report)));
             bench.keepers.adopt(survivor, listen).unwrap();
             let end =
-                told.into_iter().find_map(|report| if let Report::Ended(end) = report { Some(end) } else { None });
+                reported.into_iter().find_map(|report| if let Report::Ended(end) = report { Some(end) } else { None });
             assert_eq!(end.unwrap().how, How::Exit(0), "round {round}");
         }
         Keepers::forget(&bench.home(), [token.as_str()]).unwrap();
@@ -186,14 +186,14 @@ fn ends_that_were_held_for_a_killed_client_are_settled_by_the_next() {
     bench.keepers.hold_ends();
     killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done");
     let (mut running, _) = recover(&bench.home());
-    let (tell, told) = channel();
-    let listen = Box::new(move |report| drop(tell.send(report)));
+    let (sender, reported) = channel();
+    let listen = Box::new(move |report| drop(sender.send(report)));
     bench.keepers.adopt(running.pop().unwrap(), listen).unwrap();
     fs::write(bench.path("stop"), "").unwrap();
-    assert!(told.iter().any(|report| matches!(report, Report::Ended(_))));
+    assert!(reported.iter().any(|report| matches!(report, Report::Ended(_))));
     bench.keepers.settle("t1");
     drop(bench.keepers);
-    // The keeper is not our child, so nobody waited for it to go.
+    // The keeper is not our child, so the pool did not wait for its exit.
     until("a settled end leaves nothing", || is_empty(&bench.dir.path().join("home")));
 }
 
@@ -208,7 +208,7 @@ fn a_keeper_with_a_living_client_is_not_taken_over() {
 }
 
 #[test]
-fn if_a_keeper_is_killed_its_tree_does_not_live_on_unseen() {
+fn if_a_keeper_is_killed_its_tree_is_killed_too() {
     let bench = Bench::new();
     let text = "setsid sh -c 'echo up > up; while :; do sleep 0.05; done' & env -i PATH=$PATH sleep 1000 & sleep 1000";
     let running = bench.start(bench.script(text));
@@ -256,13 +256,13 @@ fn the_socket_and_the_home_are_for_their_owner_only() {
     }
 }
 
-/// The first process of the only command. It shows its environment, by which it is found, only when the system has loaded its program.
+/// The first process of the only command. It is found by its environment, which is readable only after the exec.
 fn leader_of(bench: &Bench) -> i32 {
     let seen = || bench.left().into_iter().find(|pid| !is_keeper(*pid));
     test_support::until_some(Duration::from_secs(60), "the command is seen", seen)
 }
 
-/// The keeper of a command: whatever is above it.
+/// The keeper of a command: its parent process.
 fn keeper_of(pid: i32) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let parent = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap();
@@ -270,7 +270,7 @@ fn keeper_of(pid: i32) -> Pid {
 }
 
 #[test]
-fn a_keeper_that_was_stopped_is_not_given_up_and_goes_on() {
+fn a_stopped_keeper_is_continued_and_not_treated_as_lost() {
     let bench = Bench::new();
     killed_client(&bench, "started", "t1", "echo x >> effect; while ! test -e stop; do sleep 0.01; done; exit 4");
     let leader = leader_of(&bench);
@@ -293,14 +293,14 @@ fn a_keeper_that_was_stopped_is_not_given_up_and_goes_on() {
 }
 
 #[test]
-fn a_keeper_that_was_stopped_before_it_listened_goes_on_with_what_it_was_told() {
+fn a_keeper_that_was_stopped_before_it_listened_runs_its_requests_when_continued() {
     let bench = Bench::new();
     let mut client = client_command(&bench, "t1", "echo x >> effect; exit 4").env("STOP_FIRST", "1").spawn().unwrap();
     until("its keeper has stopped", || bench.left().into_iter().any(|pid| is_keeper(pid) && is_stopped(pid)));
     client.kill().unwrap();
     client.wait().unwrap();
     let found = (0..500).find_map(|_| recover(&bench.home()).1.pop());
-    // Whether the client had sent the command is chance; what was sent is done once.
+    // Whether the client had sent the command is a race; a command that was sent runs once.
     let effects = fs::read_to_string(bench.path("effect")).unwrap_or_default().lines().count();
     assert_eq!(found.map(|end| end.how), (effects == 1).then_some(How::Exit(4)));
     assert!(effects <= 1, "{effects} effects");
@@ -308,7 +308,7 @@ fn a_keeper_that_was_stopped_before_it_listened_goes_on_with_what_it_was_told() 
 }
 
 #[test]
-fn a_keeper_that_was_stopped_goes_on_together_with_what_it_is_just_starting() {
+fn a_stopped_keeper_is_continued_together_with_the_command_it_is_starting() {
     let bench = Bench::new();
     killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done; exit 4");
     let leader = leader_of(&bench);
@@ -328,15 +328,15 @@ fn a_keeper_that_was_stopped_goes_on_together_with_what_it_is_just_starting() {
 }
 
 #[test]
-fn a_command_that_was_lost_with_client_and_keeper_is_told_as_lost_until_it_is_forgotten() {
+fn a_command_that_was_lost_with_client_and_keeper_is_reported_as_lost_until_it_is_forgotten() {
     let bench = Bench::new();
     killed_client(&bench, "started", "t1", "while ! test -e stop; do sleep 0.01; done");
     let leader = leader_of(&bench);
     kill_process(keeper_of(leader), Signal::KILL).unwrap();
     for _ in 0..2 {
         let (running, ended) = recover(&bench.home());
-        let told: Vec<_> = ended.iter().map(|end| (end.token.as_str(), &end.how)).collect();
-        assert_eq!((running.len(), told), (0, vec![("t1", &How::KeeperLost)]));
+        let reported: Vec<_> = ended.iter().map(|end| (end.token.as_str(), &end.how)).collect();
+        assert_eq!((running.len(), reported), (0, vec![("t1", &How::KeeperLost)]));
         assert_eq!(bench.left(), [0; 0]);
     }
     Keepers::forget(&bench.home(), ["t1"]).unwrap();
@@ -353,17 +353,17 @@ fn a_command_that_outlives_client_and_keeper_is_seen_and_left_alone_until_it_is_
     kill_process(keeper, Signal::KILL).unwrap();
     until("the keeper is gone", || is_zombie(keeper.as_raw_pid()));
     for _ in 0..2 {
-        let seen = Keepers::look(&bench.home()).unwrap();
+        let seen = Keepers::inspect(&bench.home()).unwrap();
         assert_eq!((seen.alive, seen.running.len(), seen.lost.len()), (0, 0, 0));
-        assert_eq!(seen.unkept, ["t1"]);
+        assert_eq!(seen.orphaned, ["t1"]);
         assert!(seen.is_busy() && !is_zombie(pid));
         assert!(Keepers::recover_some(&bench.home(), |token| token != "t1").unwrap().is_empty());
     }
     let ended = Keepers::recover_some(&bench.home(), |token| token == "t1").unwrap();
     assert!(matches!(&ended[..], [Recovered::Ended(End { how: How::KeeperLost, .. })]), "{ended:?}");
     assert_eq!(bench.left(), [0; 0]);
-    let seen = Keepers::look(&bench.home()).unwrap();
-    assert_eq!((seen.unkept.len(), seen.lost, seen.alive), (0, vec!["t1".to_owned()], 0));
+    let seen = Keepers::inspect(&bench.home()).unwrap();
+    assert_eq!((seen.orphaned.len(), seen.lost, seen.alive), (0, vec!["t1".to_owned()], 0));
 }
 
 fn is_stopped(pid: i32) -> bool {
@@ -377,21 +377,21 @@ fn is_zombie(pid: i32) -> bool {
 }
 
 #[test]
-fn a_keeper_that_lives_and_never_answers_is_an_error_that_names_it() {
+fn a_live_keeper_that_never_answers_is_an_error_that_names_it() {
     let bench = Bench::new();
     let ends = bench.home().join("mute.ends");
     fs::create_dir_all(bench.home()).unwrap();
-    // Alive is who holds the lock of its record; this one has no socket.
+    // A keeper is alive while its record is locked; this one has no socket.
     let file = fs::File::create(&ends).unwrap();
     file.lock().unwrap();
     let error = Keepers::recover(&bench.home()).unwrap_err();
-    assert!(error.to_string().contains("keeper mute lives and does not answer"), "{error}");
+    assert!(error.to_string().contains("keeper mute is alive and does not answer"), "{error}");
     drop(file);
     assert!(Keepers::recover(&bench.home()).unwrap().is_empty());
 }
 
 #[test]
-fn an_end_that_a_keeper_recorded_and_could_not_tell_any_more_is_told() {
+fn an_end_that_a_keeper_recorded_and_could_not_report_is_reported() {
     let bench = Bench::new();
     let running = bench.start(bench.script("while ! test -e stop; do sleep 0.01; done; exit 5"));
     let pid = loop {
@@ -400,7 +400,7 @@ fn an_end_that_a_keeper_recorded_and_could_not_tell_any_more_is_told() {
         }
     };
     let keeper = keeper_of(pid);
-    // Stopped, it does not tell; what it would have recorded before it was killed is put into its file.
+    // A stopped keeper reports nothing; the test writes into its file what it would have recorded before it was killed.
     kill_process(keeper, Signal::STOP).unwrap();
     let record = fs::read_dir(bench.home()).unwrap().map(|entry| entry.unwrap().path());
     let record = record.into_iter().find(|path| path.extension().is_some_and(|end| end == "ends")).unwrap();

@@ -2,7 +2,7 @@
  *
  * FAKE_NVML: the cards, as TOTAL:USED in MiB, separated by commas; empty for a driver without a card.
  * FAKE_NVML_PROCESSES: a file with a line CARD PID MiB for each process that uses one. Read at each question.
- * FAKE_NVML_ASKED: a pipe; whoever reads it hears when a question was answered with a process.
+ * FAKE_NVML_ASKED: a pipe; its reader gets a byte when a query was answered with a process.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -82,8 +82,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *number, stru
     }
     if (file) fclose(file);
     if (found > 0 && into && getenv("FAKE_NVML_ASKED")) {
-        int bell = open(getenv("FAKE_NVML_ASKED"), O_WRONLY | O_NONBLOCK); /* fails if nobody reads */
-        if (bell >= 0) close(bell);
+        int notifier = open(getenv("FAKE_NVML_ASKED"), O_WRONLY | O_NONBLOCK); /* fails without a reader */
+        if (notifier >= 0) close(notifier);
     }
     *number = found;
     return found > room ? INSUFFICIENT_SIZE : SUCCESS;

@@ -1,7 +1,9 @@
-//! What happens by itself when time has passed: the end of a back-off, and of the patience with a pause.
+//! Timers: the end of a back-off, and the timeout of a pause.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! An alarm rings for the job that set it, as it was then, or not at all: it carries the job's stamp, which changes with whatever makes it void.
+//! An alarm fires only if nothing has made it void since it was set: it carries the job's stamp, and every event that makes it void changes the stamp.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -22,7 +24,7 @@ impl Core {
     /// When `tick` has something to do next.
     #[inline]
     pub fn next_alarm(&self) -> Option<Time> {
-        // A reservation that becomes owed only keeps others from starting: nobody need be woken for it.
+        // A reservation that becomes owed only keeps other jobs from starting, so it needs no alarm.
         self.alarms.peek().map(|Reverse(alarm)| alarm.0)
     }
 
@@ -30,12 +32,12 @@ impl Core {
     #[inline]
     pub fn tick(&mut self, now: Time) {
         if self.alarms.peek().is_some_and(|Reverse(alarm)| alarm.0 <= now) {
-            self.ring_alarms(now);
+            self.fire_alarms(now);
         }
     }
 
     #[cold]
-    fn ring_alarms(&mut self, now: Time) {
+    fn fire_alarms(&mut self, now: Time) {
         let mut woken = Vec::new();
         while let Some(&Reverse((at, id, stamp, alarm))) = self.alarms.peek() {
             if at > now {
@@ -53,12 +55,12 @@ impl Core {
                 _ => {}
             }
         }
-        woken.sort_unstable(); // lanes want the earliest first
+        woken.sort_unstable(); // lanes need the earliest first
         woken.into_iter().for_each(|id| self.make_ready(now, id));
     }
 }
 
-/// How long to wait after so many failures: twice as long each time, and up to a quarter more, so that many do not return at once.
+/// The back-off after so many failures: it doubles each time, plus a jitter of up to a quarter, so that many jobs do not retry at once.
 pub(super) fn backoff(retry: Retry, failures: u32, seed: u64) -> Duration {
     let doubled = retry.backoff.saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
     let wait = doubled.min(retry.longest);

@@ -1,22 +1,24 @@
-//! Graphics cards: which jobs are on which.
+//! Graphics cards: which job is on which card.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! No card has more video memory promised than it has, and no job shares a card that another has to itself.
+//! The jobs on a card never need more video memory than it has, and no job shares a card that another job has for itself.
 //!
 //! # Why it holds
 //! `take` is the only way to use more of a card, and asserts it, also in release. A job gets its cards when it starts and keeps them
-//! until it ends, paused or not: memory on one card is of no use to a process that sees another.
+//! until it ends, paused or not: a process that sees one card cannot use memory of another.
 //!
 //! # Rejected
 //! One sum over all cards: a job of 12 GB would start on two cards of 8 GB, and fail there.
-//! The emptiest card first: small jobs would spread, and no card would have room for a large one.
+//! The emptiest card first: small jobs would spread over all cards, and no card would have room for a large one.
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
 use alloc::vec::Vec;
 
 use super::Core;
-use super::room::{Kept, MOST_MB, Room};
+use super::room::{Kept, MB_MAX, Room};
 use crate::demand::{Demand, GPUS_MAX, Gpu, Limits};
 use crate::error::SubmitError;
 
@@ -24,7 +26,7 @@ impl Limits {
     /// Refuses a demand for graphics cards that can never be met, as a scheduler with these limits would when `job` is submitted.
     ///
     /// # Errors
-    /// [`SubmitError::NoCard`], with the figures.
+    /// [`SubmitError::NoCard`], with the numbers.
     pub fn check_gpus(&self, job: &str, demand: &Demand) -> Result<(), SubmitError> {
         Room::new(self, 1, 1).check_cards(job, demand)
     }
@@ -36,7 +38,7 @@ impl Core {
         self.held_cards(id).iter().map(|card| self.rules.limits.gpus[card].clone()).collect()
     }
 
-    /// Gives a job its cards, as it starts: those it was on in an earlier life if they are free.
+    /// Gives a job its cards when it starts: those it had in an earlier process of this run, if they are free.
     #[cold]
     pub(super) fn choose_cards(&mut self, id: u32, need: CardNeed, kept: Option<KeptCards>) -> CardSet {
         let (cards, was_on) = (&self.room.cards, self.extras.get(&id).map_or(CardSet::NONE, |extra| extra.was_on));
@@ -57,9 +59,9 @@ impl Core {
 /// What a job needs of graphics cards.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CardNeed {
-    /// So many cards; 0 for a job that runs on none.
+    /// The number of cards; 0 for a job without cards.
     pub(crate) count: u32,
-    /// So much memory on each, in MB; 0 for the whole card.
+    /// The memory on each, in MB; 0 for the whole card.
     pub(crate) each_mb: u64,
 }
 
@@ -75,7 +77,7 @@ impl CardNeed {
     }
 }
 
-/// Some cards, one bit each.
+/// A set of cards, one bit each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CardSet(u64);
 
@@ -109,42 +111,42 @@ impl CardSet {
     }
 }
 
-/// Cards that are kept for a job, and how much of each.
+/// Cards that are reserved for a job, and how much of each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeptCards {
     pub(crate) need: CardNeed,
     pub(crate) on: CardSet,
 }
 
-/// What others on this machine hold of one card, as far as we know.
+/// What other runs on this machine hold of one card, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CardUse {
-    /// What they were promised of it, in MB. More than the card has: they have it to themselves.
+    /// Memory that they hold, in MB. More than the card has: they have it for themselves.
     pub held_mb: u64,
-    /// What is really free of it and promised to nobody, in MB; `None` if nobody knows.
+    /// Memory that is really free and promised to no run, in MB; `None` if unknown.
     pub free_mb: Option<u64>,
 }
 
-/// Whose use counts.
+/// Which usage counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Counting {
     /// Our own jobs.
     Own,
-    /// Other runs, too.
+    /// Our own jobs and other runs.
     Others,
-    /// Also what other programs really use.
+    /// These, and what other programs really use.
     Machine,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Card {
-    /// 0 if nobody said how much it has.
+    /// 0 if unknown.
     vram_mb: u64,
     used_mb: u64,
     jobs: u32,
-    /// Whether a job has it to itself.
+    /// Whether a job has it for itself.
     is_whole: bool,
-    /// The part of this that paused jobs keep: nobody knows for how long.
+    /// The part of `used_mb` that paused jobs keep, for an unknown time.
     paused_mb: u64,
     paused_jobs: u32,
     elsewhere: CardUse,
@@ -152,15 +154,15 @@ struct Card {
 
 impl Card {
     fn limit(&self) -> u64 {
-        if self.vram_mb == 0 { MOST_MB } else { self.vram_mb }
+        if self.vram_mb == 0 { MB_MAX } else { self.vram_mb }
     }
 
-    /// What a job that needs `each` holds of it.
+    /// How much of the card a job that needs `each` holds.
     fn share(&self, each: u64) -> u64 {
         if each == 0 { self.vram_mb } else { each }
     }
 
-    /// How much of it is free for such a job, if that is enough; `kept` counts as used.
+    /// How much of it is free for such a job, if that is enough. A reservation (`kept`) counts as used.
     fn spare(&self, need: CardNeed, kept: Option<CardNeed>, counting: Counting) -> Option<u64> {
         let elsewhere = if counting >= Counting::Others { self.elsewhere.held_mb } else { 0 };
         if self.is_whole || kept.is_some_and(CardNeed::is_whole) {
@@ -176,8 +178,8 @@ impl Card {
         enough.then_some(spare)
     }
 
-    /// Whether it would do if all that runs had ended.
-    fn empty_would_do(&self, need: CardNeed) -> bool {
+    /// Whether such a job would fit if all running jobs had ended.
+    fn fits_when_idle(&self, need: CardNeed) -> bool {
         if need.is_whole() {
             self.paused_jobs == 0
         } else {
@@ -185,7 +187,7 @@ impl Card {
         }
     }
 
-    /// What is free for a job that shares it, in MB.
+    /// Memory that is free for a job that shares the card, in MB.
     fn free_mb(&self) -> u64 {
         if self.is_whole {
             return 0;
@@ -195,17 +197,17 @@ impl Card {
     }
 }
 
-/// What `why` says of a job that lacks a card.
+/// What `why` says about a job that waits for a card.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CardShortage {
-    /// Cards that would do now.
+    /// Cards that have enough free now.
     pub(super) fit: u32,
     pub(super) all: u32,
-    /// Of the card with most free: how much is, and how much it has.
+    /// Free and total memory of the card with most free.
     pub(super) most_free_mb: u64,
     pub(super) its_limit_mb: u64,
     pub(super) elsewhere_mb: u64,
-    /// Whether only other programs are in the way.
+    /// Whether only other programs block it.
     pub(super) machine: bool,
 }
 
@@ -217,7 +219,7 @@ pub(super) struct Cards {
 
 impl Cards {
     pub(super) fn new(gpus: &[Gpu]) -> Self {
-        let card = |gpu: &Gpu| Card { vram_mb: gpu.vram_mb.min(MOST_MB), ..Card::default() };
+        let card = |gpu: &Gpu| Card { vram_mb: gpu.vram_mb.min(MB_MAX), ..Card::default() };
         Self { cards: gpus.iter().take(GPUS_MAX).map(card).collect() }
     }
 
@@ -225,7 +227,7 @@ impl Cards {
         self.cards.is_empty()
     }
 
-    /// How many cards there are, how many of them could ever do, and how much the largest has.
+    /// The number of cards, the number of cards that are large enough, and the memory of the largest.
     pub(super) fn could_ever(&self, need: CardNeed) -> (u32, u32, u64) {
         let fit = self.cards.iter().filter(|card| card.limit() >= need.each_mb).count();
         (self.cards.len() as u32, fit as u32, self.cards.iter().map(|card| card.vram_mb).max().unwrap_or(0))
@@ -237,7 +239,7 @@ impl Cards {
         }
     }
 
-    /// The cards that such a job gets now: those with least to spare, then those with the lowest numbers.
+    /// The cards that such a job gets now: best fit, that is those with least free memory, then those with the lowest numbers.
     pub(super) fn choose(&self, need: CardNeed, kept: Option<KeptCards>, counting: Counting) -> Option<CardSet> {
         let mut chosen = CardSet::NONE;
         for _ in 0..need.count {
@@ -256,7 +258,7 @@ impl Cards {
         self.choose(need, kept.and_then(Kept::cards), Counting::Machine).is_some()
     }
 
-    /// Whether just these cards would do now.
+    /// Whether such a job fits on exactly these cards now.
     pub(super) fn can_have(&self, need: CardNeed, on: CardSet, kept: Option<KeptCards>) -> bool {
         on.len() == need.count
             && on.iter().all(|at| {
@@ -265,16 +267,16 @@ impl Cards {
             })
     }
 
-    /// Whether such a job could start as soon as nothing runs here any more.
-    pub(super) fn empty_would_do(&self, need: CardNeed) -> bool {
+    /// Whether such a job could start if all running jobs had ended.
+    pub(super) fn fits_when_idle(&self, need: CardNeed) -> bool {
         let count = need.count as usize;
-        count == 0 || self.cards.iter().filter(|card| card.empty_would_do(need)).count() >= count
+        count == 0 || self.cards.iter().filter(|card| card.fits_when_idle(need)).count() >= count
     }
 
-    /// The cards that are kept for a job that does not fit: those chosen `before` as long as they would do, else those with least on
-    /// them. They must not change while it waits: each change would let new jobs start on the cards it had waited for.
+    /// The cards that are reserved for a job that does not fit: those chosen `before` as long as they are suitable, else the least used
+    /// ones. They must not change while it waits: each change would let new jobs start on the cards it has waited for.
     pub(super) fn keep_for(&self, need: CardNeed, before: CardSet) -> CardSet {
-        let would_do = |at: usize| self.cards.get(at).is_some_and(|card| card.empty_would_do(need));
+        let would_do = |at: usize| self.cards.get(at).is_some_and(|card| card.fits_when_idle(need));
         if before.len() == need.count && before.iter().all(would_do) {
             return before;
         }
@@ -288,7 +290,7 @@ impl Cards {
         kept
     }
 
-    /// Whether the first job, if it starts now, takes cards from the second one, which fits now, although it needs less.
+    /// Whether the first job, if it starts now, takes cards from the second one, which fits now and needs more.
     pub(super) fn passes_over(&self, first: CardNeed, second: CardNeed) -> bool {
         if first.count == 0 || second.count == 0 || !first.is_less_than(second) {
             return false;
@@ -297,15 +299,15 @@ impl Cards {
         taken.is_some_and(|on| self.choose(second, Some(KeptCards { need: first, on }), Counting::Machine).is_none())
     }
 
-    // Apart from the paths that every job goes: few jobs have cards.
+    // Cold: few jobs have cards.
     #[cold]
     pub(super) fn take(&mut self, need: CardNeed, on: CardSet) {
-        debug_assert_eq!(on.len(), need.count, "so many cards as it needs");
+        debug_assert_eq!(on.len(), need.count, "as many cards as it needs");
         for at in on.iter() {
             let card = &mut self.cards[at];
             let share = card.share(need.each_mb);
             let is_taken = card.is_whole || (need.is_whole() && card.jobs > 0);
-            assert!(!is_taken, "card {at} is another job's alone");
+            assert!(!is_taken, "another job has card {at} for itself");
             card.used_mb += share;
             assert!(card.used_mb <= card.limit(), "card {at} over its video memory");
             card.jobs += 1;
@@ -327,7 +329,7 @@ impl Cards {
     }
 
     /// A job on these cards was paused: it keeps them.
-    pub(super) fn step_aside(&mut self, need: CardNeed, on: CardSet) {
+    pub(super) fn pause(&mut self, need: CardNeed, on: CardSet) {
         for at in on.iter() {
             let card = &mut self.cards[at];
             card.paused_mb += card.share(need.each_mb);
@@ -335,8 +337,8 @@ impl Cards {
         }
     }
 
-    /// A paused job goes on, or has ended.
-    pub(super) fn keeps_no_longer(&mut self, need: CardNeed, on: CardSet) {
+    /// A paused job runs again, or has ended.
+    pub(super) fn release_paused(&mut self, need: CardNeed, on: CardSet) {
         for at in on.iter() {
             let card = &mut self.cards[at];
             card.paused_mb -= card.share(need.each_mb);
@@ -344,17 +346,17 @@ impl Cards {
         }
     }
 
-    /// What is in use of each: for a card that a job has to itself, all of it and more.
+    /// The memory in use on each card; for a card that a job has for itself, more than any card has.
     pub(super) fn held_mb(&self) -> Vec<u64> {
-        self.cards.iter().map(|card| if card.is_whole { MOST_MB } else { card.used_mb }).collect()
+        self.cards.iter().map(|card| if card.is_whole { MB_MAX } else { card.used_mb }).collect()
     }
 
-    /// What is in use of all of them.
+    /// The memory in use on all cards.
     pub(super) fn used_mb(&self) -> u64 {
         self.cards.iter().map(|card| card.used_mb).sum()
     }
 
-    /// What keeps such a job from starting; `None` if it fits.
+    /// Why such a job cannot start; `None` if it fits.
     pub(super) fn shortage(&self, need: CardNeed, kept: Option<KeptCards>) -> Option<CardShortage> {
         if self.choose(need, kept, Counting::Machine).is_some() {
             return None;
@@ -378,7 +380,7 @@ impl Cards {
         })
     }
 
-    /// How much of the video memory that such a job could use a holder has.
+    /// How much video memory a holder has on cards that a job with the `wanted` need could use.
     pub(super) fn holds_mb(&self, held: CardNeed, on: CardSet, wanted: CardNeed) -> u64 {
         let useful = on.iter().filter(|at| self.cards[*at].limit() >= wanted.each_mb);
         useful.map(|at| self.cards[at].share(held.each_mb).max(1)).sum()

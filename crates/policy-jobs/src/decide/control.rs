@@ -1,4 +1,6 @@
-//! Pause, resume, cancel, retry: for a job, for everything below it, for a part, or for all.
+//! Pause, resume, cancel, retry: for a job, for its subtree, for a part, or for all jobs.
+//!
+//! Room: decisions.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,7 +15,7 @@ use crate::error::{Cause, ControlError};
 use crate::event::What;
 use crate::state::{Move, State};
 
-/// Whom a request is about.
+/// The jobs that a request applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// This job.
@@ -27,7 +29,7 @@ pub enum Scope {
 }
 
 impl Core {
-    /// The jobs a request is about, ancestors before their descendants where it matters.
+    /// The jobs that a request applies to, ancestors before their descendants where it matters.
     pub fn members(&self, scope: Scope) -> Vec<u32> {
         match scope {
             Scope::Job(id) => vec![id],
@@ -52,18 +54,18 @@ impl Core {
         }
     }
 
-    /// The error that says that a job is in no state for that request.
+    /// The error for a request that the state of a job does not allow.
     pub fn not_now(&self, id: u32, request: &'static str) -> ControlError {
-        // One that was asked to end cannot be paused any more; but it cannot be tried again before it has ended.
+        // A job that was asked to end counts as cancelled for a pause, but it cannot be retried before it has ended.
         let is_over = self.is_cancelling(id) && request != "retry";
         let state = if is_over { State::Cancelled } else { self.state(id) };
         ControlError::NotNow { job: self.name(id).into_owned(), state, request }
     }
 
-    /// Pauses; returns the running jobs that were asked to and have not yet.
+    /// Pauses; returns the running jobs, which are asked to pause and have not done so yet.
     ///
     /// # Errors
-    /// If it is about a single job, and that is in no state to be paused.
+    /// If the scope is a single job whose state does not allow it.
     pub fn pause(&mut self, now: Time, scope: Scope) -> Result<Vec<u32>, ControlError> {
         let mut asked = Vec::new();
         for id in self.members(scope) {
@@ -71,13 +73,13 @@ impl Core {
                 State::Queued => {
                     self.step(id, Move::Paused);
                     self.nodes[id as usize].paused_from = State::Queued;
-                    self.tell(now, id, What::Paused);
+                    self.emit(now, id, What::Paused);
                 }
                 State::Ready => {
                     self.leave_lane(now, id);
                     self.step(id, Move::Paused);
                     self.nodes[id as usize].paused_from = State::Ready;
-                    self.tell(now, id, What::Paused);
+                    self.emit(now, id, What::Paused);
                 }
                 State::Running if !self.nodes[id as usize].is(CANCELLING) => {
                     let node = &mut self.nodes[id as usize];
@@ -100,7 +102,7 @@ impl Core {
         Ok(asked)
     }
 
-    /// A running job stands still at a checkpoint, or is frozen. `false` if that is no longer wanted.
+    /// A running job has stopped at a checkpoint, or is frozen. `false`: it is not to pause any more.
     pub fn paused(&mut self, now: Time, id: u32) -> bool {
         let node = &mut self.nodes[id as usize];
         if node.state != State::Running || !node.is(PAUSING) || node.is(CANCELLING) {
@@ -110,10 +112,10 @@ impl Core {
         node.stamp = node.stamp.wrapping_add(1); // its timeout is void
         node.paused_from = State::Running;
         self.step(id, Move::Paused);
-        self.exact(id);
+        self.trim_held(id);
         let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
-        self.room.step_aside(need, self.cards.get(&id).copied().unwrap_or_default());
-        self.tell(now, id, What::Paused);
+        self.room.pause(need, self.cards.get(&id).copied().unwrap_or_default());
+        self.emit(now, id, What::Paused);
         true
     }
 
@@ -122,13 +124,13 @@ impl Core {
         self.cancel_running(now, id, cause);
     }
 
-    /// Lets paused jobs go on where they were.
+    /// Resumes paused jobs in the state they were paused from.
     ///
     /// # Errors
-    /// If it is about a single job, and that is not paused.
+    /// If the scope is a single job that is not paused.
     pub fn resume(&mut self, now: Time, scope: Scope) -> Result<(), ControlError> {
         let mut members = self.members(scope);
-        members.sort_unstable(); // lanes want the earliest first
+        members.sort_unstable(); // lanes need the earliest first
         for id in members {
             let node = &mut self.nodes[id as usize];
             match (node.state, node.paused_from) {
@@ -139,7 +141,7 @@ impl Core {
                 }
                 (State::Paused, from) => {
                     self.step(id, Move::Resumed(from));
-                    self.tell(now, id, What::Resumed);
+                    self.emit(now, id, What::Resumed);
                     if from == State::Ready {
                         self.join_lane(now, id);
                     }
@@ -153,45 +155,45 @@ impl Core {
                 _ => {}
             }
         }
-        // With others, only while they are counted: `pick` does it.
+        // In a shared run this is allowed only while the usage of others is known: `pick` does it.
         if !self.room.is_shared {
-            self.let_back(now);
+            self.resume_waiting(now);
         }
         Ok(())
     }
 
-    /// Paused jobs that were resumed get their CPU slots before anybody new: they hold memory.
+    /// Gives resumed jobs their CPU slots. They come before new jobs, because they hold memory.
     #[inline]
-    pub fn let_back(&mut self, now: Time) {
+    pub fn resume_waiting(&mut self, now: Time) {
         while let Some(&id) = self.resuming.front() {
             if !self.nodes[id as usize].is(RESUMING) {
                 self.resuming.pop_front(); // it was paused again, or has ended
                 continue;
             }
             let need = &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize];
-            if !self.room.can_come_back(need) {
+            if !self.room.can_resume(need) {
                 break;
             }
-            self.room.come_back(need, self.cards.get(&id).copied().unwrap_or_default());
+            self.room.resume(need, self.cards.get(&id).copied().unwrap_or_default());
             self.resuming.pop_front();
             self.nodes[id as usize].set(RESUMING, false);
             self.step(id, Move::Resumed(State::Running));
             self.effects.push(Effect::Resume(id));
-            self.tell(now, id, What::Resumed);
+            self.emit(now, id, What::Resumed);
         }
     }
 
-    /// Whether somebody who was resumed waits for CPU slots, after `let_back`: then nobody new may take them.
-    pub(super) fn is_somebody_coming_back(&self) -> bool {
+    /// Whether a resumed job still waits for CPU slots, after `resume_waiting`: then no new job may take them.
+    pub(super) fn has_resuming(&self) -> bool {
         !self.resuming.is_empty()
     }
 
-    /// Cancels. What has ended stays as it is, so asking twice changes nothing.
+    /// Cancels. A job that has ended stays as it is, so a second call changes nothing.
     pub fn cancel(&mut self, now: Time, scope: Scope) {
         self.cancel_for(now, scope, &Cause::Asked);
     }
 
-    /// The same, with what is said of those that end for it.
+    /// As [`cancel`](Self::cancel), with the cause that the cancelled jobs get.
     pub fn cancel_for(&mut self, now: Time, scope: Scope, cause: &Cause) {
         if self.open() == 0 {
             return;
@@ -225,7 +227,7 @@ impl Core {
         self.cancel_dependents(now, id);
     }
 
-    /// Tries a job again that failed or was cancelled: first whatever it needs that ended badly, and with it whatever was cancelled
+    /// Retries a job that failed or was cancelled. Also retries its dependencies that failed or were cancelled, and the jobs that were cancelled
     /// because of any of these.
     ///
     /// # Errors
@@ -235,15 +237,15 @@ impl Core {
         if !ended_badly(self, id) {
             return Err(self.not_now(id, "retry"));
         }
-        // It cannot run before what it needs has.
+        // Its dependencies must run first.
         let mut chosen: HashSet<u32> = [id].into_iter().collect();
         let (mut revived, mut at) = (vec![id], 0);
         while let Some(&one) = revived.get(at) {
             at += 1;
             revived.extend(self.needs_of(one).filter(|need| ended_badly(self, *need) && chosen.insert(*need)));
         }
-        // Below these, whatever was cancelled for an ancestor, as long as nothing else it needs ended badly. It is looked at
-        // whenever something it needs is chosen; the last time decides.
+        // Then the dependents that were cancelled for an ancestor, unless another dependency of theirs failed or was cancelled. A dependent is
+        // checked whenever one of its dependencies is chosen; the last check decides.
         let mut at = 0;
         while let Some(&one) = revived.get(at) {
             at += 1;
@@ -263,7 +265,7 @@ impl Core {
                 }
             }
         }
-        revived.sort_unstable(); // lanes want the earliest first
+        revived.sort_unstable(); // lanes need the earliest first
         for &other in &revived {
             let how = if self.state(other) == State::Failed { Move::Retried } else { Move::Revived };
             self.step(other, how);
@@ -277,7 +279,7 @@ impl Core {
                 extra.cause = None;
                 extra.spent = attempt;
             }
-            self.tell(now, other, What::Revived);
+            self.emit(now, other, What::Revived);
         }
         for &other in &revived {
             let unmet = self.needs_of(other).filter(|need| self.state(*need) != State::Succeeded).count();

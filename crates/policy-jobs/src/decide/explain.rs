@@ -1,4 +1,6 @@
-//! Why a job waits, from what the scheduler itself knows: the same room, the same ranks.
+//! Why a job waits, computed from the same room and ranks that the scheduler uses.
+//!
+//! Room: decisions.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -14,11 +16,11 @@ use crate::demand::Resource;
 use crate::state::State;
 use crate::why::{Holder, Waits, Why};
 
-/// How many names an answer lists.
-const SOME: usize = 5;
+/// How many names an answer lists at most.
+const NAMES_MAX: usize = 5;
 
 impl Core {
-    /// Why a job is not running. `progress` is how far it says it is.
+    /// Why a job is not running. `progress` is the progress that it reports.
     pub fn why(&self, now: Time, id: u32, progress: Option<f32>) -> Why {
         let node = &self.nodes[id as usize];
         let waits = match node.state {
@@ -54,7 +56,8 @@ impl Core {
         let unmet = self.needs_of(id).filter(|need| self.state(*need) != State::Succeeded);
         let mut unmet: Vec<u32> = unmet.collect();
         unmet.dedup();
-        let first = unmet.iter().take(SOME).map(|need| (self.name(*need).into_owned(), self.state(*need))).collect();
+        let first =
+            unmet.iter().take(NAMES_MAX).map(|need| (self.name(*need).into_owned(), self.state(*need))).collect();
         Waits::Dependencies { first, count: unmet.len() }
     }
 
@@ -81,7 +84,7 @@ impl Core {
         };
         let is_kept = owed.is_some_and(|reservation| !self.room.fits(need, Some(self.kept_for(reservation))));
         if short.is_empty() && is_kept {
-            // Nothing in particular is short: the other one must run alone.
+            // No single resource is short: the other job must run alone.
             return Waits::Room { short, holders: Vec::new(), ahead, reserved_for, starts_in: None };
         }
         if short.is_empty() {
@@ -105,7 +108,7 @@ impl Core {
             .filter(|holder| holder.amount > 0)
             .collect();
         holders.sort_by_key(|holder| (holder.left.unwrap_or(Duration::MAX), Reverse(holder.amount)));
-        // First in line, it starts when enough of those that hold what it lacks have ended.
+        // If no job ranks before it, it starts when enough of the holders have ended.
         let starts_in = if matches!(resource, Resource::Gpu) || short[0].cards.is_some() {
             self.card_free_in(now, need)
         } else {
@@ -117,17 +120,17 @@ impl Core {
             })
         };
         let starts_in = starts_in.filter(|_| ahead == 0 && short.len() == 1);
-        let reserved_for = reserved_for.or_else(|| self.room.gives_way().then(|| "another run".to_owned()));
+        let reserved_for = reserved_for.or_else(|| self.room.is_reserved_elsewhere().then(|| "another run".to_owned()));
         Waits::Room { short, holders, ahead, reserved_for, starts_in }
     }
 
-    /// What is kept for a job that is owed its turn; its cards are chosen when the next job is, if they are not yet.
+    /// What is reserved for a job that is owed room. If its cards are not chosen yet, those that would be chosen now.
     fn kept_for(&self, Reservation { id, on, .. }: Reservation) -> Kept<'_> {
         let need = self.need(id);
         Kept { need, on: self.room.cards.keep_for(need.cards, on) }
     }
 
-    /// How much of `resource` a job holds that one of this need could use.
+    /// How much of `resource` a job holds that a job with this need could use.
     fn holds(&self, holder: u32, resource: &Resource, need: &Need) -> u64 {
         let held = self.need(holder);
         match resource {
@@ -138,7 +141,7 @@ impl Core {
         }
     }
 
-    /// When enough of a card is free, if all that are in the way end when they probably do.
+    /// When enough of a card is free, if running jobs end when they are expected to.
     fn card_free_in(&self, now: Time, need: &Need) -> Option<Duration> {
         let mut cards = self.room.cards.clone();
         let running = self.holding.iter().filter(|holder| self.state(**holder) == State::Running);
@@ -151,7 +154,7 @@ impl Core {
         })
     }
 
-    /// How long a running job probably still runs.
+    /// How long a running job is expected to run on.
     pub(crate) fn left(&self, now: Time, id: u32) -> Option<Duration> {
         let expected = self.extras.get(&id)?.expected?;
         Some(expected.saturating_sub(Duration::from_nanos(now.saturating_sub(self.nodes[id as usize].started))))

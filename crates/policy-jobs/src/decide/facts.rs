@@ -1,4 +1,6 @@
-//! What can be asked about jobs. Nothing here changes anything.
+//! Queries about jobs. Nothing here changes a job.
+//!
+//! Room: decisions.
 
 use alloc::borrow::Cow;
 
@@ -20,7 +22,7 @@ impl<'a> JobFacts<'a> {
         self.0.names.get(job.0)
     }
 
-    /// Why it ended, if not well; or what its last attempt died of.
+    /// Why it ended without success; or the error of its last attempt.
     pub fn cause(self, job: JobId) -> Option<&'a Cause> {
         self.0.cause(job.0)
     }
@@ -30,19 +32,19 @@ impl<'a> JobFacts<'a> {
         self.0.part_of(job.0).map(|part| self.0.part_name(part))
     }
 
-    /// The id of the part it belongs to.
+    /// The trace id of the part it belongs to.
     pub fn trace_id(self, job: JobId) -> Option<TraceId> {
         self.0.trace_id(job.0)
     }
 }
 
 impl Core {
-    /// How many jobs take part.
+    /// The number of admitted jobs.
     pub fn len(&self) -> usize {
         self.admitted as usize
     }
 
-    /// Whether no job takes part.
+    /// Whether no job is admitted.
     pub fn is_empty(&self) -> bool {
         self.admitted == 0
     }
@@ -52,12 +54,12 @@ impl Core {
         self.names.get(id)
     }
 
-    /// The job of that name, if it takes part.
+    /// The admitted job with that name.
     pub fn find(&self, name: &str) -> Option<u32> {
         self.names.find(name).filter(|id| *id < self.admitted)
     }
 
-    /// Where a job is in its life.
+    /// The state of a job.
     #[inline]
     pub fn state(&self, id: u32) -> State {
         self.nodes[id as usize].state
@@ -69,32 +71,32 @@ impl Core {
         self.nodes[id as usize].attempt
     }
 
-    /// Where a job runs, as the driver [said](Self::set_place); `u32::MAX` if nowhere.
+    /// Where a job runs, as the driver [set](Self::set_slot) it; `u32::MAX` if nowhere.
     #[inline]
-    pub fn place(&self, id: u32) -> u32 {
+    pub fn slot(&self, id: u32) -> u32 {
         let node = &self.nodes[id as usize];
-        if node.state.is_terminal() { NONE } else { node.place }
+        if node.state.is_terminal() { NONE } else { node.slot }
     }
 
-    /// Why a job ended, if not well; or what its last attempt died of.
+    /// Why a job ended without success; or the error of its last attempt.
     pub fn cause(&self, id: u32) -> Option<&Cause> {
         self.extras.get(&id)?.cause.as_ref()
     }
 
-    /// When it was last ready, when its last attempt began, and when it ended, as far as it was, did and has.
+    /// When it last became ready, when its last attempt began, and when it ended; `None` for what has not happened.
     pub fn times(&self, id: u32) -> [Option<Time>; 3] {
         let node = &self.nodes[id as usize];
-        let come = |at: Time| Some(at).filter(|at| *at != NEVER);
-        [come(node.ready_since), come(node.started), node.ended()]
+        let known = |at: Time| Some(at).filter(|at| *at != NEVER);
+        [known(node.ready_since), known(node.started), node.ended()]
     }
 
-    /// What a paused job was paused from.
+    /// The state that a paused job was paused from.
     pub fn paused_from(&self, id: u32) -> Option<State> {
         let node = &self.nodes[id as usize];
         (node.state == State::Paused).then_some(node.paused_from)
     }
 
-    /// The job of that key.
+    /// The job with that key.
     pub fn find_key(&self, key: &str) -> Option<u32> {
         self.keys.get(key).copied().filter(|id| *id < self.admitted)
     }
@@ -105,19 +107,19 @@ impl Core {
         self.nodes[id as usize].is(LOCAL)
     }
 
-    /// Whether it was asked to end and has not yet.
+    /// Whether it was asked to end and still runs.
     #[inline]
     pub fn is_cancelling(&self, id: u32) -> bool {
         self.nodes[id as usize].is(CANCELLING)
     }
 
-    /// Whether it was asked to pause and has not yet.
+    /// Whether it was asked to pause and still runs.
     #[inline]
     pub fn is_pausing(&self, id: u32) -> bool {
         self.nodes[id as usize].is(PAUSING)
     }
 
-    /// Whether it stands still in the middle of an attempt.
+    /// Whether it is paused in the middle of an attempt.
     #[inline]
     pub fn is_paused_from_running(&self, id: u32) -> bool {
         let node = &self.nodes[id as usize];
@@ -149,10 +151,10 @@ impl Core {
         self.counts[..4].iter().sum()
     }
 
-    /// What running jobs use, and what this run would start if others gave something back.
+    /// What running jobs use, and what this run would start if other runs released something.
     pub fn usage(&self) -> Usage {
         let mut usage = self.room.usage();
-        (usage.wanted, usage.lacks_memory) = self.wanted();
+        (usage.wanted, usage.lacks_memory) = self.pending_demand();
         usage
     }
 }

@@ -1,6 +1,8 @@
-//! The pick, written as the rule says it: look at every ready job, rank it, take the first that may start.
+//! The pick by the formula: rank every ready job, and take the first that may start.
 //!
-//! This is what the `simple` scheduler uses, and what the quick pick is tested against: `the_quick_pick_is_the_pick_of_the_formula`.
+//! Room: decisions.
+//!
+//! The `simple` scheduler uses it, and the quick pick is tested against it: `the_quick_pick_is_the_pick_of_the_formula`.
 
 use super::Core;
 use super::cards::KeptCards;
@@ -10,7 +12,7 @@ use crate::aging::{Rank, Time};
 use crate::state::State;
 
 impl Core {
-    /// The job, and the cards that it must leave to another.
+    /// The job, and the cards that are reserved for another job.
     pub(super) fn pick_by_formula(&mut self, now: Time) -> Option<(u32, Option<KeptCards>)> {
         let owed = self.owed(now);
         let kept = owed.and_then(|_| self.kept()).filter(|kept| !self.room.fits(kept.need, None));
@@ -21,7 +23,7 @@ impl Core {
         Some((rather.unwrap_or(first), kept.and_then(Kept::cards)))
     }
 
-    /// Where a ready job stands in line.
+    /// The rank of a ready job.
     pub(super) fn rank_of(&self, id: u32, now: Time) -> Rank {
         let node = &self.nodes[id as usize];
         let entry = Entry { ready_since: node.ready_since, id, stamp: node.stamp };

@@ -1,7 +1,9 @@
-//! The graph: jobs, who needs whom, and their names.
+//! The graph: jobs, their dependencies, and their names.
+//!
+//! Room: values.
 //!
 //! # Invariant
-//! A job costs some 110 bytes here, finished or not, and finding one by name or waking one of its dependents touches a handful of them.
+//! A job costs about 110 bytes here, ended or not. Finding a job by name, or waking one of its dependents, touches only a few of these bytes.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,43 +19,43 @@ use crate::state::State;
 
 pub(super) const NONE: u32 = u32::MAX;
 
-/// It was asked to pause, and has not yet.
+/// It was asked to pause and still runs.
 pub(super) const PAUSING: u8 = 1;
-/// It was asked to end, and has not yet.
+/// It was asked to end and still runs.
 pub(super) const CANCELLING: u8 = 2;
-/// It was paused while running and is to go on as soon as it has its CPU slots.
+/// It was paused while running, was resumed, and waits for its CPU slots.
 pub(super) const RESUMING: u8 = 4;
-/// There is more about it in `extras`.
+/// It has an entry in `extras`.
 pub(super) const EXTRA: u8 = 8;
-/// It was promised to a worker that will run it after another one, in the same room.
+/// A worker has claimed it, and will run it after another job, in the same room.
 pub(super) const CLAIMED: u8 = 16;
 /// It runs closures on a worker of this process.
 pub(super) const LOCAL: u8 = 32;
 /// It belongs to a part of the graph.
 pub(super) const PART: u8 = 64;
 
-/// A moment that has not come.
+/// The time of something that has not happened.
 pub(super) const NEVER: Time = Time::MAX;
 
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Since when it has been ready, the last time it was; or [`NEVER`].
+    /// When it last became ready; or [`NEVER`].
     pub(super) ready_since: Time,
     /// When the last attempt started; or [`NEVER`].
     pub(super) started: Time,
-    /// Its dependencies: a stretch of `edges`.
+    /// Its dependencies: a range of `edges`.
     pub(super) first_need: u32,
     pub(super) needs: u32,
     /// Its dependents: a list in `edges`.
     pub(super) first_dependent: u32,
     pub(super) unmet: u32,
     pub(super) lane: u32,
-    /// Changes whenever it leaves its lane or a timer of it is void.
+    /// Changes whenever it leaves its lane or one of its alarms becomes void.
     pub(super) stamp: u32,
     pub(super) attempt: u32,
-    /// Where it runs: an index of the driver. Once it has ended, one half of when.
-    pub(super) place: u32,
-    /// Where it stands in `holding`, if it does. Once it has ended, the other half.
+    /// Where it runs: an index of the driver. After its end, the upper half of the time of its end.
+    pub(super) slot: u32,
+    /// Its index in `holding`, if it is there. After its end, the lower half of the time of its end.
     pub(super) held_at: u32,
     pub(super) state: State,
     pub(super) paused_from: State,
@@ -69,30 +71,30 @@ impl Node {
         if on { self.flags |= flag } else { self.flags &= !flag }
     }
 
-    /// It ended then: kept where it had its place, which it has no more.
+    /// Sets the time of its end, in the fields `slot` and `held_at`, which an ended job does not need.
     #[inline]
     pub(super) fn set_ended(&mut self, at: Time) {
-        debug_assert!(self.state.is_terminal(), "a job that has not ended has a place");
-        (self.place, self.held_at) = ((at >> 32) as u32, at as u32);
+        debug_assert!(self.state.is_terminal(), "a job that has not ended needs its slot");
+        (self.slot, self.held_at) = ((at >> 32) as u32, at as u32);
     }
 
-    /// It begins another life.
+    /// It begins another life cycle.
     pub(super) fn forget_end(&mut self) {
-        (self.place, self.held_at) = (NONE, NONE);
+        (self.slot, self.held_at) = (NONE, NONE);
     }
 
-    /// When it ended, if this life saw it.
+    /// When it ended, if that was in this process.
     pub(super) fn ended(&self) -> Option<Time> {
-        let at = u64::from(self.place) << 32 | u64::from(self.held_at);
+        let at = u64::from(self.slot) << 32 | u64::from(self.held_at);
         Some(at).filter(|at| self.state.is_terminal() && *at != NEVER)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
-    /// Who is needed.
+    /// The job that is needed.
     pub(super) need: u32,
-    /// Who needs it.
+    /// The job that needs it.
     pub(super) dependent: u32,
     /// The next dependent of `need`.
     pub(super) next: u32,
@@ -104,33 +106,33 @@ pub(super) struct Names {
     text: String,
     /// Where each name ends.
     ends: Vec<u32>,
-    table: HashTable<Place>,
+    table: HashTable<NameEntry>,
     hasher: DefaultHashBuilder,
 }
 
-/// A name in the table: with a part of its hash, so that looking for one touches no other.
+/// A name in the table, with a part of its hash, so that a lookup reads no other names.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct NameEntry {
     hash: u32,
     id: u32,
 }
 
-impl Place {
-    /// The hash that the table works with. From a part of the whole one, so that the table can grow without reading names.
+impl NameEntry {
+    /// The hash for the table. It is computed from a part of the whole hash, so the table can grow without reading names.
     fn spread(hash: u32) -> u64 {
         u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
 impl Names {
-    /// What was given; empty if nothing was.
+    /// The name that was given; empty if none was.
     fn given(&self, id: u32) -> &str {
         let id = id as usize;
         let start = if id == 0 { 0 } else { self.ends[id - 1] as usize };
         &self.text[start..self.ends[id] as usize]
     }
 
-    /// A job without a name is called by its number: `#17`.
+    /// The name of a job; for a job without a name its number: `#17`.
     pub(super) fn get(&self, id: u32) -> Cow<'_, str> {
         match self.given(id) {
             "" => Cow::Owned(format!("#{id}")),
@@ -143,8 +145,8 @@ impl Names {
     }
 
     fn find_hashed(&self, hash: u32, name: &str) -> Option<u32> {
-        let is_it = |place: &Place| place.hash == hash && self.given(place.id) == name;
-        self.table.find(Place::spread(hash), is_it).map(|place| place.id)
+        let is_it = |entry: &NameEntry| entry.hash == hash && self.given(entry.id) == name;
+        self.table.find(NameEntry::spread(hash), is_it).map(|entry| entry.id)
     }
 
     pub(super) fn find(&self, name: &str) -> Option<u32> {
@@ -159,7 +161,7 @@ impl Names {
         self.text.len() + bytes <= u32::MAX as usize
     }
 
-    /// Adds the name of the next job, empty for none; `false` if it is taken.
+    /// Adds the name of the next job, empty for none; `false` if the name is in use.
     pub(super) fn add(&mut self, name: &str) -> bool {
         if name.is_empty() {
             self.ends.push(self.text.len() as u32);
@@ -172,16 +174,17 @@ impl Names {
         let id = self.ends.len() as u32;
         self.text.push_str(name);
         self.ends.push(self.text.len() as u32);
-        self.table.insert_unique(Place::spread(hash), Place { hash, id }, |place| Place::spread(place.hash));
+        self.table
+            .insert_unique(NameEntry::spread(hash), NameEntry { hash, id }, |entry| NameEntry::spread(entry.hash));
         true
     }
 
-    /// Forgets the last names, so that `count` are left.
+    /// Removes the last names, so that `count` are left.
     pub(super) fn truncate(&mut self, count: usize) {
         while self.ends.len() > count {
             let id = (self.ends.len() - 1) as u32;
             let hash = self.hash(self.given(id));
-            if let Ok(entry) = self.table.find_entry(Place::spread(hash), |place| place.id == id) {
+            if let Ok(entry) = self.table.find_entry(NameEntry::spread(hash), |entry| entry.id == id) {
                 entry.remove();
             }
             self.ends.pop();
@@ -194,12 +197,12 @@ impl Names {
     }
 }
 
-/// The jobs of a batch that need each other in a circle, if there are any. `needs(i)` are the members that `i` needs.
+/// A cycle in the dependencies of a batch, if there is one. `needs(i)` are the members that `i` needs.
 pub(super) fn find_cycle<'a, I: Iterator<Item = usize> + 'a>(
     count: usize,
     needs: impl Fn(usize) -> I,
 ) -> Option<Vec<usize>> {
-    // Depth first, without recursion: a chain may be a million long.
+    // Depth first, without recursion: a chain may have a million jobs.
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
         New,

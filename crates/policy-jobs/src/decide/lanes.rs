@@ -1,15 +1,17 @@
-//! Ready jobs, in line.
+//! Lanes: the queues of ready jobs.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! `best` returns the job that the formula ranks first among those that may start, without looking at every job.
+//! `best` returns the job that the formula ranks first among those that may start, without visiting every job.
 //!
 //! # Why it holds
-//! Jobs of one base priority and one demand stand in one *lane*. Among them the formula is a queue: who is ready earlier ranks
-//! higher at every moment, and they fit or do not fit together. So only the heads of lanes compete. Few lanes are
+//! Jobs with the same base priority and the same demand are in one *lane*. Within a lane the formula gives a FIFO queue: a job that became ready earlier
+//! ranks higher at all times, and either all jobs of the lane fit or none. So only the heads of lanes compete. Few lanes are
 //! compared one by one; many are kept in a tree (`phases.rs`).
 //!
-//! Entries of jobs that were paused or cancelled stay behind as husks, told by their stamp, and are swept when they come to
-//! the front or outnumber the others. A head is never a husk.
+//! When a job is paused or cancelled, its entry stays in the lane as a *stale* entry, with an old stamp. Stale entries are removed when they come to
+//! the front or outnumber the others. The head of a lane is never stale.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,17 +22,17 @@ use super::phases::{Least, Phases};
 use crate::aging::{Aging, Rank, Time};
 
 /// Above this many lanes in use, the tree is built.
-const FEW: usize = 24;
+const TREE_MIN_LANES: usize = 24;
 
-/// How many lanes are found without a look at the table.
-const RECENT: usize = 8;
+/// How many lanes are found without a lookup in the table.
+const RECENT_LANES: usize = 8;
 
-/// A job's place in a lane.
+/// The entry of a job in a lane.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) ready_since: Time,
     pub(super) id: u32,
-    /// Equals the job's own stamp as long as this place is its place.
+    /// Equals the stamp of the job as long as the entry is valid.
     pub(super) stamp: u32,
 }
 
@@ -40,9 +42,9 @@ pub(super) struct Lane {
     pub(super) demand: u32,
     needs: Least,
     queue: VecDeque<Entry>,
-    husks: usize,
-    /// Where it stands in `active`, if it has jobs.
-    place: Option<u32>,
+    stale: usize,
+    /// Its index in `active`, if it has jobs.
+    active_index: Option<u32>,
 }
 
 /// The head of a lane.
@@ -59,14 +61,14 @@ pub(super) struct Lanes {
     aging: Aging,
     lanes: Vec<Lane>,
     by_key: HashMap<(i32, u32), u32>,
-    /// The lanes that have jobs, each with what is needed to rank its head: side by side, because every pick looks at all of them.
+    /// The lanes that have jobs, each with what is needed to rank its head: contiguous, because every pick reads all of them.
     active: Vec<Head>,
-    /// Their heads, once there are many.
+    /// The tree of their heads, once there are many.
     phases: Option<Phases>,
-    /// Entries that are not husks.
+    /// Entries that are not stale.
     live: usize,
-    /// Lanes that were asked for lately.
-    recent: [Option<((i32, u32), u32)>; RECENT],
+    /// Recently used lanes.
+    recent: [Option<((i32, u32), u32)>; RECENT_LANES],
 }
 
 impl Lanes {
@@ -78,20 +80,20 @@ impl Lanes {
             active: Vec::new(),
             phases: None,
             live: 0,
-            recent: [None; RECENT],
+            recent: [None; RECENT_LANES],
         }
     }
 
     /// The lane of jobs with this base priority and demand.
     pub(super) fn lane(&mut self, priority: i32, demand: u32, needs: Least) -> u32 {
-        let recent = &mut self.recent[priority.unsigned_abs() as usize % RECENT];
+        let recent = &mut self.recent[priority.unsigned_abs() as usize % RECENT_LANES];
         if let Some((like, lane)) = *recent
             && like == (priority, demand)
         {
             return lane;
         }
         let lane = *self.by_key.entry((priority, demand)).or_insert_with(|| {
-            let lane = Lane { priority, demand, needs, queue: VecDeque::new(), husks: 0, place: None };
+            let lane = Lane { priority, demand, needs, queue: VecDeque::new(), stale: 0, active_index: None };
             self.lanes.push(lane);
             u32::try_from(self.lanes.len() - 1).expect("fewer lanes than jobs")
         });
@@ -116,7 +118,7 @@ impl Lanes {
         })
     }
 
-    /// Every entry, husks too.
+    /// All entries, including stale ones.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&Lane, Entry)> {
         self.active.iter().flat_map(|&Head { lane, .. }| {
             let lane = &self.lanes[lane as usize];
@@ -124,7 +126,7 @@ impl Lanes {
         })
     }
 
-    /// A job joins its lane. Times never run backwards, so it belongs at the end, but for those ready at the same moment.
+    /// A job joins its lane. Time is monotonic, so it belongs at the end, except among jobs that became ready at the same time.
     #[inline]
     pub(super) fn push(&mut self, lane: u32, entry: Entry) {
         let queue = &mut self.lanes[lane as usize].queue;
@@ -140,7 +142,7 @@ impl Lanes {
         }
     }
 
-    /// A job comes back to where it stood: before those that became ready after it.
+    /// A job comes back to its position: before the jobs that became ready after it.
     pub(super) fn push_front(&mut self, lane: u32, entry: Entry) {
         let queue = &mut self.lanes[lane as usize].queue;
         queue.push_front(entry);
@@ -159,31 +161,31 @@ impl Lanes {
         self.phases.is_some()
     }
 
-    /// How many jobs stand in line.
+    /// The number of jobs in all lanes.
     pub(super) fn len(&self) -> usize {
         self.live
     }
 
-    /// The job of this entry left its lane without being chosen. Its stamp has changed already.
+    /// A job left its lane without being picked. Its stamp has already changed.
     pub(super) fn leave(&mut self, lane: u32, stamp_of: impl Fn(u32) -> u32) {
         let this = &mut self.lanes[lane as usize];
-        this.husks += 1;
+        this.stale += 1;
         self.live -= 1;
-        let is_husk = |entry: &Entry| stamp_of(entry.id) != entry.stamp;
-        if this.husks * 2 > this.queue.len() {
-            this.queue.retain(|entry| !is_husk(entry));
-            this.husks = 0;
+        let is_stale = |entry: &Entry| stamp_of(entry.id) != entry.stamp;
+        if this.stale * 2 > this.queue.len() {
+            this.queue.retain(|entry| !is_stale(entry));
+            this.stale = 0;
             self.head_changed(lane);
-        } else if is_husk(&this.queue[0]) {
-            self.drop_husks(lane, stamp_of);
+        } else if is_stale(&this.queue[0]) {
+            self.drop_stale(lane, stamp_of);
         }
     }
 
-    fn drop_husks(&mut self, lane: u32, stamp_of: impl Fn(u32) -> u32) {
+    fn drop_stale(&mut self, lane: u32, stamp_of: impl Fn(u32) -> u32) {
         let this = &mut self.lanes[lane as usize];
         while this.queue.front().is_some_and(|entry| stamp_of(entry.id) != entry.stamp) {
             this.queue.pop_front();
-            this.husks -= 1;
+            this.stale -= 1;
         }
         self.head_changed(lane);
     }
@@ -193,56 +195,56 @@ impl Lanes {
     pub(super) fn pop(&mut self, lane: u32, stamp_of: impl Fn(u32) -> u32) -> u32 {
         let this = &mut self.lanes[lane as usize];
         let entry = this.queue.pop_front().expect("only lanes with jobs are asked");
-        debug_assert_eq!(entry.stamp, stamp_of(entry.id), "a head is never a husk");
+        debug_assert_eq!(entry.stamp, stamp_of(entry.id), "a head is never stale");
         self.live -= 1;
-        if this.husks > 0 {
-            self.drop_husks(lane, stamp_of);
+        if this.stale > 0 {
+            self.drop_stale(lane, stamp_of);
         } else {
             self.head_changed(lane);
         }
         entry.id
     }
 
-    /// Takes one job out of its lane, wherever it stands. `pop` when it is the head.
+    /// Removes a job from its lane, at any position. `pop` removes the head.
     pub(super) fn take(&mut self, lane: u32, id: u32, stamp_of: impl Fn(u32) -> u32) {
         let this = &mut self.lanes[lane as usize];
         let at = this.queue.iter().position(|entry| entry.id == id && entry.stamp == stamp_of(id));
-        this.queue.remove(at.expect("a ready job stands in its lane"));
+        this.queue.remove(at.expect("a ready job is in its lane"));
         self.live -= 1;
         if at == Some(0) {
-            self.drop_husks(lane, stamp_of);
+            self.drop_stale(lane, stamp_of);
         }
     }
 
     #[inline]
     fn head_changed(&mut self, lane: u32) {
         let this = &mut self.lanes[lane as usize];
-        match (this.queue.front(), this.place) {
-            (Some(&entry), Some(place)) => self.active[place as usize].entry = entry,
+        match (this.queue.front(), this.active_index) {
+            (Some(&entry), Some(index)) => self.active[index as usize].entry = entry,
             (Some(&entry), None) => {
-                this.place = Some(u32::try_from(self.active.len()).expect("fewer lanes than jobs"));
+                this.active_index = Some(u32::try_from(self.active.len()).expect("fewer lanes than jobs"));
                 self.active.push(Head { entry, lane, priority: this.priority, demand: this.demand });
             }
-            (None, Some(place)) => {
-                this.place = None;
+            (None, Some(index)) => {
+                this.active_index = None;
                 if this.queue.capacity() > 4096 {
-                    this.queue = VecDeque::new(); // a burst is over; its memory is not kept for ever
+                    this.queue = VecDeque::new(); // after a burst its memory is released
                 }
-                self.active.swap_remove(place as usize);
-                if let Some(moved) = self.active.get(place as usize) {
-                    self.lanes[moved.lane as usize].place = Some(place);
+                self.active.swap_remove(index as usize);
+                if let Some(moved) = self.active.get(index as usize) {
+                    self.lanes[moved.lane as usize].active_index = Some(index);
                 }
             }
             (None, None) => return,
         }
-        if self.phases.is_some() || self.active.len() > FEW {
-            self.keep_phases(lane);
+        if self.phases.is_some() || self.active.len() > TREE_MIN_LANES {
+            self.update_phases(lane);
         }
     }
 
     #[cold]
-    fn keep_phases(&mut self, lane: u32) {
-        if self.active.len() < FEW / 2 {
+    fn update_phases(&mut self, lane: u32) {
+        if self.active.len() < TREE_MIN_LANES / 2 {
             self.phases = None;
             return;
         }
@@ -267,8 +269,7 @@ impl Lanes {
         Rank { effective, ready_since: entry.ready_since, id: entry.id }
     }
 
-    /// The lane whose head ranks first among those whose demand `fits`; none does of those that need at least what there `is_room` for
-    /// not.
+    /// The lane whose head ranks first among those whose demand `fits`. If `is_room` is false for a least demand, no demand fits that needs at least that much.
     #[inline]
     pub(super) fn best(
         &self,

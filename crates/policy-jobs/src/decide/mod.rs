@@ -1,11 +1,11 @@
-//! What runs next: the whole scheduler without a clock, a thread or a queue to wait at.
+//! What runs next: the whole scheduler, without a clock, a thread or a lock.
 //!
-//! Room: decisions. Time comes in as an argument, what is to be done goes out as [`Effect`]s. A driver does it.
+//! Room: decisions. Knows jobs and time as an argument; knows nothing of how a driver carries out an [`Effect`].
 //!
 //! # Invariants
-//! - Every life of a job ends once: `end` is the only function that makes it terminal, and asserts it.
-//! - A ready job stands in exactly one lane, once; no other does.
-//! - What `room` says is in use is exactly what running jobs need, and paused ones keep.
+//! - Each life cycle of a job ends once (`ends.rs`).
+//! - A ready job is in exactly one lane, once; a job in another state is in none.
+//! - The usage in `room` is exactly what running jobs need and paused jobs keep.
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
@@ -13,6 +13,7 @@ mod alarms;
 mod cards;
 mod chain;
 mod control;
+mod ends;
 mod explain;
 mod facts;
 mod formula;
@@ -20,18 +21,16 @@ mod graph;
 mod lanes;
 mod others;
 mod parts;
+mod pending_demand;
 mod phases;
 mod reserve;
 mod room;
 mod submit;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
-use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -42,13 +41,13 @@ pub use self::cards::CardUse;
 pub use self::control::Scope;
 pub use self::facts::JobFacts;
 pub use self::others::Others;
+pub use self::pending_demand::PendingDemand;
 pub use self::room::Usage;
-pub use self::submit::{Draft, NewJob, On, Rare};
-pub use self::wanted::Wanted;
+pub use self::submit::{Draft, JobOptions, NewJob, RunsOn};
 
-use self::alarms::{Alarm, backoff};
+use self::alarms::Alarm;
 use self::cards::{CardSet, KeptCards};
-use self::graph::{CANCELLING, CLAIMED, EXTRA, Edge, NONE, Names, Node, PART, PAUSING, RESUMING};
+use self::graph::{Edge, Names, Node};
 use self::lanes::{Entry, Lanes};
 use self::parts::Parts;
 use self::reserve::Reservation;
@@ -58,7 +57,7 @@ use crate::aging::{Aging, Time};
 use crate::demand::Limits;
 use crate::error::Cause;
 use crate::event::{Event, What};
-use crate::state::{Move, State};
+use crate::state::Move;
 use crate::trace::TraceId;
 
 /// What a driver must do about a running job.
@@ -66,7 +65,7 @@ use crate::trace::TraceId;
 pub enum Effect {
     /// Ask it to pause; answer with `Core::paused`.
     Pause(u32),
-    /// Let it go on.
+    /// Let it run again.
     Resume(u32),
     /// Ask it to end; answer with `Core::ended`.
     Cancel(u32),
@@ -75,22 +74,22 @@ pub enum Effect {
 /// How an attempt ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// It did what it should.
-    Well,
-    /// Not retried if the cause is [`Cause::Permanent`].
-    Badly(Cause),
-    /// It gave up because it was asked to.
+    /// It succeeded.
+    Succeeded,
+    /// It failed. It is not retried if the cause is [`Cause::Permanent`].
+    Failed(Cause),
+    /// It stopped because it was asked to.
     Stopped,
 }
 
-/// How often, and how soon, a job that failed is tried again.
+/// How often, and how soon, a failed job is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// How many further attempts.
     pub times: u32,
-    /// How long after the first failure; each time twice as long.
+    /// The back-off after the first failure; it doubles with each failure.
     pub backoff: Duration,
-    /// At most so long.
+    /// The longest back-off.
     pub longest: Duration,
 }
 
@@ -100,16 +99,16 @@ impl Default for Retry {
     }
 }
 
-/// What only some jobs have.
+/// Data that only some jobs have.
 #[derive(Debug, Default)]
 struct Extra {
     retry: Retry,
-    /// Attempts made before the present life.
+    /// Attempts made before the current life cycle.
     spent: u32,
     cause: Option<Cause>,
     /// How long it probably runs.
     expected: Option<Duration>,
-    /// The cards that an earlier life of this program gave it.
+    /// The cards that it had in an earlier process of this run.
     was_on: CardSet,
 }
 
@@ -120,15 +119,15 @@ pub struct Rules {
     pub limits: Limits,
     /// How many jobs run at once on workers of this process.
     pub workers: usize,
-    /// How many jobs run at once, wherever.
-    pub most_running: usize,
+    /// How many jobs run at once, on workers or executors.
+    pub running_max: usize,
     /// How much rank a job gains by waiting.
     pub aging: Aging,
     /// How long a job that was asked to pause may run on.
     pub pause_timeout: Duration,
-    /// Whether jobs are picked by the formula written out, rather than by lanes.
+    /// Whether jobs are picked by evaluating the formula for every job, rather than by lanes.
     pub by_formula: bool,
-    /// What jitter is drawn from.
+    /// The seed of the jitter.
     pub seed: u64,
 }
 
@@ -142,35 +141,35 @@ pub struct Core {
     needs: Vec<Need>,
     need_ids: HashMap<Need, u32>,
     extras: HashMap<u32, Extra>,
-    /// The jobs that have a key, by it.
+    /// The jobs that have a key, by key.
     keys: HashMap<Box<str>, u32>,
     parts: Parts,
     lanes: Lanes,
     room: Room,
     reservation: Option<Reservation>,
     next_sweep: Time,
-    /// When the last job for which room was to be kept left the line.
+    /// When the last job with a reservation left its lane.
     oldest_left: Time,
-    /// Paused jobs that want their CPU slots back, first come first served.
+    /// Resumed jobs that wait for their CPU slots, first come first served.
     resuming: VecDeque<u32>,
     alarms: BinaryHeap<Reverse<(Time, u32, u32, Alarm)>>,
     /// Running jobs, and paused ones that keep memory.
     holding: Vec<u32>,
-    /// The demand that each of these holds: its own, or that of the largest job in its chain.
+    /// The demand that each of `holding` holds: its own, or that of the largest job in its chain.
     held: Vec<u32>,
-    /// The cards of those that have some: few do.
+    /// The cards of the jobs that have some. Few do.
     cards: HashMap<u32, CardSet>,
-    /// Which demand covers two others.
+    /// For two demands, the demand that covers both.
     larger: HashMap<(u32, u32), u32>,
     counts: [usize; 7],
     effects: Vec<Effect>,
-    /// What happened, when, and to which job. Its trace is looked up when it is told: most jobs have none, and news are written for each.
+    /// When something happened, to which job, and what. The trace id is looked up when the event is read: most jobs have none, and events are written for each.
     events: Option<Vec<(Time, u32, What)>>,
     woken: Vec<u32>,
     joined: u64,
     admitted: u32,
     /// How often a job failed or was cancelled.
-    misfortunes: u64,
+    bad_ends: u64,
     last_demand: Option<submit::LastDemand>,
 }
 
@@ -187,7 +186,7 @@ impl Core {
             keys: HashMap::new(),
             parts: Parts::default(),
             lanes: Lanes::new(rules.aging),
-            room: Room::new(&rules.limits, rules.workers, rules.most_running),
+            room: Room::new(&rules.limits, rules.workers, rules.running_max),
             reservation: None,
             next_sweep: 0,
             oldest_left: 0,
@@ -203,27 +202,27 @@ impl Core {
             woken: Vec::new(),
             joined: 0,
             admitted: 0,
-            misfortunes: 0,
+            bad_ends: 0,
             last_demand: None,
             rules,
         }
     }
 
-    // What comes in and goes out.
+    // Inputs and outputs.
 
-    /// What others on this machine use from now on.
+    /// Sets what others on this machine use.
     pub fn set_others(&mut self, others: &Others) {
         self.room.set_elsewhere(others);
     }
 
-    /// Where a job runs: a number of the driver's, for [`place`](Self::place).
+    /// Sets where a job runs: a number that the driver chooses and reads back with [`slot`](Self::slot).
     #[inline]
-    pub fn set_place(&mut self, id: u32, place: u32) {
-        self.nodes[id as usize].place = place;
+    pub fn set_slot(&mut self, id: u32, slot: u32) {
+        self.nodes[id as usize].slot = slot;
     }
 
-    /// Whether events are kept until they are told.
-    pub fn watch(&mut self, on: bool) {
+    /// Whether events are recorded, until [`clear_events`](Self::clear_events).
+    pub fn record_events(&mut self, on: bool) {
         if on && self.events.is_none() {
             self.events = Some(Vec::new());
         } else if !on {
@@ -231,57 +230,57 @@ impl Core {
         }
     }
 
-    /// Moves what is to be done about running jobs to the end of `into`.
+    /// Moves the effects to the end of `into`.
     #[inline]
     pub fn take_effects(&mut self, into: &mut Vec<Effect>) {
         into.append(&mut self.effects);
     }
 
-    /// Whether something happened that has not been told.
+    /// Whether there are recorded events.
     #[inline]
-    pub fn has_news(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         self.events.as_ref().is_some_and(|events| !events.is_empty())
     }
 
-    /// What happened and has not been told.
-    pub fn news(&self) -> impl Iterator<Item = Event> {
+    /// The recorded events.
+    pub fn events(&self) -> impl Iterator<Item = Event> {
         let event = |&(at, id, what)| Event { at, job: JobId(id), what, trace: self.trace_of(id) };
         self.events.iter().flatten().map(event)
     }
 
-    /// All of it has been told.
-    pub fn clear_news(&mut self) {
+    /// Drops the recorded events.
+    pub fn clear_events(&mut self) {
         if let Some(events) = &mut self.events {
             events.clear();
         }
     }
 
-    /// Tells what happened and has not been told, in order.
-    pub fn tell_all(&self, mut tell: impl FnMut(&Event, JobFacts<'_>)) {
+    /// Calls `report` with each recorded event, in order.
+    pub fn for_each_event(&self, mut report: impl FnMut(&Event, JobFacts<'_>)) {
         if self.has_parts() {
-            return self.news().for_each(|event| tell(&event, JobFacts(self)));
+            return self.events().for_each(|event| report(&event, JobFacts(self)));
         }
         let Some(events) = &self.events else { return };
         for &(at, id, what) in events {
-            tell(&Event { at, job: JobId(id), what, trace: TraceId::NONE }, JobFacts(self));
+            report(&Event { at, job: JobId(id), what, trace: TraceId::NONE }, JobFacts(self));
         }
     }
 
     #[inline]
-    fn tell(&mut self, at: Time, id: u32, what: What) {
+    fn emit(&mut self, at: Time, id: u32, what: What) {
         if let Some(events) = &mut self.events {
             events.push((at, id, what));
         }
     }
 
-    /// A job says how far it is, from 0 to 1.
+    /// A job reports its progress, from 0 to 1.
     pub fn progress(&mut self, now: Time, id: u32, done: f32) {
-        self.tell(now, id, What::Progress(done));
+        self.emit(now, id, What::Progress(done));
     }
 
-    // How jobs move.
+    // How jobs change their state.
 
-    /// The only way a job changes its state.
+    /// The only function that changes the state of a job.
     #[inline]
     fn step(&mut self, id: u32, event: Move) {
         let node = &mut self.nodes[id as usize];
@@ -296,12 +295,12 @@ impl Core {
         &self.needs[self.lanes.get(self.nodes[id as usize].lane).demand as usize]
     }
 
-    /// Nothing but room is missing from now on.
+    /// The job waits only for room from now on.
     #[inline]
     fn make_ready(&mut self, now: Time, id: u32) {
         self.step(id, Move::Unblocked);
         self.join_lane(now, id);
-        self.tell(now, id, What::Ready);
+        self.emit(now, id, What::Ready);
     }
 
     fn join_lane(&mut self, now: Time, id: u32) {
@@ -311,7 +310,7 @@ impl Core {
         self.lanes.push(node.lane, Entry { ready_since: now, id, stamp: node.stamp });
     }
 
-    /// A ready job is no longer in line.
+    /// A ready job leaves its lane without being picked.
     fn leave_lane(&mut self, now: Time, id: u32) {
         self.has_left(now, id);
         let node = &mut self.nodes[id as usize];
@@ -324,8 +323,8 @@ impl Core {
     /// Chooses the job to run now, and takes its room. Call until it returns `None`.
     pub fn pick(&mut self, now: Time) -> Option<u32> {
         self.tick(now);
-        self.let_back(now);
-        if self.is_somebody_coming_back() {
+        self.resume_waiting(now);
+        if self.has_resuming() {
             return None;
         }
         if self.rules.by_formula {
@@ -343,7 +342,7 @@ impl Core {
             && kept.is_none()
             && self.room.passes_over(&self.needs[self.lanes.get(lane).demand as usize], need)
         {
-            lane = self.nodes[owed as usize].lane; // the oldest of all, so the first of its lane
+            lane = self.nodes[owed as usize].lane; // it is the oldest of all, so the head of its lane
         }
         let kept = kept.and_then(Kept::cards);
         let nodes = &self.nodes;
@@ -352,7 +351,7 @@ impl Core {
         Some(id)
     }
 
-    /// Lets a job begin, with its room; on none of the cards that are `kept` for another, unless both fit.
+    /// Starts a job and takes its room; on none of the cards that are `kept` for another job, unless both fit.
     #[inline]
     fn start(&mut self, now: Time, id: u32, kept: Option<KeptCards>) {
         self.begin(now, id);
@@ -374,179 +373,6 @@ impl Core {
         node.stamp = node.stamp.wrapping_add(1);
         let attempt = node.attempt;
         self.has_left(now, id);
-        self.tell(now, id, What::Started { attempt });
-    }
-
-    /// An attempt ended.
-    #[inline]
-    pub fn ended(&mut self, now: Time, id: u32, how: Ended) {
-        self.release(id);
-        self.conclude(now, id, how);
-    }
-
-    /// What a running or paused job holds is free again.
-    fn release(&mut self, id: u32) {
-        let at = core::mem::replace(&mut self.nodes[id as usize].held_at, NONE);
-        assert_eq!(self.holding.swap_remove(at as usize), id, "who runs holds");
-        let need = &self.needs[self.held.swap_remove(at as usize) as usize];
-        let on = if need.cards.count == 0 { CardSet::NONE } else { self.cards.remove(&id).unwrap_or_default() };
-        match self.nodes[id as usize].state {
-            State::Running => self.room.give_back(need, on),
-            State::Paused => self.room.give_back_kept(need, on),
-            state => panic!("job {id} ended while {state}"),
-        }
-        if let Some(&moved) = self.holding.get(at as usize) {
-            self.nodes[moved as usize].held_at = at;
-        }
-    }
-
-    #[inline]
-    fn conclude(&mut self, now: Time, id: u32, how: Ended) {
-        let node = &mut self.nodes[id as usize];
-        let cancelling = node.is(CANCELLING);
-        let to_pause = node.is(PAUSING) || (node.state == State::Paused && !node.is(RESUMING));
-        node.flags &= !(PAUSING | CANCELLING | RESUMING | CLAIMED);
-        node.stamp = node.stamp.wrapping_add(1); // a pause timeout is void
-        node.place = NONE; // where it ran, another job will run
-        match how {
-            _ if cancelling => {
-                self.end(now, id, Move::Cancelled, None);
-                self.cancel_dependents(now, id); // who came to need it since it was asked to end
-            }
-            Ended::Well => {
-                self.end(now, id, Move::Succeeded, None);
-                self.wake_dependents(now, id);
-            }
-            Ended::Badly(cause) => self.failed(now, id, cause, to_pause),
-            Ended::Stopped => {
-                // Nobody asked: then its own choice is a failure of its own.
-                let cause = Cause::Error("it stopped as if cancelled, but nobody asked it to".to_owned());
-                self.failed(now, id, cause, to_pause);
-            }
-        }
-    }
-
-    /// An attempt failed. If the job is `to_pause`, its next one waits until it is resumed.
-    #[cold]
-    fn failed(&mut self, now: Time, id: u32, cause: Cause, to_pause: bool) {
-        if self.nodes[id as usize].state == State::Paused {
-            self.step(id, Move::Resumed(State::Running)); // it ended while it was being frozen
-        }
-        let node = &self.nodes[id as usize];
-        let attempt = node.attempt;
-        let extra = self.extras.entry(id).or_default();
-        let made = attempt - extra.spent;
-        let is_permanent = matches!(cause, Cause::Permanent(_));
-        extra.cause = Some(cause);
-        self.nodes[id as usize].set(EXTRA, true);
-        if made <= extra.retry.times && !is_permanent {
-            let wait = backoff(extra.retry, made, self.rules.seed ^ u64::from(id) << 32 ^ u64::from(attempt));
-            self.step(id, Move::Failed);
-            self.step(id, Move::Retried);
-            let stamp = self.nodes[id as usize].stamp;
-            let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-            self.alarms.push(Reverse((now.saturating_add(wait_ns), id, stamp, Alarm::Retry)));
-            let after_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
-            self.tell(now, id, What::Retrying { attempt, after_ms });
-            if to_pause {
-                self.step(id, Move::Paused);
-                self.nodes[id as usize].paused_from = State::Queued;
-                self.tell(now, id, What::Paused);
-            }
-            return;
-        }
-        let cause = extra.cause.take();
-        self.end(now, id, Move::Failed, cause);
-        self.cancel_dependents(now, id);
-    }
-
-    /// A life is over. The only function that makes a job terminal.
-    fn end(&mut self, now: Time, id: u32, how: Move, cause: Option<Cause>) {
-        let before = self.nodes[id as usize].state;
-        assert!(!before.is_terminal(), "job {id} ends twice");
-        if before == State::Paused && how == Move::Succeeded {
-            self.step(id, Move::Resumed(State::Running)); // it ended while it was being frozen
-        }
-        self.step(id, how);
-        let node = &mut self.nodes[id as usize];
-        node.set_ended(now);
-        if node.is(PART) {
-            self.ends_in_part(id);
-        }
-        if cause.is_some() {
-            self.extras.entry(id).or_default().cause = cause;
-            self.nodes[id as usize].set(EXTRA, true);
-        } else if how == Move::Succeeded && self.nodes[id as usize].is(EXTRA) {
-            self.extras.entry(id).or_default().cause = None; // what an earlier attempt died of
-        }
-        let what = match how {
-            Move::Succeeded => What::Succeeded,
-            Move::Failed => What::Failed,
-            _ => What::Cancelled,
-        };
-        self.tell(now, id, what);
-    }
-
-    /// Those that needed it need one less.
-    #[inline]
-    fn wake_dependents(&mut self, now: Time, id: u32) {
-        let mut edge = self.nodes[id as usize].first_dependent;
-        if edge == NONE {
-            return;
-        }
-        let mut woken = core::mem::take(&mut self.woken);
-        while edge != NONE {
-            let Edge { dependent, next, .. } = self.edges[edge as usize];
-            let node = &mut self.nodes[dependent as usize];
-            node.unmet -= 1;
-            if node.unmet == 0 && dependent < self.admitted {
-                woken.push(dependent); // others are looked at when they are admitted
-            }
-            edge = next;
-        }
-        // The list has the latest dependent first; lanes want the earliest.
-        for dependent in woken.drain(..).rev() {
-            let node = &mut self.nodes[dependent as usize];
-            match node.state {
-                State::Queued => self.make_ready(now, dependent),
-                // It waits to be resumed, and then only for room.
-                State::Paused if node.paused_from == State::Queued => node.paused_from = State::Ready,
-                _ => {}
-            }
-        }
-        self.woken = woken;
-    }
-
-    /// Everything below a job that ended badly is cancelled, naming it.
-    fn cancel_dependents(&mut self, now: Time, id: u32) {
-        self.misfortunes += 1;
-        // One that was asked to end and has not yet counts as ended: it will not succeed any more.
-        let state = Some(self.nodes[id as usize].state).filter(|state| state.is_terminal()).unwrap_or(State::Cancelled);
-        let name = self.names.get(id).into_owned();
-        let mut stack = vec![id];
-        while let Some(at) = stack.pop() {
-            let mut edge = self.nodes[at as usize].first_dependent;
-            while edge != NONE {
-                let Edge { dependent, next, .. } = self.edges[edge as usize];
-                edge = next;
-                if self.nodes[dependent as usize].state.is_terminal() || dependent >= self.admitted {
-                    continue; // a batch that needs it is refused when it is complete
-                }
-                let cause = Cause::Ancestor { id: JobId(id), name: name.clone(), state };
-                self.drop_from_line(now, dependent);
-                self.end(now, dependent, Move::Cancelled, Some(cause));
-                stack.push(dependent);
-            }
-        }
-    }
-
-    /// A job that does not run is about to end: no lane and no alarm may know it any more.
-    fn drop_from_line(&mut self, now: Time, id: u32) {
-        if self.nodes[id as usize].state == State::Ready {
-            self.leave_lane(now, id);
-        } else {
-            let node = &mut self.nodes[id as usize];
-            node.stamp = node.stamp.wrapping_add(1);
-        }
+        self.emit(now, id, What::Started { attempt });
     }
 }

@@ -1,12 +1,14 @@
-//! Parts of a graph: jobs that were submitted through one handle, counted apart.
+//! Parts of a graph: jobs that were submitted through one handle, counted separately.
+//!
+//! Room: decisions.
 //!
 //! # Invariants
-//! - `open` of a part is how many of its jobs have not ended.
-//! - A job without a part costs nothing here: a bit of its flags says so.
+//! - `open` of a part is the number of its jobs that have not ended.
+//! - A job without a part costs nothing here: one bit of its flags says so.
 //!
 //! # Why they hold
-//! A job is counted when it is admitted and when it is revived, and uncounted by `Core::end`, which alone makes it terminal; one that succeeds within a chain goes
-//! there, too, if it has a part. Jobs of a batch have numbers in a row, so a batch is one stretch, however many they are.
+//! `open` rises when a job is admitted or revived. It falls in `Core::end`, the only function that makes a job terminal; a job that succeeds within a chain
+//! is also ended there if it has a part. The jobs of a batch have consecutive numbers, so a batch is one range, however large it is.
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
@@ -32,13 +34,13 @@ struct Part {
 pub(super) struct Parts {
     all: Vec<Part>,
     by_name: HashMap<Box<str>, u32>,
-    /// Which jobs belong to which part, in the order of their numbers.
-    stretches: Vec<(Range<u32>, u32)>,
+    /// Ranges of jobs with their part, in the order of job numbers.
+    ranges: Vec<(Range<u32>, u32)>,
     has_ended: bool,
 }
 
 impl Parts {
-    /// These jobs, the latest there are, belong to that part.
+    /// These jobs, which have the highest numbers so far, belong to that part.
     pub(super) fn add(&mut self, part: u32, jobs: Range<u32>) {
         if part == NONE || jobs.is_empty() {
             return;
@@ -48,20 +50,20 @@ impl Parts {
             Some(last) if last.end == jobs.start => last.end = jobs.end,
             _ => own.push(jobs.clone()),
         }
-        match self.stretches.last_mut() {
+        match self.ranges.last_mut() {
             Some((last, of)) if *of == part && last.end == jobs.start => last.end = jobs.end,
-            _ => self.stretches.push((jobs, part)),
+            _ => self.ranges.push((jobs, part)),
         }
     }
 
     fn of(&self, id: u32) -> u32 {
-        let after = self.stretches.partition_point(|(jobs, _)| jobs.start <= id);
-        self.stretches[after - 1].1
+        let after = self.ranges.partition_point(|(jobs, _)| jobs.start <= id);
+        self.ranges[after - 1].1
     }
 }
 
 impl Core {
-    /// The part of that name: a new one with that id, unless there is one.
+    /// The part with that name. If there is none, a new one with that trace id.
     pub fn part(&mut self, name: &str, trace: TraceId) -> u32 {
         if let Some(&part) = self.parts.by_name.get(name) {
             return part;
@@ -72,7 +74,7 @@ impl Core {
         part
     }
 
-    /// The part of that name.
+    /// The part with that name.
     pub fn find_part(&self, name: &str) -> Option<u32> {
         self.parts.by_name.get(name).copied()
     }
@@ -88,17 +90,17 @@ impl Core {
         &self.parts.all[part as usize].name
     }
 
-    /// The id of a part.
+    /// The trace id of a part.
     pub fn part_trace(&self, part: u32) -> TraceId {
         self.parts.all[part as usize].trace
     }
 
-    /// The id of the part that a job belongs to.
+    /// The trace id of the part that a job belongs to.
     pub fn trace_id(&self, id: u32) -> Option<TraceId> {
         self.trace_of(id).given()
     }
 
-    /// The id that events of a job carry.
+    /// The trace id in the events of a job.
     pub(super) fn trace_of(&self, id: u32) -> TraceId {
         self.part_of(id).map_or(TraceId::NONE, |part| self.part_trace(part))
     }
@@ -107,7 +109,7 @@ impl Core {
         !self.parts.all.is_empty()
     }
 
-    /// How many jobs of a part have not ended.
+    /// The number of jobs of a part that have not ended.
     pub fn part_open(&self, part: u32) -> usize {
         self.parts.all[part as usize].open
     }
@@ -117,20 +119,20 @@ impl Core {
         self.parts.all[part as usize].jobs.iter().cloned().flatten().filter(|id| *id < self.admitted)
     }
 
-    /// Whether a part came to its end since this was last asked.
+    /// Whether a part has ended since the last call.
     #[inline]
     pub fn take_part_ended(&mut self) -> bool {
         core::mem::take(&mut self.parts.has_ended)
     }
 
-    /// A job of a part begins a life.
+    /// A job of a part begins a life cycle.
     #[cold]
     pub(super) fn opens_in_part(&mut self, id: u32) {
         let part = self.parts.of(id);
         self.parts.all[part as usize].open += 1;
     }
 
-    /// A life of a job of a part is over.
+    /// A job of a part has ended.
     #[cold]
     pub(super) fn ends_in_part(&mut self, id: u32) {
         let part = self.parts.of(id);

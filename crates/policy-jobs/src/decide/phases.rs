@@ -1,18 +1,20 @@
-//! Heads of many lanes, so kept that the best one is found without asking all.
+//! A search tree over the heads of many lanes, which finds the best one without visiting all.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
 //! `best` is the head that the formula ranks first at `now` among those that may start.
 //!
 //! # Why it holds
 //! Write `now = q * interval + p` and `ready_since = a * interval + b`. Then
-//! `floor((now - ready_since) / interval)` is `q - a` if `b <= p`, else `q - a - 1`. So with `still = base - a * boost`, which does not change
-//! with time, the effective priority is `still + q * boost`, less one `boost` for those whose *phase* `b` lies ahead of `p`.
-//! A search tree by phase, each node knowing the best `still` below it, therefore answers for any `now`: whatever lies
-//! in the first part competes as it is, whatever lies in the second with one boost less. Subtrees that cannot win are
-//! skipped. If the best do not fit, the search goes on to the next best, so it is exact. Each node also knows the least that is needed
-//! below it: where not even that is free, nothing fits, and nothing is looked at. So a full house is seen at the root.
+//! `floor((now - ready_since) / interval)` is `q - a` if `b <= p`, else `q - a - 1`. So with `fixed = base - a * boost`, which does not change
+//! with time, the effective priority is `fixed + q * boost`, less one `boost` for heads whose *phase* `b` is greater than `p`.
+//! The tree is ordered by phase, and each node has the best `fixed` of its subtree. So it answers for any `now`: heads with a phase up to `p`
+//! compete with `fixed`, all others with one boost less. Subtrees that cannot win are
+//! skipped. If the best head does not fit, the search continues with the next best, so it is exact. Each node also has the least demand of
+//! its subtree, for each resource: if not even that is free, no head below fits, and the subtree is not visited. So a full machine is detected at the root.
 //!
-//! The tree is a treap: its shape follows from the lanes' numbers, so equal histories give equal trees.
+//! The tree is a treap: its shape depends only on the numbers of the lanes, so equal histories give equal trees.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -23,8 +25,8 @@ use crate::aging::{Aging, Time};
 
 const NONE: u32 = u32::MAX;
 
-/// What does not change with time: greater ranks first.
-type Still = (i128, Reverse<Time>, Reverse<u32>);
+/// The part of a rank that does not change with time. The greatest ranks first.
+type FixedRank = (i128, Reverse<Time>, Reverse<u32>);
 
 /// What is needed of each plain resource.
 pub(super) type Least = [u64; PLAIN];
@@ -32,11 +34,11 @@ pub(super) type Least = [u64; PLAIN];
 #[derive(Debug, Clone, Copy)]
 struct Node {
     phase: Time,
-    still: Still,
+    fixed: FixedRank,
     /// The best of this subtree.
-    best: Still,
+    best: FixedRank,
     needs: Least,
-    /// The least that anybody in this subtree needs, of each resource.
+    /// For each resource, the least that a head in this subtree needs.
     least: Least,
     left: u32,
     right: u32,
@@ -49,15 +51,15 @@ pub(super) struct Phases {
     aging: Aging,
     nodes: Vec<Node>,
     root: u32,
-    /// How many nodes questions have looked at.
+    /// How many nodes searches have visited.
     #[cfg(test)]
-    pub(super) looked_at: core::cell::Cell<usize>,
+    pub(super) visited: core::cell::Cell<usize>,
 }
 
-const LOWEST: Still = (i128::MIN, Reverse(Time::MAX), Reverse(u32::MAX));
+const LOWEST: FixedRank = (i128::MIN, Reverse(Time::MAX), Reverse(u32::MAX));
 const ABSENT: Node = Node {
     phase: 0,
-    still: LOWEST,
+    fixed: LOWEST,
     best: LOWEST,
     needs: [0; PLAIN],
     least: [0; PLAIN],
@@ -66,7 +68,7 @@ const ABSENT: Node = Node {
     present: false,
 };
 
-/// How near to the root a lane wants to be.
+/// The heap priority of a lane in the treap.
 fn weight(lane: u32) -> u64 {
     let mut x = u64::from(lane).wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -81,11 +83,11 @@ impl Phases {
             nodes: Vec::new(),
             root: NONE,
             #[cfg(test)]
-            looked_at: core::cell::Cell::default(),
+            visited: core::cell::Cell::default(),
         }
     }
 
-    /// The head of `lane` is now this one, or it has none.
+    /// Sets the head of `lane`; `None` if the lane is empty.
     pub(super) fn set(&mut self, lane: u32, head: Option<(i32, Entry, Least)>) {
         if self.nodes.len() <= lane as usize {
             self.nodes.resize(lane as usize + 1, ABSENT);
@@ -101,22 +103,22 @@ impl Phases {
             0 => (0, 0),
             _ => (entry.ready_since / interval, entry.ready_since % interval),
         };
-        let still = i128::from(priority) - i128::from(age) * i128::from(self.aging.boost);
-        let still = (still, Reverse(entry.ready_since), Reverse(entry.id));
-        let (best, least, present) = (still, needs, true);
-        self.nodes[lane as usize] = Node { phase, still, best, needs, least, left: NONE, right: NONE, present };
+        let fixed = i128::from(priority) - i128::from(age) * i128::from(self.aging.boost);
+        let fixed = (fixed, Reverse(entry.ready_since), Reverse(entry.id));
+        let (best, least, present) = (fixed, needs, true);
+        self.nodes[lane as usize] = Node { phase, fixed, best, needs, least, left: NONE, right: NONE, present };
         let (left, right) = self.split(self.root, (phase, lane));
         let left = self.merge(left, lane);
         self.root = self.merge(left, right);
     }
 
-    fn best_of(&self, node: u32) -> Still {
+    fn best_of(&self, node: u32) -> FixedRank {
         if node == NONE { LOWEST } else { self.nodes[node as usize].best }
     }
 
     fn refresh(&mut self, node: u32) -> u32 {
         let this = self.nodes[node as usize];
-        let best = this.still.max(self.best_of(this.left)).max(self.best_of(this.right));
+        let best = this.fixed.max(self.best_of(this.left)).max(self.best_of(this.right));
         let mut least = this.needs;
         for below in [this.left, this.right] {
             if below != NONE {
@@ -129,7 +131,7 @@ impl Phases {
         node
     }
 
-    /// Those before `key`, and the others.
+    /// Splits a subtree into the nodes before `key` and the others.
     fn split(&mut self, node: u32, key: (Time, u32)) -> (u32, u32) {
         if node == NONE {
             return (NONE, NONE);
@@ -180,7 +182,7 @@ impl Phases {
         self.refresh(node)
     }
 
-    /// The lane whose head ranks first at `now` among those that `may_start`; none of which does where there `is_room` for nobody.
+    /// The lane whose head ranks first at `now` among those that `may_start`. If `is_room` is false for the least demand of a subtree, no head in it may start.
     pub(super) fn best(
         &self,
         now: Time,
@@ -195,36 +197,36 @@ impl Phases {
     }
 }
 
-/// One question to the tree.
+/// One search in the tree.
 struct Search<'a, F, G> {
     tree: &'a Phases,
     phase_now: Time,
-    found: Option<(Still, u32)>,
+    found: Option<(FixedRank, u32)>,
     may_start: &'a mut F,
     is_room: &'a mut G,
 }
 
 impl<F: FnMut(u32) -> bool, G: FnMut(&Least) -> bool> Search<'_, F, G> {
-    /// `still` as it counts now, if its phase lies ahead.
-    fn counted(&self, still: Still, ahead: bool) -> Still {
+    /// The rank at `now`: one boost less if the phase is `ahead`.
+    fn counted(&self, fixed: FixedRank, ahead: bool) -> FixedRank {
         let late = if ahead { i128::from(self.tree.aging.boost) } else { 0 };
-        (still.0.saturating_sub(late), still.1, still.2)
+        (fixed.0.saturating_sub(late), fixed.1, fixed.2)
     }
 
-    /// Looks for a better one in a subtree; `ahead` if all of its phases are known to lie ahead.
+    /// Searches a subtree for a better head; `ahead` if all its phases are known to be greater than the current one.
     fn visit(&mut self, node: u32, ahead: bool) {
         if node == NONE || self.found.is_some_and(|(than, _)| self.promise(node, ahead) <= than) {
             return;
         }
         #[cfg(test)]
-        self.tree.looked_at.update(|count| count + 1);
+        self.tree.visited.update(|count| count + 1);
         let this = self.tree.nodes[node as usize];
         if !(self.is_room)(&this.least) {
             return;
         }
         let itself_ahead = this.phase > self.phase_now;
-        let own = self.counted(this.still, itself_ahead);
-        // What promises most first: what it finds lets us skip the rest.
+        let own = self.counted(this.fixed, itself_ahead);
+        // The most promising subtree first: what it finds lets us skip the rest.
         let left = (self.promise(this.left, ahead), this.left, ahead);
         let right = (self.promise(this.right, itself_ahead), this.right, itself_ahead);
         let (first, second) = if left.0 >= right.0 { (left, right) } else { (right, left) };
@@ -239,14 +241,14 @@ impl<F: FnMut(u32) -> bool, G: FnMut(&Least) -> bool> Search<'_, F, G> {
         self.visit(second.1, second.2);
     }
 
-    fn try_one(&mut self, own: Still, node: u32) {
+    fn try_one(&mut self, own: FixedRank, node: u32) {
         if self.found.is_none_or(|(than, _)| own > than) && (self.may_start)(node) {
             self.found = Some((own, node));
         }
     }
 
-    /// The most that a subtree can offer.
-    fn promise(&self, node: u32, ahead: bool) -> Still {
+    /// An upper bound for the rank of the heads in a subtree.
+    fn promise(&self, node: u32, ahead: bool) -> FixedRank {
         self.counted(self.tree.best_of(node), ahead)
     }
 }

@@ -1,8 +1,10 @@
-//! What is taken and what is free.
+//! The resources in use, and those that are free.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! CPU slots, workers and named resources in use never exceed their limits. Memory does so only for a job that runs alone. Where cards are
-//! known, video memory is theirs (`cards.rs`) and not one sum: then the limit here is 0, none.
+//! CPU slots, workers and named resources in use never exceed their limits. Memory exceeds its limit only for a job that runs alone. Where cards are
+//! known, video memory is counted per card (`cards.rs`) and not as one sum: then the limit here is 0, which means none.
 //!
 //! # Why it holds
 //! `take` is the only way to use more, and asserts it, also in release.
@@ -16,10 +18,10 @@ use alloc::vec::Vec;
 
 use super::cards::{CardNeed, CardSet, Cards, Counting, KeptCards};
 use super::others::Others;
-use super::wanted::Wanted;
+use super::pending_demand::PendingDemand;
 use crate::demand::{Demand, Limits, Resource};
 use crate::error::SubmitError;
-use crate::why::{OnCards, Short};
+use crate::why::{CardAvailability, ResourceShortage};
 
 pub(super) const CPU: usize = 0;
 pub(super) const RAM: usize = 1;
@@ -27,8 +29,8 @@ pub(super) const VRAM: usize = 2;
 pub(super) const WORKER: usize = 3;
 pub(super) const PLAIN: usize = 4;
 /// More memory than any machine has, in MB. Sums of it do not overflow.
-pub(super) const MOST_MB: u64 = 1 << 40;
-/// Limits that a job may exceed when nothing else runs, and that 0 lifts.
+pub(super) const MB_MAX: u64 = 1 << 40;
+/// Soft limits: a job may exceed them when nothing else runs, and 0 means no limit.
 const SOFT: [bool; PLAIN] = [false, true, true, false];
 
 /// A demand, with its names looked up.
@@ -37,11 +39,11 @@ pub(crate) struct Need {
     pub(super) plain: [u64; PLAIN],
     /// Index of the named resource, and how much.
     pub(super) named: Box<[(u16, u64)]>,
-    /// Cards, where any are known; else video memory is in `plain`, as a sum.
+    /// Cards, where cards are known; otherwise video memory is in `plain`, as a sum.
     pub(super) cards: CardNeed,
 }
 
-/// What is kept for a job that is owed its turn.
+/// What is reserved for a job that is owed room.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept<'a> {
     pub(super) need: &'a Need,
@@ -55,7 +57,7 @@ impl Kept<'_> {
 }
 
 impl Need {
-    /// A need that covers both. Only jobs without cards share a chain.
+    /// The need that covers both. Only jobs without cards share a chain.
     pub(super) fn with(&self, other: &Need) -> Need {
         debug_assert_eq!((self.cards.count, other.cards.count), (0, 0), "a chain has no cards");
         let mut both = self.clone();
@@ -80,10 +82,10 @@ pub(crate) struct Room {
     limit: [u64; PLAIN],
     used: [u64; PLAIN],
     elsewhere: [u64; PLAIN],
-    /// The part of what is used that paused jobs keep: nobody knows for how long.
+    /// The part of `used` that paused jobs keep, for an unknown time.
     paused: [u64; PLAIN],
     named_paused: Vec<u64>,
-    /// What the machine really has left, where somebody looked.
+    /// What is really free on the machine, where it was measured.
     really_free: [Option<u64>; PLAIN],
     could_be_free: [Option<u64>; PLAIN],
     pub(super) cards: Cards,
@@ -91,18 +93,18 @@ pub(crate) struct Room {
     named_limit: Vec<u64>,
     named_used: Vec<u64>,
     named_elsewhere: Vec<u64>,
-    /// What of that nobody holds, because it is kept for another run.
+    /// The part of `elsewhere` that is not held but reserved for another run.
     kept_elsewhere: Option<[u64; 3]>,
     pub(super) running: usize,
     running_elsewhere: usize,
-    /// Whether others have ever been counted: then what they hold is true only while they are.
+    /// Whether this run shares the machine with others: then `elsewhere` is correct only during a `share`.
     pub(super) is_shared: bool,
-    /// At most so many jobs at once, whatever they need.
-    most_running: usize,
+    /// The limit of running jobs, whatever they need.
+    running_max: usize,
 }
 
 impl Room {
-    pub(super) fn new(limits: &Limits, workers: usize, most_running: usize) -> Self {
+    pub(super) fn new(limits: &Limits, workers: usize, running_max: usize) -> Self {
         let n = limits.named.len();
         let vram_mb = if limits.gpus.is_empty() { limits.vram_mb } else { 0 };
         Self {
@@ -122,7 +124,7 @@ impl Room {
             running: 0,
             running_elsewhere: 0,
             is_shared: false,
-            most_running,
+            running_max,
         }
     }
 
@@ -134,12 +136,12 @@ impl Room {
         self.names.iter().zip(self.named_limit.iter().copied())
     }
 
-    /// Looks up the names of `demand`; `Err` with one that nobody declared.
+    /// Looks up the names of `demand`; `Err` with a name that was not declared.
     pub(super) fn need(&self, demand: &Demand, workers: u64) -> Result<Need, String> {
         let cards = self.card_need(demand);
-        // With cards, what counts is on them; the sum is for those who ask how much a job holds.
-        let vram_mb = demand.vram_mb.min(MOST_MB).saturating_mul(u64::from(cards.count.max(1)));
-        let plain = [u64::from(demand.cpu_slots), demand.ram_mb.min(MOST_MB), vram_mb, workers];
+        // With cards, only the memory on them counts; the sum is used to report how much a job holds.
+        let vram_mb = demand.vram_mb.min(MB_MAX).saturating_mul(u64::from(cards.count.max(1)));
+        let plain = [u64::from(demand.cpu_slots), demand.ram_mb.min(MB_MAX), vram_mb, workers];
         let mut named: Vec<(u16, u64)> = Vec::with_capacity(demand.named.len());
         for (name, amount) in &demand.named {
             let index = self.names.iter().position(|known| **known == **name).ok_or_else(|| name.clone())?;
@@ -149,11 +151,11 @@ impl Room {
                 None => named.push((index, *amount)),
             }
         }
-        named.sort_unstable(); // so that equal demands share a lane, in whatever order they were written
+        named.sort_unstable(); // so that equal demands share a lane, whatever their order
         Ok(Need { plain, named: named.into(), cards })
     }
 
-    /// Refuses what no card here can ever give.
+    /// Refuses a demand that the cards here can never satisfy.
     pub(super) fn check_cards(&self, job: &str, demand: &Demand) -> Result<(), SubmitError> {
         let need = self.card_need(demand);
         let (cards, fit, largest_mb) = self.cards.could_ever(need);
@@ -164,11 +166,11 @@ impl Room {
         Err(SubmitError::NoCard { job, wanted, vram_mb, cards, fit, largest_mb })
     }
 
-    /// What of `demand` is a matter of cards: all of it where cards are known.
+    /// The part of `demand` that is about cards: all video memory, where cards are known.
     pub(super) fn card_need(&self, demand: &Demand) -> CardNeed {
         let wants_one = demand.vram_mb > 0 && !self.cards.is_empty();
         let count = if demand.gpus == 0 { u32::from(wants_one) } else { demand.gpus };
-        CardNeed { count, each_mb: if count == 0 { 0 } else { demand.vram_mb.min(MOST_MB) } }
+        CardNeed { count, each_mb: if count == 0 { 0 } else { demand.vram_mb.min(MB_MAX) } }
     }
 
     pub(super) fn set_elsewhere(&mut self, others: &Others) {
@@ -185,49 +187,49 @@ impl Room {
         }
     }
 
-    /// Whether room is kept for a run that has waited longer than this one.
-    pub(super) fn gives_way(&self) -> bool {
+    /// Whether room is reserved for a run that has waited longer than this one.
+    pub(super) fn is_reserved_elsewhere(&self) -> bool {
         self.kept_elsewhere.is_some()
     }
 
-    /// What others really hold.
+    /// What other runs really hold.
     fn held_elsewhere(&self, i: usize) -> u64 {
         let kept = self.kept_elsewhere.and_then(|kept| kept.get(i).copied()).unwrap_or(0);
         self.elsewhere[i].saturating_sub(kept)
     }
 
     /// Whether nothing runs, here or elsewhere: then one job may exceed the soft limits.
-    fn is_deserted(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.running == 0 && self.running_elsewhere == 0
     }
 
-    /// Whether other programs use what a job that may run alone needs, so that it waits for them. What is `returning` comes back by itself.
+    /// Whether a job that may run alone must wait for memory that other programs use. `returning` is what our own jobs will release.
     fn waits_for_machine(&self, i: usize, wanted: u64, returning: u64) -> bool {
         let is_short = |free: u64| wanted > free.saturating_add(returning);
         self.really_free[i].is_some_and(is_short) && self.could_be_free[i].is_some_and(|most| wanted <= most)
     }
 
-    /// Whether a job of this need exceeds a soft limit even if all that runs here had ended: then it can only run alone.
+    /// Whether a job with this need exceeds a soft limit even if all running jobs here had ended: then it can only run alone.
     fn only_alone(&self, need: &Need) -> bool {
         (0..PLAIN)
             .filter(|i| SOFT[*i] && self.limit[*i] > 0 && need.plain[*i] > 0)
             .any(|i| self.paused[i].saturating_add(self.elsewhere[i]).saturating_add(need.plain[i]) > self.limit[i])
     }
 
-    /// Whether a job of this need could start as soon as nothing runs here any more.
-    pub(super) fn empty_would_do(&self, need: &Need) -> bool {
+    /// Whether a job with this need could start if all running jobs here had ended.
+    pub(super) fn fits_when_idle(&self, need: &Need) -> bool {
         let named = need.named.iter().all(|&(i, wanted)| {
             self.named_paused[usize::from(i)].saturating_add(wanted) <= self.named_limit[usize::from(i)]
         });
         let machine = (0..PLAIN).any(|i| self.waits_for_machine(i, need.plain[i], self.used[i]));
         named
             && !machine
-            && self.cards.empty_would_do(need.cards)
+            && self.cards.fits_when_idle(need.cards)
             && (self.running_elsewhere == 0 || !self.only_alone(need))
     }
 
-    /// Whether the first job, if it starts now, keeps the second one, which fits now, from starting, although it needs less of what they
-    /// dispute.
+    /// Whether the first job, if it starts now, keeps the second one, which fits now, from starting, although the first needs less of the
+    /// contended resource.
     pub(super) fn passes_over(&self, first: &Need, second: &Need) -> bool {
         let plain = (0..PLAIN).any(|i| {
             let (less, more) = (first.plain[i], second.plain[i]);
@@ -249,19 +251,19 @@ impl Room {
             })
     }
 
-    /// Whether a job of this need may start now, without touching what is kept for `reserved`.
+    /// Whether a job with this need may start now, without using what is `reserved` for another.
     #[inline]
     pub(super) fn fits(&self, need: &Need, reserved: Option<Kept<'_>>) -> bool {
-        if self.running >= self.most_running || reserved.is_some_and(|kept| self.only_alone(kept.need)) {
+        if self.running >= self.running_max || reserved.is_some_and(|kept| self.only_alone(kept.need)) {
             return false;
         }
-        let deserted = self.is_deserted();
+        let idle = self.is_idle();
         for (i, soft) in SOFT.into_iter().enumerate() {
             let wanted = need.plain[i];
             if wanted == 0 {
                 continue;
             }
-            if soft && deserted && reserved.is_none() {
+            if soft && idle && reserved.is_none() {
                 if self.waits_for_machine(i, wanted, 0) {
                     return false;
                 }
@@ -291,7 +293,7 @@ impl Room {
         })
     }
 
-    /// Whether any job could start now that needs at least so much.
+    /// Whether a job that needs at least this much could start now.
     pub(super) fn has(&self, least: &[u64; PLAIN], reserved: Option<Kept<'_>>) -> bool {
         self.fits(&Need { plain: *least, named: Box::default(), cards: CardNeed::default() }, reserved)
     }
@@ -331,8 +333,8 @@ impl Room {
     }
 
     /// A running job was paused: it gives back its worker and CPU slots, and keeps its memory and named resources.
-    pub(super) fn step_aside(&mut self, need: &Need, on: CardSet) {
-        self.cards.step_aside(need.cards, on);
+    pub(super) fn pause(&mut self, need: &Need, on: CardSet) {
+        self.cards.pause(need.cards, on);
         self.running -= 1;
         self.used[CPU] -= need.plain[CPU];
         self.used[WORKER] -= need.plain[WORKER];
@@ -344,23 +346,23 @@ impl Room {
         }
     }
 
-    /// Whether a paused job could go on.
-    pub(super) fn can_come_back(&self, need: &Need) -> bool {
-        self.running < self.most_running
+    /// Whether a paused job can run again now.
+    pub(super) fn can_resume(&self, need: &Need) -> bool {
+        self.running < self.running_max
             && [CPU, WORKER]
                 .into_iter()
                 .all(|i| need.plain[i] == 0 || self.used[i] + self.elsewhere[i] + need.plain[i] <= self.limit[i])
     }
 
-    /// Whether a paused job could go on if others gave back everything.
-    pub(super) fn could_come_back(&self, need: &Need) -> bool {
-        self.running < self.most_running
+    /// Whether a paused job could run again if other runs released everything.
+    pub(super) fn could_resume(&self, need: &Need) -> bool {
+        self.running < self.running_max
             && [CPU, WORKER].into_iter().all(|i| self.used[i] + need.plain[i] <= self.limit[i])
     }
 
-    /// A paused job goes on.
-    pub(super) fn come_back(&mut self, need: &Need, on: CardSet) {
-        self.keeps_no_longer(need, on);
+    /// A paused job runs again.
+    pub(super) fn resume(&mut self, need: &Need, on: CardSet) {
+        self.release_paused(need, on);
         self.running += 1;
         for i in [CPU, WORKER] {
             self.used[i] += need.plain[i];
@@ -368,17 +370,17 @@ impl Room {
         }
     }
 
-    /// A job that is paused from running was cancelled or ended: what it kept comes back.
-    pub(super) fn give_back_kept(&mut self, need: &Need, on: CardSet) {
-        self.keeps_no_longer(need, on);
+    /// A job that was paused while it ran was cancelled or has ended: it gives back what it kept.
+    pub(super) fn give_back_paused(&mut self, need: &Need, on: CardSet) {
+        self.release_paused(need, on);
         self.running += 1;
         self.used[CPU] += need.plain[CPU];
         self.used[WORKER] += need.plain[WORKER];
         self.give_back(need, on);
     }
 
-    fn keeps_no_longer(&mut self, need: &Need, on: CardSet) {
-        self.cards.keeps_no_longer(need.cards, on);
+    fn release_paused(&mut self, need: &Need, on: CardSet) {
+        self.cards.release_paused(need.cards, on);
         for i in [RAM, VRAM] {
             self.paused[i] -= need.plain[i];
         }
@@ -397,22 +399,22 @@ impl Room {
         }
     }
 
-    /// Everything that keeps a job of this need from starting now.
-    pub(super) fn shortages(&self, need: &Need, reserved: Option<Kept<'_>>) -> Vec<Short> {
+    /// Everything that keeps a job with this need from starting now.
+    pub(super) fn shortages(&self, need: &Need, reserved: Option<Kept<'_>>) -> Vec<ResourceShortage> {
         let mut shortages = Vec::new();
-        let deserted = self.is_deserted() && reserved.is_none();
+        let idle = self.is_idle() && reserved.is_none();
         for (i, soft) in SOFT.into_iter().enumerate() {
             let needs = need.plain[i];
-            if needs == 0 || (soft && deserted && !self.waits_for_machine(i, needs, 0)) {
+            if needs == 0 || (soft && idle && !self.waits_for_machine(i, needs, 0)) {
                 continue;
             }
             let kept = reserved.map_or(0, |kept| kept.need.plain[i]);
             let limit = self.limit[i];
             let short = |free, machine| {
                 let (resource, elsewhere) = (self.resource(i), self.held_elsewhere(i));
-                Short { resource, needs, free, limit, elsewhere, kept, machine, cards: None }
+                ResourceShortage { resource, needs, free, limit, elsewhere, kept, machine, cards: None }
             };
-            if !(soft && (limit == 0 || deserted)) {
+            if !(soft && (limit == 0 || idle)) {
                 let free = limit.saturating_sub(self.used[i]).saturating_sub(self.elsewhere[i]).saturating_sub(kept);
                 if needs > free {
                     shortages.push(short(free, false));
@@ -433,16 +435,25 @@ impl Room {
                 limit.saturating_sub(self.named_used[i]).saturating_sub(self.named_elsewhere[i]).saturating_sub(kept);
             if needs > free {
                 let (resource, elsewhere) = (self.resource(PLAIN + i), self.named_elsewhere[i]);
-                shortages.push(Short { resource, needs, free, limit, elsewhere, kept, machine: false, cards: None });
+                shortages.push(ResourceShortage {
+                    resource,
+                    needs,
+                    free,
+                    limit,
+                    elsewhere,
+                    kept,
+                    machine: false,
+                    cards: None,
+                });
             }
         }
         shortages.extend(self.card_shortage(need, reserved.and_then(Kept::cards)));
-        if shortages.is_empty() && self.running >= self.most_running {
-            shortages.push(Short {
+        if shortages.is_empty() && self.running >= self.running_max {
+            shortages.push(ResourceShortage {
                 resource: Resource::Worker,
                 needs: 1,
                 free: 0,
-                limit: self.most_running as u64,
+                limit: self.running_max as u64,
                 elsewhere: 0,
                 kept: 0,
                 machine: false,
@@ -452,12 +463,12 @@ impl Room {
         shortages
     }
 
-    fn card_shortage(&self, need: &Need, kept: Option<KeptCards>) -> Option<Short> {
+    fn card_shortage(&self, need: &Need, kept: Option<KeptCards>) -> Option<ResourceShortage> {
         let CardNeed { count, each_mb } = need.cards;
         let short = self.cards.shortage(need.cards, kept)?;
         let (fit, all) = (u64::from(short.fit), u64::from(short.all));
         let is_whole = each_mb == 0;
-        Some(Short {
+        Some(ResourceShortage {
             resource: if is_whole { Resource::Gpu } else { Resource::Vram },
             needs: if is_whole { count.into() } else { each_mb },
             free: if is_whole { fit } else { short.most_free_mb },
@@ -465,11 +476,11 @@ impl Room {
             elsewhere: if is_whole { 0 } else { short.elsewhere_mb },
             kept: if is_whole { 0 } else { kept.map_or(0, |kept| kept.need.each_mb) },
             machine: short.machine,
-            cards: (!is_whole).then_some(OnCards { wanted: count, fit: short.fit, all: short.all }),
+            cards: (!is_whole).then_some(CardAvailability { wanted: count, fit: short.fit, all: short.all }),
         })
     }
 
-    /// How much of `resource` a job of this need holds.
+    /// How much of `resource` a job with this need holds.
     pub(super) fn holds(&self, need: &Need, resource: &Resource) -> u64 {
         match resource {
             Resource::Cpu => need.plain[CPU],
@@ -485,8 +496,8 @@ impl Room {
         }
     }
 
-    /// Who keeps a job of this need from starting, if it does not fit.
-    pub(super) fn lack(&self, need: &Need) -> Option<Lack> {
+    /// What keeps a job with this need from starting, if it does not fit.
+    pub(super) fn blocked_by(&self, need: &Need) -> Option<BlockedBy> {
         if self.fits(need, None) {
             return None;
         }
@@ -499,17 +510,17 @@ impl Room {
             let i = usize::from(i);
             self.named_used[i].saturating_add(elsewhere(i)).saturating_add(wanted) > self.named_limit[i]
         };
-        let own = self.running >= self.most_running
+        let own = self.running >= self.running_max
             || (0..PLAIN).any(|i| !(SOFT[i] && self.running == 0) && exceeds(i, 0))
             || self.lacks_card(need, Counting::Own)
             || need.named.iter().any(|named| named_exceeds(named, &|_| 0));
-        let others = (0..PLAIN).any(|i| !(SOFT[i] && self.is_deserted()) && exceeds(i, self.elsewhere[i]))
+        let others = (0..PLAIN).any(|i| !(SOFT[i] && self.is_idle()) && exceeds(i, self.elsewhere[i]))
             || self.lacks_card(need, Counting::Others)
             || need.named.iter().any(|named| named_exceeds(named, &|i| self.named_elsewhere[i]));
         Some(match (own, others) {
-            (true, _) => Lack::Own,
-            (false, true) => Lack::Others,
-            (false, false) => Lack::Machine,
+            (true, _) => BlockedBy::Own,
+            (false, true) => BlockedBy::Others,
+            (false, false) => BlockedBy::Machine,
         })
     }
 
@@ -517,7 +528,7 @@ impl Room {
         need.cards.count > 0 && self.cards.choose(need.cards, None, counting).is_none()
     }
 
-    /// Whether a job of this need runs only where nothing else does.
+    /// Whether a job with this need runs only when nothing else runs.
     pub(super) fn must_be_alone(&self, need: &Need) -> bool {
         (0..PLAIN).any(|i| SOFT[i] && self.limit[i] > 0 && need.plain[i] > self.limit[i])
     }
@@ -537,14 +548,14 @@ impl Room {
     }
 }
 
-/// Who keeps a ready job from starting.
+/// What keeps a ready job from starting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(super) enum BlockedBy {
     /// Our own jobs.
     Own,
-    /// Other runs: if they gave back everything, it would start.
+    /// Other runs: if they released everything, it would start.
     Others,
-    /// Nobody who shares with us: the machine has no more memory.
+    /// Other programs: the machine has no more memory.
     Machine,
 }
 
@@ -559,12 +570,12 @@ pub struct Usage {
     pub ram_mb: u64,
     /// Video memory, in MB, as demanded.
     pub vram_mb: u64,
-    /// Video memory in use on each card, in MB; more than any card has where a job has it to itself.
+    /// Video memory in use on each card, in MB; more than any card has if a job has the card for itself.
     pub cards: Vec<u64>,
     /// Named resources: every declared one.
     pub named: Vec<(String, u64)>,
-    /// The job that has waited longest for what others hold.
-    pub wanted: Option<Wanted>,
-    /// Whether a job waits only for memory that other programs use: nobody will announce its return.
+    /// The job that has waited longest for something that other runs hold.
+    pub wanted: Option<PendingDemand>,
+    /// Whether a job waits only for memory that other programs use: no event announces that it is free.
     pub lacks_memory: bool,
 }

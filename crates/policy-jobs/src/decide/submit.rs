@@ -1,4 +1,6 @@
-//! Taking jobs in: all of a batch, or none and no trace.
+//! Adding jobs: the whole batch, or nothing of it.
+//!
+//! Room: decisions.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -17,11 +19,11 @@ use crate::event::What;
 use crate::id::Needed;
 use crate::state::State;
 
-const LONGEST_NAME: usize = 4096;
+const NAME_BYTES_MAX: usize = 4096;
 
-/// What carries out a job.
+/// What runs a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub enum RunsOn {
     /// A worker of this process: one job at a time.
     Worker,
     /// A fiber of this process.
@@ -30,12 +32,12 @@ pub enum On {
     Executor,
 }
 
-/// A job as it is handed in.
+/// A job that is submitted.
 #[derive(Debug)]
 pub struct NewJob<'a> {
     /// Its name; no other job has it.
     pub name: &'a str,
-    /// It has no name, on purpose.
+    /// It has no name, intentionally.
     pub is_unnamed: bool,
     /// The jobs that must have succeeded before it starts.
     pub needs: &'a [Needed],
@@ -47,88 +49,88 @@ pub struct NewJob<'a> {
     pub vram_mb: u64,
     /// Greater runs first.
     pub priority: i32,
-    /// What carries it out.
-    pub on: On,
-    /// What few jobs have, if this one has any of it.
-    pub rare: Option<&'a Rare>,
+    /// What runs it.
+    pub runs_on: RunsOn,
+    /// Options that few jobs have.
+    pub options: Option<&'a JobOptions>,
 }
 
-/// What few jobs have.
+/// Options that few jobs have.
 #[derive(Debug, Clone, Default)]
-pub struct Rare {
+pub struct JobOptions {
     /// Named resources that it takes.
     pub named: Vec<(String, u64)>,
     /// Graphics cards that it takes.
     pub gpus: u32,
-    /// The cards that an earlier life of this run gave it, by their ids.
+    /// The cards that it had in an earlier process of this run, by their ids.
     pub was_on: Vec<String>,
-    /// How often, and how soon, it is tried again.
+    /// How often, and how soon, it is retried.
     pub retry: Retry,
-    /// How long it probably runs.
+    /// How long it is expected to run.
     pub expected: Option<Duration>,
-    /// Whether it succeeded in an earlier life of this run.
+    /// Whether it succeeded in an earlier process of this run.
     pub done: bool,
-    /// Attempts that an earlier life of this run made.
+    /// Attempts that were made in an earlier process of this run.
     pub attempts: u32,
-    /// What it is known by, so that it can be submitted again without running twice.
+    /// An idempotency key: a second submission with the same key does not run twice.
     pub key: Option<String>,
 }
 
-/// The demand of the job that was taken last, and its number: most jobs are like the one before.
-pub(super) type LastDemand = ((u32, u64, u64, On), u32);
+/// The demand of the last added job, and its number: most jobs have the same demand as the one before.
+pub(super) type LastDemand = ((u32, u64, u64, RunsOn), u32);
 
-/// A batch that is being taken in. Nobody else may add jobs meanwhile.
+/// A batch that is being added. No other batch may be added meanwhile.
 #[derive(Debug)]
 pub struct Draft {
     first: usize,
     first_edge: usize,
-    /// Needs that were not there when they were named: the edge, and whom it needs.
+    /// Dependencies that did not exist yet when they were named: the edge, and the job it needs.
     forward: Vec<(u32, Needed)>,
-    misfortunes: u64,
+    bad_ends: u64,
     /// The part that its jobs belong to, or `NONE`.
     part: u32,
-    /// The keys that came with it.
+    /// The new keys of this batch.
     keys: Vec<Box<str>>,
-    /// Jobs whose key was known: how many came before each, and which job it is.
+    /// Jobs whose key was known: how many came before each, and the job with that key.
     known: Vec<(u32, u32)>,
 }
 
 impl Draft {
-    /// Jobs that were not taken, because there are jobs of their keys: how many of the batch came before each, and which job it is.
+    /// Jobs that were not added, because there are jobs with their keys: how many of the batch came before each, and the job with that key.
     pub fn known(&self) -> &[(u32, u32)] {
         &self.known
     }
 
-    /// As [`known`](Self::known), when the batch is through.
+    /// As [`known`](Self::known), when the batch is complete.
     pub fn into_known(self) -> Vec<(u32, u32)> {
         self.known
     }
 }
 
 impl Core {
-    /// Begins a batch. Its jobs may need each other in any order.
+    /// Begins a batch. Its jobs may depend on each other in any order.
     pub fn draft(&self, part: Option<u32>) -> Draft {
         Draft {
             first: self.nodes.len(),
             first_edge: self.edges.len(),
             forward: Vec::new(),
-            misfortunes: self.misfortunes,
+            bad_ends: self.bad_ends,
             part: part.unwrap_or(NONE),
             keys: Vec::new(),
             known: Vec::new(),
         }
     }
 
-    /// All of a batch was added: its jobs take part when they are admitted.
+    /// The batch is complete. Its jobs are scheduled when they are admitted.
     ///
     /// # Errors
-    /// If a job needs one that is not there or ended badly, or jobs need each other in a circle. Then the batch must be undone.
+    /// If a dependency does not exist, has failed or was cancelled, or the dependencies have a cycle. Then the batch must be undone.
     pub fn seal(&mut self, draft: &Draft) -> Result<Range<u32>, SubmitError> {
         if !draft.forward.is_empty() {
             self.link_forward(draft)?;
         }
-        if draft.misfortunes != self.misfortunes {
-            // Something it needs may have ended badly since it was added.
+        if draft.bad_ends != self.bad_ends {
+            // A dependency may have failed or been cancelled since the job was added.
             let bad = self.edges[draft.first_edge..]
                 .iter()
                 .find(|edge| matches!(self.nodes[edge.need as usize].state, State::Failed | State::Cancelled));
@@ -141,12 +143,12 @@ impl Core {
         Ok(jobs)
     }
 
-    /// How many jobs were added, whether they take part or not.
+    /// The number of added jobs, admitted or not.
     pub fn added(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Lets jobs that were taken take part. In stretches, so that news of them can be told in between.
+    /// Admits added jobs: they are scheduled from now on. Called with one range after another, so that events can be published in between.
     pub fn admit(&mut self, now: Time, jobs: Range<u32>) {
         for id in jobs {
             let node = &self.nodes[id as usize];
@@ -156,27 +158,27 @@ impl Core {
             if has_part && !state.is_terminal() {
                 self.opens_in_part(id);
             }
-            self.tell(now, id, What::Submitted);
+            self.emit(now, id, What::Submitted);
             if state == State::Succeeded {
-                self.tell(now, id, What::Succeeded);
+                self.emit(now, id, What::Succeeded);
             } else if self.nodes[id as usize].unmet == 0 {
                 self.make_ready(now, id);
             }
         }
     }
 
-    /// Adds a job to a batch; `false` if there is one of its key.
+    /// Adds a job to a batch; `false` if there is already a job with its key.
     ///
     /// # Errors
-    /// If the job cannot be taken: its name is bad or used, it wants more than there is, or needs what ended badly. Then the batch must be undone.
+    /// If the job is refused: its name is bad or in use, it wants more than there is, or a dependency has failed or was cancelled. Then the batch must be undone.
     pub fn add(&mut self, draft: &mut Draft, job: &NewJob<'_>) -> Result<bool, SubmitError> {
         let (name, bytes) = (job.name, job.name.len());
-        if let Some(key) = job.rare.and_then(|rare| rare.key.as_deref())
+        if let Some(key) = job.options.and_then(|options| options.key.as_deref())
             && self.is_known(draft, name, key)?
         {
             return Ok(false);
         }
-        if (bytes == 0 && !job.is_unnamed) || bytes > LONGEST_NAME {
+        if (bytes == 0 && !job.is_unnamed) || bytes > NAME_BYTES_MAX {
             return Err(SubmitError::BadName { name: name.chars().take(40).collect(), bytes });
         }
         let first_need = self.edges.len() as u32;
@@ -212,18 +214,24 @@ impl Core {
             let next = core::mem::replace(&mut node.first_dependent, at);
             self.edges.push(Edge { need, dependent: id, next });
         }
-        let mut flags = if job.on == On::Executor { 0 } else { LOCAL };
+        let mut flags = if job.runs_on == RunsOn::Executor { 0 } else { LOCAL };
         if draft.part != NONE {
             flags |= PART;
         }
         let (mut attempt, mut state) = (0, State::Queued);
-        if let Some(rare) = job.rare {
-            let was_on = self.cards_named(&rare.was_on);
-            let extra = Extra { retry: rare.retry, expected: rare.expected, cause: None, spent: rare.attempts, was_on };
+        if let Some(options) = job.options {
+            let was_on = self.cards_named(&options.was_on);
+            let extra = Extra {
+                retry: options.retry,
+                expected: options.expected,
+                cause: None,
+                spent: options.attempts,
+                was_on,
+            };
             self.extras.insert(id, extra);
             flags |= EXTRA;
-            attempt = rare.attempts;
-            if rare.done {
+            attempt = options.attempts;
+            if options.done {
                 state = State::Succeeded;
             }
         }
@@ -237,7 +245,7 @@ impl Core {
             lane,
             stamp: 0,
             attempt,
-            place: NONE,
+            slot: NONE,
             held_at: NONE,
             state,
             paused_from: State::Queued,
@@ -246,11 +254,11 @@ impl Core {
         Ok(true)
     }
 
-    /// Whether there is a job of that key; if not, the next to be added is.
+    /// Whether there is a job with that key; if not, the next job gets it.
     #[cold]
     fn is_known(&mut self, draft: &mut Draft, name: &str, key: &str) -> Result<bool, SubmitError> {
         let bytes = key.len();
-        if bytes == 0 || bytes > LONGEST_NAME {
+        if bytes == 0 || bytes > NAME_BYTES_MAX {
             return Err(SubmitError::BadKey { job: name.to_owned(), bytes });
         }
         let next = self.nodes.len();
@@ -264,13 +272,13 @@ impl Core {
         Ok(false)
     }
 
-    /// The cards of these ids, as far as they are known.
+    /// The cards with these ids, as far as they are known.
     fn cards_named(&self, ids: &[String]) -> CardSet {
         let number = |id: &String| self.rules.limits.gpus.iter().take(GPUS_MAX).position(|gpu| gpu.id == *id);
         ids.iter().filter_map(number).fold(CardSet::NONE, CardSet::with)
     }
 
-    /// The job that is needed, if it is there; `id` itself while it is being added.
+    /// The job that is needed, if it exists. That can be the job that is being added.
     #[inline]
     fn resolve(&self, needed: &Needed) -> Option<u32> {
         match needed {
@@ -285,7 +293,7 @@ impl Core {
         SubmitError::DependencyFailed { job, dependency, state: self.nodes[need as usize].state }
     }
 
-    /// Some jobs of the batch need later ones: links them, unless they go in a circle.
+    /// Links the dependencies on later jobs of the batch, unless there is a cycle.
     #[cold]
     fn link_forward(&mut self, draft: &Draft) -> Result<(), SubmitError> {
         for (at, needed) in &draft.forward {
@@ -319,10 +327,10 @@ impl Core {
         Ok(())
     }
 
-    /// The lane of such jobs; refuses what can never fit.
+    /// The lane of such jobs; refuses a job that can never fit.
     fn lane_for(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
-        let like = (job.cpu_slots, job.ram_mb, job.vram_mb, job.on);
-        let is_plain = job.rare.is_none_or(|rare| rare.named.is_empty() && rare.gpus == 0);
+        let like = (job.cpu_slots, job.ram_mb, job.vram_mb, job.runs_on);
+        let is_plain = job.options.is_none_or(|options| options.named.is_empty() && options.gpus == 0);
         let demand = match &self.last_demand {
             Some((last, demand)) if is_plain && *last == like => *demand,
             _ => self.demand_of(job)?,
@@ -334,9 +342,9 @@ impl Core {
     }
 
     fn demand_of(&mut self, job: &NewJob<'_>) -> Result<u32, SubmitError> {
-        let (named, gpus) = job.rare.map_or_else(Default::default, |rare| (rare.named.clone(), rare.gpus));
+        let (named, gpus) = job.options.map_or_else(Default::default, |options| (options.named.clone(), options.gpus));
         let demand = Demand { cpu_slots: job.cpu_slots, ram_mb: job.ram_mb, vram_mb: job.vram_mb, gpus, named };
-        let need = self.room.need(&demand, u64::from(job.on == On::Worker)).map_err(|resource| {
+        let need = self.room.need(&demand, u64::from(job.runs_on == RunsOn::Worker)).map_err(|resource| {
             SubmitError::UnknownResource {
                 job: job.name.to_owned(),
                 resource,
@@ -371,7 +379,7 @@ impl Core {
         })
     }
 
-    /// Takes back everything of a batch.
+    /// Removes everything of a batch.
     #[cold]
     pub fn undo(&mut self, draft: &Draft) {
         let first = draft.first;

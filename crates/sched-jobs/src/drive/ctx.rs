@@ -1,4 +1,6 @@
-//! What the scheduler answers to the closures that it runs.
+//! The scheduler's side of [`Ctx`](crate::Ctx): it answers the closures that it runs.
+//!
+//! Room: driver.
 
 use core::any::Any;
 use core::sync::atomic::Ordering;
@@ -47,24 +49,24 @@ impl Scheduler for Shared {
         self.section(|inner, now| inner.core.progress(now, id, done));
     }
 
-    fn stand_still(&self, id: u32) {
-        let post = {
+    fn wait_while_paused(&self, id: u32) {
+        let slot = {
             let inner = self.lock();
-            inner.posts[inner.core.place(id) as usize].clone()
+            inner.slots[inner.core.slot(id) as usize].clone()
         };
-        let is_aside = || post.is_aside.load(Ordering::Relaxed);
-        // Once more if it was resumed and paused again before it woke: this may be its only checkpoint.
-        while post.signals.is_asked(PAUSE) && !post.signals.is_asked(CANCEL) {
+        let is_parked = || slot.is_parked.load(Ordering::Relaxed);
+        // A loop, because it may have been resumed and paused again before it woke: this may be its only checkpoint.
+        while slot.signals.is_asked(PAUSE) && !slot.signals.is_asked(CANCEL) {
             self.section(|inner, now| {
-                if is_aside() || inner.core.paused(now, id) {
-                    inner.stand_aside(&post);
+                if is_parked() || inner.core.paused(now, id) {
+                    inner.park(&slot);
                 } else {
-                    post.signals.asked.fetch_and(!PAUSE, Ordering::Relaxed); // it is not to pause any more
+                    slot.signals.asked.fetch_and(!PAUSE, Ordering::Relaxed); // the pause was withdrawn
                 }
             });
             let mut inner = self.lock();
-            while is_aside() && !post.signals.is_asked(CANCEL) {
-                shield(|| post.wake.wait(&mut inner)); // who resumes or cancels the job says so
+            while is_parked() && !slot.signals.is_asked(CANCEL) {
+                shield(|| slot.wake.wait(&mut inner)); // a resume and a cancel notify it
             }
         }
     }

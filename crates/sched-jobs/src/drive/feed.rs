@@ -1,6 +1,8 @@
-//! Events, for whoever asked to see them.
+//! Event queues for listeners.
 //!
-//! Each listener has its own queue. One that does not read loses the oldest events, and is told how many: nothing grows without end.
+//! Room: driver.
+//!
+//! Each listener has its own bounded queue. A listener that does not read loses the oldest events, and [`Events::missed`] counts them.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use sched_tasks::{Condvar, Mutex};
 
-/// What one listener may leave unread.
+/// The limit of unread events of one listener.
 const LIMIT: usize = 1 << 20;
 
 #[derive(Default)]
@@ -31,7 +33,7 @@ struct Unread {
     is_over: bool,
 }
 
-/// The events of a scheduler, from the moment they were asked for.
+/// The events of a scheduler, from the call of [`Jobs::events`](super::Jobs::events) on.
 pub struct Events(Arc<Queue>);
 
 impl Feed {
@@ -41,17 +43,17 @@ impl Feed {
         Events(queue)
     }
 
-    /// Whether anybody listens.
+    /// Whether there are listeners.
     pub(super) fn has_listeners(&mut self) -> bool {
         self.listeners.retain(|listener| listener.strong_count() > 0);
         !self.listeners.is_empty()
     }
 
-    pub(super) fn take(&mut self, news: &[Event]) {
+    pub(super) fn push(&mut self, events: &[Event]) {
         self.listeners.retain(|listener| {
             let Some(queue) = listener.upgrade() else { return false };
             let mut unread = queue.unread.lock_uninterrupted();
-            unread.events.extend(news.iter().copied());
+            unread.events.extend(events.iter().copied());
             let over = unread.events.len().saturating_sub(LIMIT);
             unread.events.drain(..over);
             unread.missed += over as u64;
@@ -75,7 +77,7 @@ impl Drop for Feed {
 }
 
 impl Events {
-    /// The next event; waits for it. `None` when the scheduler is gone.
+    /// Waits for the next event. `None` when the scheduler is gone.
     pub fn recv(&mut self) -> Option<Event> {
         let mut unread = self.0.unread.lock_uninterrupted();
         loop {
@@ -89,7 +91,7 @@ impl Events {
         }
     }
 
-    /// The next event, if it comes within that time.
+    /// The next event, if there is one within that time.
     pub fn recv_timeout(&mut self, time: Duration) -> Option<Event> {
         let mut unread = self.0.unread.lock_uninterrupted();
         let empty = |unread: &mut Unread| unread.events.is_empty() && !unread.is_over;
@@ -102,7 +104,7 @@ impl Events {
         self.0.unread.lock_uninterrupted().events.pop_front()
     }
 
-    /// How many events were lost because more than a million were left unread.
+    /// The number of events that were lost because more than a million were unread.
     pub fn missed(&self) -> u64 {
         self.0.unread.lock_uninterrupted().missed
     }

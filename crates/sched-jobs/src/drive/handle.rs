@@ -1,4 +1,6 @@
-//! What users hold: a scheduler of jobs.
+//! The handle of a scheduler of jobs, and its builder.
+//!
+//! Room: interface.
 
 use core::fmt;
 use core::time::Duration;
@@ -9,7 +11,7 @@ use sched_tasks::{MutexGuard, NurseryOptions, OnFailure, OwnedNursery, shield};
 
 use policy_jobs::{Cause, ControlError, JobId, Needed, Rules, Scope, State, SubmitError, Usage, Waits, Why};
 
-use super::panics::Whose;
+use super::panics::PanicSource;
 use super::{Events, JobStatus, Neighbours, Observer, Panics, RunFailed, Shared, Summary};
 use crate::config::{Config, Scheduler};
 use crate::job::{Job, number};
@@ -32,7 +34,7 @@ use crate::job::{Job, number};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A clone is another handle on the same scheduler. When the last is dropped, whatever has not ended is cancelled, and
+/// A clone is another handle of the same scheduler. When the last one is dropped, all open jobs are cancelled, and
 /// the drop returns when nothing runs any more.
 #[derive(Clone)]
 pub struct Jobs {
@@ -41,11 +43,11 @@ pub struct Jobs {
 
 pub(super) struct Owner {
     pub(super) shared: Arc<Shared>,
-    /// Workers and clock; none if the common runtime could not be started. Dropped last.
+    /// The nursery of workers and clock; none if the common runtime could not be started. Dropped last.
     tasks: Option<OwnedNursery>,
 }
 
-/// Settings of a scheduler that is not there yet.
+/// Settings for a new scheduler.
 #[must_use]
 pub struct Builder {
     config: Config,
@@ -73,7 +75,7 @@ impl Builder {
         self
     }
 
-    /// CPU slots: a hard limit. As many workers run closures.
+    /// CPU slots: a hard limit. Also sets the number of workers that run closures.
     pub fn cpu_slots(mut self, slots: u32) -> Self {
         self.config.limits.cpu_slots = slots.max(1);
         self.config.workers = slots.clamp(1, 1024) as usize;
@@ -106,7 +108,7 @@ impl Builder {
         self
     }
 
-    /// What waiting gains: `boost` for every `interval`.
+    /// Raises the priority of a waiting job by `boost` for every `interval`.
     pub fn aging(mut self, interval: Duration, boost: u32) -> Self {
         self.config.aging = crate::Aging { interval, boost };
         self
@@ -118,40 +120,40 @@ impl Builder {
         self
     }
 
-    /// Is told every event, in order and without loss. Runs under the scheduler's lock: must be quick, and must not call back.
+    /// A callback that gets every event, in order and without loss. It runs under the scheduler's lock: it must be quick, and must not call the scheduler.
     ///
-    /// If it panics it is dropped, and told nothing more: what it holds may be half changed. The jobs go on; [`Jobs::panics`] counts it.
+    /// If it panics it is dropped, because its state may be inconsistent. The jobs run on; [`Jobs::panics`] counts the panic.
     pub fn observe(mut self, observer: impl FnMut(&crate::Event, super::Facts<'_>) + Send + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
-    /// Shares what there is with others on this machine.
+    /// Shares one budget with other runs on this machine.
     pub fn neighbours(mut self, neighbours: impl Neighbours + 'static) -> Self {
         self.neighbours = Some(Box::new(neighbours));
         self
     }
 
-    /// What the jitter of back-offs is drawn from.
+    /// The seed of the jitter of back-offs.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The scheduler. It belongs to the runtime of the caller's task, or to the common one; in a [seeded](sched_tasks::Builder::seeded) run the seed decides it. Threads start with the first job.
+    /// Builds the scheduler. It belongs to the runtime of the caller's task, or to the common one; in a [seeded](sched_tasks::Builder::seeded) run the seed decides its order. Threads start with the first job.
     pub fn build(self) -> Jobs {
         let Config { scheduler, workers, limits, aging, pause_timeout } = self.config;
         let simple = scheduler == Scheduler::Simple;
         let rules = Rules {
             limits,
             workers: if simple { 1 } else { workers },
-            most_running: if simple { 1 } else { usize::MAX },
+            running_max: if simple { 1 } else { usize::MAX },
             aging,
             pause_timeout,
             by_formula: simple,
             seed: self.seed,
         };
-        // Closures are confined to what their submitter may; the workers themselves are the scheduler's.
+        // Closures are confined to the rights of their submitter; the workers themselves belong to the scheduler.
         let options = NurseryOptions::new().name("jobs").on_failure(OnFailure::WaitAll);
         let tasks = OwnedNursery::of_scheduler(options);
         let spawner = tasks.as_ref().map(OwnedNursery::spawner).map_err(Clone::clone);
@@ -160,14 +162,14 @@ impl Builder {
     }
 }
 
-/// Whom a request is about: a job by name or number, everything below one, a part, or the whole run.
+/// The jobs that a request applies to: a job by name or number, its subtree, a part, or the whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// One job.
     Job(Needed),
     /// A job and everything that needs it, directly or not.
     Subtree(Needed),
-    /// The jobs that were submitted through the [part](crate::Part) of that name.
+    /// The jobs that were submitted through the [part](crate::Part) with that name.
     Part(String),
     /// All jobs.
     Run,
@@ -189,10 +191,10 @@ impl Jobs {
         &self.owner.shared
     }
 
-    /// Takes a job. What it needs must have been submitted.
+    /// Submits a job. Its dependencies must have been submitted.
     ///
     /// # Errors
-    /// If it cannot be taken. Then it left no trace.
+    /// If it is refused. Then it leaves nothing behind.
     pub fn submit(&self, job: Job) -> Result<JobId, SubmitError> {
         self.submit_to(None, job)
     }
@@ -202,10 +204,10 @@ impl Jobs {
         self.shared().submit(part, core::iter::once(job)).map(|taken| taken.id())
     }
 
-    /// Takes a workflow: all jobs, or none. They may need each other in any order, by name. Nothing starts before the last is there.
+    /// Submits a workflow: all jobs, or none. They may depend on each other in any order, by name. No job starts before the last is submitted.
     ///
     /// # Errors
-    /// If one cannot be taken, or they need each other in a circle. Then none left a trace.
+    /// If one is refused, or the dependencies have a cycle. Then none leaves anything behind.
     pub fn submit_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<JobId>, SubmitError> {
         self.submit_all_to(None, jobs)
     }
@@ -218,7 +220,7 @@ impl Jobs {
         self.shared().submit(part, jobs.into_iter()).map(super::submit::Taken::ids)
     }
 
-    /// The job that was submitted with that [key](Job::key).
+    /// The job with that [key](Job::key).
     pub fn find_key(&self, key: &str) -> Option<JobId> {
         self.shared().lock().core.find_key(key).map(JobId::from_index)
     }
@@ -242,10 +244,10 @@ impl Jobs {
         })
     }
 
-    /// Pauses, and returns when what ran stands still. A running job that reaches no checkpoint in time is cancelled.
+    /// Pauses, and returns when the running jobs have paused. A running job that reaches no checkpoint in time is cancelled.
     ///
     /// # Errors
-    /// If a single job has ended or is unknown; 3003 if a job was cancelled for not standing still.
+    /// If a single job has ended or is unknown; 3003 if a job was cancelled because it did not pause in time.
     pub fn pause(&self, target: impl Into<Target>) -> Result<(), ControlError> {
         let target = target.into();
         self.pause_scope(|inner| Self::scope(inner, &target))
@@ -262,7 +264,7 @@ impl Jobs {
         if asked.is_empty() {
             return Ok(());
         }
-        let mut inner = self.shared().wait_for_news(true);
+        let mut inner = self.shared().wait_for_change(true);
         while asked.iter().any(|&id| {
             inner.core.state(id) == State::Running && inner.core.is_pausing(id) && !inner.core.is_cancelling(id)
         }) {
@@ -280,7 +282,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Lets paused jobs go on where they were. One that ran goes on as soon as its CPU slots are free.
+    /// Resumes paused jobs. A job that was paused while it ran continues as soon as its CPU slots are free.
     ///
     /// # Errors
     /// If a single job is not paused, or is unknown.
@@ -292,7 +294,7 @@ impl Jobs {
         })
     }
 
-    /// Cancels. What does not run has ended when this returns; what runs was asked to. What has ended stays as it is; a closure that returns after it was asked to end counts as cancelled,
+    /// Cancels. Jobs that do not run have ended when this returns; running jobs are asked to end. Jobs that have ended stay as they are. A closure that returns after it was asked to end counts as cancelled,
     /// whatever it returns.
     ///
     /// # Errors
@@ -301,7 +303,7 @@ impl Jobs {
         self.cancel_for(&target.into(), &Cause::Asked)
     }
 
-    /// Cancels as [`cancel`](Self::cancel) does; of the jobs that end for it, `why` is said ([`Cause::Stopped`]).
+    /// As [`cancel`](Self::cancel); the cause of the cancelled jobs is `why` ([`Cause::Stopped`]).
     ///
     /// # Errors
     /// If the job is unknown.
@@ -317,7 +319,7 @@ impl Jobs {
         })
     }
 
-    /// Cancels, and returns when everything it is about has ended. Waits as long as a closure takes to reach a checkpoint.
+    /// Cancels, and returns when all these jobs have ended. Waits as long as a closure takes to reach a checkpoint.
     ///
     /// # Errors
     /// If the job is unknown.
@@ -329,9 +331,9 @@ impl Jobs {
         Ok(())
     }
 
-    /// Waits until whatever is meant now has ended.
+    /// Waits until the jobs that are in the scope now have ended.
     pub(super) fn wait_for_members(&self, scope: Scope) {
-        let mut inner = self.shared().wait_for_news(true);
+        let mut inner = self.shared().wait_for_change(true);
         let members = inner.core.members(scope);
         for id in members {
             while !inner.core.state(id).is_terminal() {
@@ -340,7 +342,7 @@ impl Jobs {
         }
     }
 
-    /// Tries a job again that failed or was cancelled; with it whatever was cancelled because of it, and first what it needs.
+    /// Retries a job that failed or was cancelled, together with its failed or cancelled dependencies and the jobs that were cancelled because of it.
     ///
     /// # Errors
     /// If the job has not ended, or succeeded, or is unknown.
@@ -352,7 +354,7 @@ impl Jobs {
         })
     }
 
-    /// Why a job waits: the true answer, in one line.
+    /// Why a job waits.
     ///
     /// # Errors
     /// If the job is unknown.
@@ -363,12 +365,12 @@ impl Jobs {
             Ok((inner.core.why(now, id, inner.progress_of(id)), inner.inside(id)))
         })?;
         if let (Waits::Nothing { inside, .. }, Some(says)) = (&mut why.waits, says) {
-            *inside = self.shared().caught.catch(Whose::Executor, || says()).ok().flatten();
+            *inside = self.shared().caught.catch(PanicSource::Executor, || says()).ok().flatten();
         }
         Ok(why)
     }
 
-    /// What is known about a job.
+    /// The status of a job.
     ///
     /// # Errors
     /// If the job is unknown.
@@ -377,7 +379,7 @@ impl Jobs {
         self.shared().section(|inner, _| Ok(inner.status(Self::find(inner, &job)?)))
     }
 
-    /// What is known about every job, in the order of submission.
+    /// The status of every job, in the order of submission.
     pub fn statuses(&self) -> Vec<JobStatus> {
         self.shared().section(|inner, _| (0..inner.core.len() as u32).map(|id| inner.status(id)).collect())
     }
@@ -392,24 +394,24 @@ impl Jobs {
         self.shared().section(|inner, _| inner.core.usage())
     }
 
-    /// How often code of a user panicked outside a job: in observers, executors, neighbours and destructors. No job failed for it.
+    /// How often user code panicked outside a job: in observers, executors, neighbours and destructors. No job failed because of it.
     pub fn panics(&self) -> Panics {
         self.shared().caught.panics()
     }
 
-    /// Looks again who may start: others have given something back.
+    /// Checks again which jobs can start: to be called when other runs have released something.
     pub fn poke(&self) {
         self.shared().section(|_, _| ());
     }
 
-    /// The time since the scheduler was built: that of events.
+    /// The time since the scheduler was built. Events use this clock.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.shared().now())
     }
 
     /// The time of day of a moment on the scheduler's clock, such as those of events and statuses.
     ///
-    /// The time of day was looked at once, when the scheduler was built: if the system's clock was set since, this does not follow.
+    /// The time of day was read once, when the scheduler was built: this ignores later changes of the system clock.
     pub fn time_of_day(&self, at: Duration) -> SystemTime {
         self.shared().built.checked_add(at).unwrap_or(self.shared().built)
     }
@@ -417,11 +419,11 @@ impl Jobs {
     /// All events from now on.
     pub fn events(&self) -> Events {
         let mut inner = self.shared().lock();
-        inner.core.watch(true);
+        inner.core.record_events(true);
         inner.feed.listen()
     }
 
-    /// Waits until every job has ended. A job that calls this waits for itself, unless somebody cancels it: use a [`Part`](crate::Part), or another scheduler.
+    /// Waits until every job has ended. A job that calls this waits for itself until it is cancelled: use a [`Part`](crate::Part), or another scheduler.
     ///
     /// # Errors
     /// If some did not succeed.
@@ -429,54 +431,54 @@ impl Jobs {
         self.wait_for(None)
     }
 
-    /// Waits for a part, or for all.
+    /// Waits for a part, or for all jobs.
     pub(super) fn wait_for(&self, part: Option<u32>) -> Result<Summary, RunFailed> {
-        let mut inner = self.shared().wait_for_news(false);
+        let mut inner = self.shared().wait_for_change(false);
         while inner.open(part) > 0 {
             inner.wait();
         }
         inner.summary(part)
     }
 
-    /// Waits until every job has ended, but not longer than that. `None` if time ran out.
+    /// Waits until every job has ended, but at most that long. `None` after a timeout.
     pub fn wait_timeout(&self, time: Duration) -> Option<Result<Summary, RunFailed>> {
         self.wait_for_timeout(None, time)
     }
 
     pub(super) fn wait_for_timeout(&self, part: Option<u32>, time: Duration) -> Option<Result<Summary, RunFailed>> {
-        let mut inner = self.shared().wait_for_news(false);
+        let mut inner = self.shared().wait_for_change(false);
         inner.wait_while_timeout(time, |inner| inner.open(part) > 0);
         (inner.open(part) == 0).then(|| inner.summary(part))
     }
 }
 
 impl Shared {
-    /// The lock, for one who waits for something to happen: for the end of all jobs or of a part, or, if it is curious, for any change.
-    pub(super) fn wait_for_news(&self, is_curious: bool) -> News<'_> {
+    /// Takes the lock for a thread that waits: for the end of all jobs or of a part, or for any change.
+    pub(super) fn wait_for_change(&self, wants_any_change: bool) -> ChangeWaiter<'_> {
         let mut inner = self.lock();
         inner.waiting += 1;
-        inner.is_curious |= is_curious;
-        News { shared: self, inner }
+        inner.wants_any_change |= wants_any_change;
+        ChangeWaiter { shared: self, inner }
     }
 }
 
-/// The lock, and that its holder waits for news: also if a cancellation ends that.
-pub(super) struct News<'a> {
+/// The lock, with its holder counted as waiting until it is dropped, also by a cancellation.
+pub(super) struct ChangeWaiter<'a> {
     shared: &'a Shared,
     inner: MutexGuard<'a, super::Inner>,
 }
 
-impl News<'_> {
+impl ChangeWaiter<'_> {
     pub(super) fn wait(&mut self) {
-        self.shared.news.wait(&mut self.inner);
+        self.shared.changed.wait(&mut self.inner);
     }
 
     fn wait_while_timeout(&mut self, time: Duration, condition: impl FnMut(&mut super::Inner) -> bool) {
-        self.shared.news.wait_while_timeout(&mut self.inner, time, condition);
+        self.shared.changed.wait_while_timeout(&mut self.inner, time, condition);
     }
 }
 
-impl core::ops::Deref for News<'_> {
+impl core::ops::Deref for ChangeWaiter<'_> {
     type Target = super::Inner;
 
     fn deref(&self) -> &super::Inner {
@@ -484,10 +486,10 @@ impl core::ops::Deref for News<'_> {
     }
 }
 
-impl Drop for News<'_> {
+impl Drop for ChangeWaiter<'_> {
     fn drop(&mut self) {
         self.inner.waiting -= 1;
-        self.inner.is_curious &= self.inner.waiting > 0;
+        self.inner.wants_any_change &= self.inner.waiting > 0;
     }
 }
 
@@ -500,20 +502,20 @@ impl Drop for Owner {
         self.shared.work.notify_all();
         self.shared.alarm.notify_all();
         if self.tasks.as_ref().is_some_and(OwnedNursery::is_inside) {
-            return; // a closure held the last handle: it cannot wait for itself
+            return; // a closure had the last handle: it cannot wait for itself
         }
-        let mut news = self.shared.wait_for_news(true);
-        while news.core.open() > 0 || news.threads > 0 {
+        let mut waiter = self.shared.wait_for_change(true);
+        while waiter.core.open() > 0 || waiter.threads > 0 {
             self.shared.work.notify_all();
-            shield(|| news.wait());
+            shield(|| waiter.wait());
         }
-        drop(news);
+        drop(waiter);
         let mut inner = self.shared.lock();
         inner.feed.close();
         let works = core::mem::take(&mut inner.works);
         let outputs = core::mem::take(&mut inner.outputs);
         drop(inner);
-        // What users captured, not under the lock.
+        // User captures are not dropped under the lock.
         self.shared.caught.discard_all(works);
         self.shared.caught.discard_all(outputs);
     }

@@ -1,17 +1,19 @@
-//! Tasks, time and a lock around the decisions.
+//! The driver: tasks, time and a lock around the decisions.
 //!
-//! Room: drive. One lock guards the scheduler; whoever changes something holds it, lets the decisions be made, and does what they ask
-//! for after it has let go. Workers and clock are tasks of a nursery that the handle owns; all that waits here waits as tasks do, and time is that of tasks: so a seed can decide
+//! Room: driver. Knows threads, clocks and executors; knows nothing of which job is best.
+//!
+//! One lock guards the scheduler. A thread that changes something takes the lock, lets the core decide, releases the lock, and then carries out the decisions.
+//! Workers and clock are tasks of a nursery that the handle owns. All waits here are waits of tasks, and time is the time of tasks: so a seed can decide
 //! a run of jobs, and a fiber may wait for one.
 //!
 //! # Invariants
-//! - No code of a user, and no executor, runs under the lock, but for the observer of events and the neighbours.
+//! - No user code and no executor runs under the lock, except the observer of events and the neighbours.
 //! - No panic of such code ends a worker, the clock or the run: see `drive/panics.rs`.
-//! - Whenever a job could start, a worker is awake that will ask for it, or it was asked for already.
+//! - Whenever a job could start, a worker is awake that will pick it, or it is picked already.
 //!
 //! # Why they hold
-//! Everything that can let a job start goes through [`Shared::section`], which at its end picks what others carry out, and
-//! rings a worker if something is left and one sleeps. A worker that takes a job and leaves another in line rings the next.
+//! Everything that can let a job start goes through [`Shared::section`]. At its end it picks the jobs for executors, and
+//! notifies a sleeping worker if a job is left. A worker that takes a job and leaves another one notifies the next worker.
 
 mod chain;
 mod clock;
@@ -53,24 +55,24 @@ pub use self::status::{JobStatus, RunFailed, Summary};
 use self::chain::Chain;
 use self::feed::Feed;
 use self::light::Light;
-use self::panics::{Caught, Thrown, Whose};
-use self::pool::Post;
-use crate::executor::{Executor, Hears, Measured, Order, Outcome, Reporter, Ticket};
+use self::panics::{Caught, PanicSource, Thrown};
+use self::pool::RunSlot;
+use crate::executor::{AttemptId, Executor, Measured, Order, Outcome, ReportSink, Reporter};
 use crate::job::Work;
 
-/// Others on this machine who share what there is.
+/// Other runs on this machine that share one budget.
 pub trait Neighbours: Send {
-    /// Calls `choose` exactly once with what others use, and makes known to them what it returns: what we use now. Whatever they start meanwhile must
+    /// Calls `choose` exactly once with what other runs use, and publishes to them what it returns: what this run uses now. What they start meanwhile must
     /// wait, or be counted.
     ///
-    /// If it panics it is not called again: it is dropped, and the run goes on as if it were alone.
+    /// If it panics it is not called again: it is dropped, and the run continues as if it were alone.
     fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage);
 }
 
-/// Is told every event, in order, under the scheduler's lock: quick, and without calling back. One that panics is dropped, and told nothing more.
+/// A callback that gets every event, in order, under the scheduler's lock. It must be quick and must not call the scheduler. If it panics, it is dropped.
 pub type Observer = Box<dyn FnMut(&Event, Facts<'_>) + Send>;
 
-/// What an [observer](Builder::observe) may ask about jobs while it is told of an event: all of [`JobFacts`], and what was measured.
+/// What an [observer](Builder::observe) may query about jobs while it gets an event: all of [`JobFacts`], and what was measured.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     known: JobFacts<'a>,
@@ -78,7 +80,7 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// What the executor of a job [said](crate::Reporter::ended_with) of the end that is being told.
+    /// What the executor of a job [reported](crate::Reporter::ended_with) with the end that this event is about.
     pub fn measured<T: Any>(&self, job: JobId) -> Option<&'a T> {
         let (of, measured) = self.measured?;
         if *of == job { measured.downcast_ref() } else { None }
@@ -93,25 +95,25 @@ impl<'a> core::ops::Deref for Facts<'a> {
     }
 }
 
-/// The scheduler, as its threads share it.
+/// The scheduler, shared by its threads.
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     /// Workers without work wait here.
     work: Condvar,
-    /// Whoever waits for jobs waits here.
-    news: Condvar,
+    /// Threads that wait for jobs wait here.
+    changed: Condvar,
     /// The clock's thread waits here.
     alarm: Condvar,
-    /// How often jobs have joined the line, for those who look without the lock.
+    /// How often jobs have joined a lane, readable without the lock.
     joined: AtomicU64,
     epoch: Instant,
     /// The time of day at the epoch.
     built: SystemTime,
     pub(crate) caught: Caught,
     me: Weak<Shared>,
-    /// Where workers and clock are started; or why there are no tasks to be had.
+    /// Starts workers and clock; or why no tasks can be started.
     tasks: Result<Spawner, TaskError>,
-    /// A seed decides what happens: to spin is in vain.
+    /// A seed decides what happens: spinning is useless.
     is_seeded: bool,
 }
 
@@ -119,52 +121,52 @@ pub(crate) struct Inner {
     pub(crate) core: Core,
     works: Vec<Work>,
     outputs: HashMap<u32, Arc<dyn Any + Send + Sync>>,
-    /// How far jobs of executors say they are.
+    /// The progress of jobs of executors.
     progress: HashMap<u32, f32>,
     feed: Feed,
     observer: Option<Observer>,
     neighbours: Option<Box<dyn Neighbours>>,
-    /// Whether every job is a closure and nobody else shares the machine: then only workers pick.
+    /// Whether every job is a closure and there are no neighbours: then only workers pick.
     only_closures: bool,
-    /// Closures that were picked by others than workers.
+    /// Closures that were picked, and that no worker has taken yet.
     assigned: VecDeque<u32>,
-    posts: Vec<Arc<Post>>,
-    /// What the worker at each post has claimed.
+    slots: Vec<Arc<RunSlot>>,
+    /// The claimed jobs of the worker of each slot.
     chains: Vec<Chain>,
-    free_posts: Vec<u32>,
+    free_slots: Vec<u32>,
     workers: usize,
     threads: usize,
-    /// How many jobs had joined the line when a worker could not be started: it is tried again for the next.
+    /// The value of `joined` when a worker could not be started: the next job tries again.
     start_failed_at: Option<u64>,
     idle: usize,
-    /// Workers that look for work without the lock, for a moment.
+    /// Workers that spin for work without the lock.
     searching: usize,
     /// Threads whose closure is paused.
-    aside: usize,
-    /// How many wait for news.
+    parked: usize,
+    /// How many threads wait for a change.
     waiting: usize,
-    /// Whether one of them waits for more than the end of all.
-    is_curious: bool,
+    /// Whether one of them waits for any change, not only for the end of all jobs or of a part.
+    wants_any_change: bool,
     has_clock: bool,
     clock_set_to: Option<Time>,
-    /// When the clock is to look for chains that became old.
+    /// When the clock checks for chains that take too long.
     chain_alarm: Option<Time>,
-    /// Closures that were asked to stand still, and when the clock is to look whether they do.
+    /// Closures that were asked to pause, and when the clock checks whether they have.
     pausing: Vec<u32>,
     pause_alarm: Option<Time>,
-    /// How long it waited for the last look.
-    pause_look: Time,
+    /// The interval before the last check.
+    pause_check_interval: Time,
     is_closing: bool,
-    /// Who is submitting a batch: others must wait until it is through.
-    pen: Option<Writer>,
+    /// The task that is submitting a batch: others must wait until it is complete.
+    writer: Option<Writer>,
     effects: Vec<Effect>,
-    /// What executors are to be asked, in this order.
+    /// Requests for executors, in this order.
     outbox: VecDeque<Message>,
-    /// Whether a thread is asking them.
-    is_carrying: bool,
-    /// What panicked under the lock, and what it threw: to be dropped when it is free.
+    /// Whether a thread is calling executors.
+    is_calling: bool,
+    /// Code that panicked under the lock, and its payloads: to be dropped without the lock.
     retired: Vec<Thrown>,
-    /// What was measured of the job whose end is about to be told.
+    /// What was measured of the job whose end is about to be published.
     measured: Option<(JobId, Measured)>,
     /// Nurseries of closures whose jobs were cancelled.
     interrupts: Vec<Canceller>,
@@ -175,21 +177,21 @@ pub(crate) struct Inner {
 /// A thread, and the task on it.
 type Writer = (ThreadId, Option<TaskId>);
 
-/// What is to be done when the lock is free.
+/// What is to be done without the lock.
 enum Later {
-    Carry,
-    Worker(Arc<Post>),
+    CallExecutors,
+    Worker(Arc<RunSlot>),
     Clock,
     Discard(Vec<Thrown>),
     Light(Vec<Light>),
-    /// Whatever closures of cancelled jobs wait for, they need not any more.
+    /// Interrupts the waits of closures whose jobs were cancelled.
     Interrupt(Vec<Canceller>),
 }
 
-/// What an executor is to be asked.
+/// A request for an executor.
 struct Message {
     executor: Arc<dyn Executor>,
-    ticket: Ticket,
+    attempt_id: AttemptId,
     request: Request,
 }
 
@@ -209,7 +211,7 @@ impl Shared {
     ) -> Arc<Self> {
         let workers = rules.workers;
         let mut core = Core::new(rules);
-        core.watch(observer.is_some());
+        core.record_events(observer.is_some());
         let inner = Inner {
             core,
             works: Vec::new(),
@@ -220,28 +222,28 @@ impl Shared {
             only_closures: neighbours.is_none(),
             neighbours,
             assigned: VecDeque::new(),
-            posts: Vec::new(),
+            slots: Vec::new(),
             chains: Vec::new(),
-            free_posts: Vec::new(),
+            free_slots: Vec::new(),
             workers,
             threads: 0,
             start_failed_at: None,
             idle: 0,
             searching: 0,
-            aside: 0,
+            parked: 0,
             waiting: 0,
-            is_curious: false,
+            wants_any_change: false,
             has_clock: false,
             clock_set_to: None,
             chain_alarm: None,
             pausing: Vec::new(),
             pause_alarm: None,
-            pause_look: 0,
+            pause_check_interval: 0,
             is_closing: false,
-            pen: None,
+            writer: None,
             effects: Vec::new(),
             outbox: VecDeque::new(),
-            is_carrying: false,
+            is_calling: false,
             retired: Vec::new(),
             measured: None,
             interrupts: Vec::new(),
@@ -250,7 +252,7 @@ impl Shared {
         Arc::new_cyclic(|me| Self {
             inner: Mutex::new(inner),
             work: Condvar::new(),
-            news: Condvar::new(),
+            changed: Condvar::new(),
             alarm: Condvar::new(),
             joined: AtomicU64::new(0),
             epoch: sched_tasks::now(),
@@ -268,9 +270,9 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Sections are short: looking for some microseconds is cheaper than a sleep and a wake.
-        let looks = if self.is_seeded { 0 } else { 1024 };
-        for _ in 0..looks {
+        // Critical sections are short: spinning for some microseconds is cheaper than a sleep and a wakeup.
+        let spins = if self.is_seeded { 0 } else { 1024 };
+        for _ in 0..spins {
             if !self.inner.is_locked() {
                 break;
             }
@@ -279,18 +281,18 @@ impl Shared {
         self.inner.lock_uninterrupted()
     }
 
-    /// Changes something, then lets everything start that can. No job is claimed meanwhile, so what is seen is what is.
+    /// Makes a change under the lock, then starts every job that can start. All chains are taken back first, so every job is in its true state.
     fn section<R>(&self, change: impl FnOnce(&mut Inner, Time) -> R) -> R {
         self.section_with(0, change)
     }
 
-    /// As `section`, but leaves alone what was claimed less than `patience` ago.
-    fn section_with<R>(&self, patience: Time, change: impl FnOnce(&mut Inner, Time) -> R) -> R {
+    /// As `section`, but does not take back chains that were claimed less than `min_age` ago.
+    fn section_with<R>(&self, min_age: Time, change: impl FnOnce(&mut Inner, Time) -> R) -> R {
         let mut later = Vec::new();
         let result = {
             let mut inner = self.lock();
             let now = self.now();
-            inner.take_back(now, patience);
+            inner.take_back(now, min_age);
             let result = change(&mut inner, now);
             self.settle(&mut inner, now, &mut later);
             result
@@ -299,15 +301,15 @@ impl Shared {
         result
     }
 
-    /// Picks what executors carry out, rings workers for the rest, hands out requests, and tells the news.
+    /// Picks jobs for executors, notifies workers for the rest, dispatches effects, and publishes events.
     fn settle(&self, inner: &mut Inner, now: Time, later: &mut Vec<Later>) {
         if inner.only_closures {
-            inner.core.let_back(now); // nobody may come to pick
+            inner.core.resume_waiting(now); // perhaps no worker picks now
         } else {
             self.pump(inner, now);
         }
-        self.hand_out(inner);
-        self.ring(inner, later);
+        self.dispatch_effects(inner);
+        self.notify_worker(inner, later);
         self.publish(inner, later);
     }
 
@@ -339,9 +341,9 @@ impl Shared {
                 };
                 match catch_unwind(AssertUnwindSafe(|| neighbours.share(&mut choose))) {
                     Ok(()) => inner.neighbours = Some(neighbours),
-                    Err(thrown) if is_choosing => resume_unwind(thrown), // it is ours
+                    Err(thrown) if is_choosing => resume_unwind(thrown), // a panic of the scheduler itself
                     Err(thrown) => {
-                        self.caught.count(Whose::Neighbours);
+                        self.caught.count(PanicSource::Neighbours);
                         inner.retired.extend([Box::new(neighbours) as Thrown, thrown]);
                         inner.core.set_others(&Others::default());
                         pick_all(inner);
@@ -352,29 +354,29 @@ impl Shared {
     }
 
     fn order(&self, inner: &mut Inner, id: u32) -> Message {
-        let ticket = Ticket { job: JobId::from_index(id), attempt: inner.core.attempt(id) };
-        let report = Reporter { hears: self.me.clone(), ticket };
+        let attempt_id = AttemptId { job: JobId::from_index(id), attempt: inner.core.attempt(id) };
+        let report = Reporter { sink: self.me.clone(), attempt_id };
         let name = inner.core.name(id).into_owned();
         let (gpus, trace_id) = (inner.core.cards(id), inner.core.trace_id(id));
         let Work::Remote(remote) = &mut inner.works[id as usize] else { unreachable!("what is not local is remote") };
-        let order = Order { ticket, name, trace_id, gpus, work: remote.work.clone(), report };
-        Message { executor: remote.executor.clone(), ticket, request: Request::Start(order, remote.token.take()) }
+        let order = Order { attempt_id, name, trace_id, gpus, work: remote.work.clone(), report };
+        Message { executor: remote.executor.clone(), attempt_id, request: Request::Start(order, remote.token.take()) }
     }
 
-    /// Passes on what the decisions ask of running jobs.
-    fn hand_out(&self, inner: &mut Inner) {
+    /// Passes the effects to running jobs.
+    fn dispatch_effects(&self, inner: &mut Inner) {
         let mut effects = core::mem::take(&mut inner.effects);
         inner.core.take_effects(&mut effects);
         for effect in effects.drain(..) {
             let (Effect::Pause(id) | Effect::Resume(id) | Effect::Cancel(id)) = effect;
             if inner.core.is_local(id) {
-                let place = inner.core.place(id);
-                if let Some(post) = inner.posts.get(place as usize).cloned() {
-                    inner.ask(&post, effect);
+                let index = inner.core.slot(id);
+                if let Some(slot) = inner.slots.get(index as usize).cloned() {
+                    inner.ask(&slot, effect);
                 }
                 continue;
             }
-            let ticket = Ticket { job: JobId::from_index(id), attempt: inner.core.attempt(id) };
+            let attempt_id = AttemptId { job: JobId::from_index(id), attempt: inner.core.attempt(id) };
             let Work::Remote(remote) = &inner.works[id as usize] else { unreachable!("what is not local is remote") };
             let executor = remote.executor.clone();
             let request = match effect {
@@ -382,26 +384,26 @@ impl Shared {
                 Effect::Resume(_) => Request::Resume,
                 Effect::Cancel(_) => Request::Cancel,
             };
-            inner.outbox.push_back(Message { executor, ticket, request });
+            inner.outbox.push_back(Message { executor, attempt_id, request });
         }
         inner.effects = effects;
     }
 
-    /// Wakes or makes a worker if there is something for one.
-    fn ring(&self, inner: &mut Inner, later: &mut Vec<Later>) {
+    /// Wakes or starts a worker if there is a job for one.
+    fn notify_worker(&self, inner: &mut Inner, later: &mut Vec<Later>) {
         let wanted = if inner.only_closures { inner.core.in_line() > 0 } else { !inner.assigned.is_empty() };
         if !wanted || inner.searching > 0 {
-            return; // who searches sees `joined` change
+            return; // a searching worker sees `joined` change
         }
         if inner.idle > 0 {
             self.work.notify_one();
-        } else if inner.threads - inner.aside < inner.workers && inner.start_failed_at != Some(inner.core.joined()) {
+        } else if inner.threads - inner.parked < inner.workers && inner.start_failed_at != Some(inner.core.joined()) {
             later.push(Later::Worker(inner.new_worker()));
         }
     }
 
     fn publish(&self, inner: &mut Inner, later: &mut Vec<Later>) {
-        inner.tell_news(&self.caught);
+        inner.publish_events(&self.caught);
         if !inner.retired.is_empty() {
             later.push(Later::Discard(core::mem::take(&mut inner.retired)));
         }
@@ -411,13 +413,13 @@ impl Shared {
         if !inner.light.is_empty() {
             later.push(Later::Light(core::mem::take(&mut inner.light)));
         }
-        if !inner.outbox.is_empty() && !inner.is_carrying {
-            inner.is_carrying = true;
-            later.push(Later::Carry);
+        if !inner.outbox.is_empty() && !inner.is_calling {
+            inner.is_calling = true;
+            later.push(Later::CallExecutors);
         }
         let has_part_ended = inner.core.take_part_ended();
-        if inner.waiting > 0 && (has_part_ended || inner.is_curious || inner.core.open() == 0) {
-            self.news.notify_all();
+        if inner.waiting > 0 && (has_part_ended || inner.wants_any_change || inner.core.open() == 0) {
+            self.changed.notify_all();
         }
         self.joined.store(inner.core.joined(), Ordering::Release);
         let next = inner.next_alarm();
@@ -432,31 +434,31 @@ impl Shared {
         }
     }
 
-    /// Asks executors what is to be asked, one thing after the other. One thread at a time does so: a job is started before it is
-    /// paused, and an executor that answers from within a call does not pile up calls.
-    fn carry(&self) {
+    /// Sends the requests to executors, one after the other. One thread at a time does so: a job is started before it is
+    /// paused, and an executor that reports from within a call causes no recursion.
+    fn call_executors(&self) {
         loop {
             let mut inner = self.lock();
-            let Some(Message { executor, ticket, request }) = inner.outbox.pop_front() else {
-                inner.is_carrying = false;
+            let Some(Message { executor, attempt_id, request }) = inner.outbox.pop_front() else {
+                inner.is_calling = false;
                 break;
             };
             drop(inner);
             let (is_pause, is_cancel) = (matches!(request, Request::Pause), matches!(request, Request::Cancel));
-            let asked = self.caught.catch(Whose::Executor, || match request {
+            let asked = self.caught.catch(PanicSource::Executor, || match request {
                 Request::Start(order, None) => executor.start(order),
                 Request::Start(order, Some(token)) => executor.find_again(order, &token),
-                Request::Pause => executor.pause(ticket),
-                Request::Resume => executor.resume(ticket),
-                Request::Cancel => executor.cancel(ticket),
+                Request::Pause => executor.pause(attempt_id),
+                Request::Resume => executor.resume(attempt_id),
+                Request::Cancel => executor.cancel(attempt_id),
             });
             match asked {
-                // One that does not pause is cancelled when its time is up; of all others nothing more would be heard.
+                // An attempt that does not pause is cancelled by the pause timeout. In all other cases no report would come.
                 Err(text) if !is_pause => {
-                    self.ended(ticket, Outcome::Failed(Cause::Panic { message: text, at: None }), None);
+                    self.ended(attempt_id, Outcome::Failed(Cause::Panic { message: text, at: None }), None);
                     if !is_cancel {
-                        // It may have begun nevertheless.
-                        let _ = self.caught.catch(Whose::Executor, || executor.cancel(ticket));
+                        // The attempt may have begun nevertheless.
+                        let _ = self.caught.catch(PanicSource::Executor, || executor.cancel(attempt_id));
                     }
                 }
                 _ => {}
@@ -465,7 +467,7 @@ impl Shared {
         }
     }
 
-    /// Does it; a cancellation of the caller waits until it is done, for what was decided must happen.
+    /// Carries out decisions. A cancellation of the caller is deferred until they are done, because they must happen.
     fn perform(&self, later: Vec<Later>) {
         if later.is_empty() {
             return;
@@ -473,8 +475,8 @@ impl Shared {
         shield(|| {
             for what in later {
                 match what {
-                    Later::Carry => self.carry(),
-                    Later::Worker(post) => self.start_worker(post),
+                    Later::CallExecutors => self.call_executors(),
+                    Later::Worker(slot) => self.start_worker(slot),
                     Later::Clock => self.start_clock(),
                     Later::Light(jobs) => jobs.into_iter().for_each(|job| self.start_light(job)),
                     Later::Discard(retired) => self.caught.discard_all(retired),
@@ -486,30 +488,32 @@ impl Shared {
 }
 
 impl Inner {
-    /// Tells everybody what happened.
-    fn tell_news(&mut self, caught: &Caught) {
+    /// Passes the recorded events to the observer and to the listeners.
+    fn publish_events(&mut self, caught: &Caught) {
         let Inner { core, feed, observer, retired, measured, .. } = self;
         let measured = measured.take();
-        if !core.has_news() {
+        if !core.has_events() {
             return retired.extend(measured.map(|(_, measured)| measured as Thrown));
         }
-        if let Some(tell) = observer
+        if let Some(observe) = observer
             && let Err(thrown) = catch_unwind(AssertUnwindSafe(|| {
                 let measured = measured.as_ref();
-                core.tell_all(&mut |event: &Event, known: JobFacts<'_>| tell(event, Facts { known, measured }));
+                core.for_each_event(&mut |event: &Event, known: JobFacts<'_>| {
+                    observe(event, Facts { known, measured })
+                });
             }))
         {
-            caught.count(Whose::Observer);
+            caught.count(PanicSource::Observer);
             retired.extend([Box::new(observer.take()) as Thrown, thrown]);
         }
         retired.extend(measured.map(|(_, measured)| measured as Thrown));
-        let is_heard = feed.has_listeners();
-        if is_heard {
-            feed.take(&core.news().collect::<Vec<_>>());
+        let has_listeners = feed.has_listeners();
+        if has_listeners {
+            feed.push(&core.events().collect::<Vec<_>>());
         }
-        core.clear_news();
-        if observer.is_none() && !is_heard {
-            core.watch(false);
+        core.clear_events();
+        if observer.is_none() && !has_listeners {
+            core.record_events(false);
         }
     }
 }

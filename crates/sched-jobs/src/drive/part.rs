@@ -1,4 +1,6 @@
-//! A handle on a part of the graph.
+//! The handle of a part of the graph.
+//!
+//! Room: interface.
 
 use core::fmt;
 use core::hash::BuildHasher;
@@ -12,10 +14,10 @@ use policy_jobs::{ControlError, JobId, Scope, State, SubmitError, TraceId};
 use super::{JobStatus, Jobs, RunFailed, Summary};
 use crate::job::Job;
 
-/// Some jobs of a scheduler, to be waited for, steered and traced apart from all others: those that were submitted through it.
+/// A group of jobs of one scheduler that is waited for, controlled and traced separately: the jobs that were submitted through it.
 ///
-/// They share workers and limits with all other jobs, and jobs of different parts may need each other. What is different is who is meant: [`wait`](Self::wait) returns when these
-/// have ended, and tells how these ended; [`pause`](Self::pause), [`resume`](Self::resume) and [`cancel`](Self::cancel) are about these.
+/// They share workers and limits with all other jobs, and jobs of different parts may depend on each other. [`wait`](Self::wait) returns when the jobs of the part
+/// have ended, with their summary; [`pause`](Self::pause), [`resume`](Self::resume) and [`cancel`](Self::cancel) apply to these jobs.
 ///
 /// ```
 /// use sched_jobs::{Job, JobError, Jobs};
@@ -36,11 +38,11 @@ use crate::job::Job;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Each part has a [`TraceId`], given or made up, which is on every [`Event`](crate::Event) and [`JobStatus`] of its jobs, in [`Ctx::trace_id`](crate::Ctx::trace_id) and in what an
-/// [`Executor`](crate::Executor) is told.
+/// Each part has a [`TraceId`], given or random, which is in every [`Event`](crate::Event) and [`JobStatus`] of its jobs, in [`Ctx::trace_id`](crate::Ctx::trace_id) and in the
+/// [`Order`](crate::Order) for an executor.
 ///
-/// A clone is another handle on the same part. Handles on parts are also handles on the scheduler: it goes when the last of all is dropped. Dropping a part does nothing else
-/// to its jobs.
+/// A clone is another handle of the same part. A handle of a part is also a handle of the scheduler, which is dropped with the last of all. Dropping a part has no other
+/// effect on its jobs.
 #[derive(Clone)]
 pub struct Part {
     jobs: Jobs,
@@ -50,12 +52,12 @@ pub struct Part {
 }
 
 impl Jobs {
-    /// The part of that name; a new one if there is none. A new one has a trace id of its own, drawn at random.
+    /// The part with that name; a new one if there is none. A new one has a random trace id.
     pub fn part(&self, name: impl Into<String>) -> Part {
         self.part_traced(name, draw())
     }
 
-    /// As [`part`](Self::part), but a new one has this trace id: that of the request which the jobs serve. A part that is there keeps its own.
+    /// As [`part`](Self::part), but a new part has this trace id: that of the request which the jobs serve. An existing part keeps its own.
     pub fn part_traced(&self, name: impl Into<String>, trace: TraceId) -> Part {
         let name: Arc<str> = name.into().into();
         let mut inner = self.shared().lock();
@@ -66,7 +68,7 @@ impl Jobs {
     }
 }
 
-/// An id that no other part has, most probably. Not from the seed: two runs of a program are two traces.
+/// A random id. Not from the seed: two runs of a program are two traces.
 fn draw() -> TraceId {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let (random, count) = (RandomState::new(), DRAWN.fetch_add(1, Ordering::Relaxed));
@@ -80,7 +82,7 @@ impl Part {
         &self.name
     }
 
-    /// What its jobs are traced by.
+    /// The trace id of its jobs.
     pub fn trace_id(&self) -> TraceId {
         self.trace
     }
@@ -90,10 +92,10 @@ impl Part {
         &self.jobs
     }
 
-    /// As [`Jobs::submit`]; the job belongs to this part. One whose [key](Job::key) is known stays where it is.
+    /// As [`Jobs::submit`]; the job belongs to this part. A job whose [key](Job::key) is known stays in its part.
     ///
     /// # Errors
-    /// If it cannot be taken. Then it left no trace.
+    /// If it is refused. Then it leaves nothing behind.
     pub fn submit(&self, job: Job) -> Result<JobId, SubmitError> {
         self.jobs.submit_to(Some(self.index), job)
     }
@@ -101,7 +103,7 @@ impl Part {
     /// As [`Jobs::submit_all`]; the jobs belong to this part.
     ///
     /// # Errors
-    /// If one cannot be taken, or they need each other in a circle. Then none left a trace.
+    /// If one is refused, or the dependencies have a cycle. Then none leaves anything behind.
     pub fn submit_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<JobId>, SubmitError> {
         self.jobs.submit_all_to(Some(self.index), jobs)
     }
@@ -109,42 +111,42 @@ impl Part {
     /// Waits until every job of this part has ended, whatever others do.
     ///
     /// # Errors
-    /// If some did not succeed. Causes are those of this part; a job that was cancelled because of one outside names that one.
+    /// If some did not succeed. Causes are those of this part; a job that was cancelled because of a job outside the part names that job.
     pub fn wait(&self) -> Result<Summary, RunFailed> {
         self.jobs.wait_for(Some(self.index))
     }
 
-    /// Waits until every job of this part has ended, but not longer than that. `None` if time ran out.
+    /// Waits until every job of this part has ended, but at most that long. `None` after a timeout.
     pub fn wait_timeout(&self, time: Duration) -> Option<Result<Summary, RunFailed>> {
         self.jobs.wait_for_timeout(Some(self.index), time)
     }
 
-    /// Pauses, and returns when what ran stands still. Jobs that are submitted to the part later are not paused.
+    /// Pauses, and returns when the running jobs have paused. Jobs that are submitted to the part later are not paused.
     ///
     /// # Errors
-    /// 3003 if a job was cancelled for not standing still.
+    /// 3003 if a job was cancelled because it did not pause in time.
     pub fn pause(&self) -> Result<(), ControlError> {
         self.jobs.pause_scope(|_| Ok(Scope::Part(self.index)))
     }
 
-    /// Lets paused jobs of this part go on where they were.
+    /// Resumes the paused jobs of this part.
     pub fn resume(&self) {
         let resumed = self.jobs.shared().section(|inner, now| inner.core.resume(now, Scope::Part(self.index)));
         debug_assert!(resumed.is_ok(), "only a single job is refused");
     }
 
-    /// Cancels the jobs of this part, and whatever needs one of them. What does not run has ended when this returns; what runs was asked to.
+    /// Cancels the jobs of this part, and all jobs that depend on them. Jobs that do not run have ended when this returns; running jobs are asked to end.
     pub fn cancel(&self) {
         self.jobs.shared().section(|inner, now| inner.core.cancel(now, Scope::Part(self.index)));
     }
 
-    /// Cancels, and returns when every job that the part had then has ended.
+    /// Cancels, and returns when every job that was in the part at the call has ended.
     pub fn cancel_and_wait(&self) {
         self.cancel();
         self.jobs.wait_for_members(Scope::Part(self.index));
     }
 
-    /// What is known about every job of this part, in the order of submission.
+    /// The status of every job of this part, in the order of submission.
     pub fn statuses(&self) -> Vec<JobStatus> {
         self.jobs.shared().section(|inner, _| inner.core.part_jobs(self.index).map(|id| inner.status(id)).collect())
     }

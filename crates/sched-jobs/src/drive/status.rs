@@ -1,4 +1,6 @@
-//! What is told about jobs when it is asked for: one by one, and as the outcome of all or of a part.
+//! The status of jobs, and the summary of a run or of a part.
+//!
+//! Room: driver.
 
 use core::fmt;
 use core::time::Duration;
@@ -9,7 +11,7 @@ use super::Inner;
 use crate::ctx::Inside;
 use crate::job::number;
 
-/// What is known about a job.
+/// The status of a job.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct JobStatus {
@@ -19,23 +21,23 @@ pub struct JobStatus {
     pub name: String,
     /// Its state.
     pub state: State,
-    /// Attempts made, the present one included.
+    /// Attempts made, including the current one.
     pub attempts: u32,
-    /// How far it says it is, from 0 to 1, while it runs.
+    /// Its progress, from 0 to 1, while it runs.
     pub progress: Option<f32>,
-    /// Why it ended, if not well; or what its last attempt died of.
+    /// Why it ended without success; or the error of its last attempt.
     pub cause: Option<Cause>,
-    /// If it is paused: the state it was paused from, and goes back to.
+    /// If it is paused: the state it was paused from, and returns to.
     pub paused_from: Option<State>,
-    /// When it last became ready, on the scheduler's clock: [`Jobs::now`](super::Jobs::now), which is also that of events. [`Jobs::time_of_day`](super::Jobs::time_of_day) makes a time of day of it.
+    /// When it last became ready, on the scheduler's clock: [`Jobs::now`](super::Jobs::now), which events use, too. [`Jobs::time_of_day`](super::Jobs::time_of_day) converts it to a time of day.
     pub ready: Option<Duration>,
-    /// When its last attempt began. Of jobs that take microseconds one worker may run several in a row; these are told together, and have the same times.
+    /// When its last attempt began. One worker may run several jobs that take microseconds in a row; these are reported together and have the same times.
     pub started: Option<Duration>,
-    /// When it ended. `None` also for one that [an earlier life](crate::Job::already_done) of this run had done.
+    /// When it ended. `None` also for a job that [succeeded in an earlier process](crate::Job::already_done) of this run.
     pub ended: Option<Duration>,
     /// The name of the [part](crate::Part) it belongs to.
     pub part: Option<String>,
-    /// The id of the part it belongs to.
+    /// The trace id of the part it belongs to.
     pub trace_id: Option<TraceId>,
 }
 
@@ -43,7 +45,7 @@ pub struct JobStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Jobs that did what they should.
+    /// Jobs that succeeded.
     pub succeeded: usize,
     /// Jobs that failed.
     pub failed: usize,
@@ -57,7 +59,7 @@ pub struct Summary {
 pub struct RunFailed {
     /// How many.
     pub summary: Summary,
-    /// The first of those that failed by themselves, with their causes: at most ten.
+    /// The first jobs that failed by themselves, with their causes: at most ten.
     pub first: Vec<(String, Cause)>,
 }
 
@@ -77,13 +79,13 @@ impl Inner {
             return self.progress.get(&id).copied();
         }
         let runs = self.core.state(id) == State::Running || self.core.is_paused_from_running(id);
-        if runs { self.posts.get(self.core.place(id) as usize)?.signals.progress() } else { None }
+        if runs { self.slots.get(self.core.slot(id) as usize)?.signals.progress() } else { None }
     }
 
-    /// What a closure that runs says of itself.
+    /// The explanation of a running closure.
     pub(super) fn inside(&self, id: u32) -> Option<Inside> {
         let runs = self.core.is_local(id) && self.core.state(id) == State::Running;
-        if runs { self.posts.get(self.core.place(id) as usize)?.signals.inside() } else { None }
+        if runs { self.slots.get(self.core.slot(id) as usize)?.signals.inside() } else { None }
     }
 
     pub(super) fn status(&self, id: u32) -> JobStatus {
@@ -105,7 +107,7 @@ impl Inner {
         }
     }
 
-    /// How many jobs of a part, or of all, have not ended.
+    /// The number of jobs of a part, or of all jobs, that have not ended.
     pub(super) fn open(&self, part: Option<u32>) -> usize {
         part.map_or_else(|| self.core.open(), |part| self.core.part_open(part))
     }
@@ -130,7 +132,7 @@ impl Inner {
             return Ok(summary);
         }
         let bad = |id: u32| match self.core.cause(id)? {
-            // That one is listed itself, if it is one of those that are meant.
+            // The ancestor is listed itself, if it is in the part.
             Cause::Ancestor { id, .. } if part.is_none() || self.core.part_of(number(*id)) == part => None,
             cause => Some((self.core.name(id).into_owned(), cause.clone())),
         };

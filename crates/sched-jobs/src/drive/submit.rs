@@ -1,12 +1,14 @@
-//! Taking in jobs, one or a million.
+//! Submitting jobs, one or a million.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! A batch is taken as a whole or leaves no trace; and neither the iterator that makes its jobs nor a destructor of what they capture runs under the
+//! A batch is submitted as a whole or leaves nothing behind. Neither the iterator that makes its jobs nor a destructor of their captures runs under the
 //! lock.
 //!
 //! # Why it holds
-//! Jobs are made some at a time without the lock, and added under it. As long as a batch is not complete its task holds the *pen*, which keeps
-//! others from adding theirs, so undoing is cutting off the end. What was added takes part only when all of it is there.
+//! Jobs are made in chunks without the lock, and added under it. As long as a batch is incomplete its task is the *writer*, and no
+//! other task can add jobs; so to undo a batch is to remove the last jobs. Added jobs are scheduled only when the batch is complete.
 
 use core::ops::Range;
 use sched_tasks::MutexGuard;
@@ -17,19 +19,19 @@ use super::chain::CHAIN_NS;
 use super::{Inner, Shared, Writer};
 use crate::job::{Job, Work};
 
-/// How many jobs are made before they are added, and admitted before news of them is told: few enough to stay in the cache.
-const STRETCH: usize = 256;
+/// How many jobs are made before they are added, and admitted before their events are published: few enough to stay in the cache.
+const CHUNK: usize = 256;
 
-/// A batch that was taken.
+/// A submitted batch.
 pub(super) struct Taken {
-    /// The jobs that are new.
+    /// The new jobs.
     jobs: Range<u32>,
-    /// Those that were not taken, because their key was known: how many of the batch came before each, and which job it is.
+    /// Jobs that were not added, because their key was known: how many of the batch came before each, and the job with that key.
     known: Vec<(u32, u32)>,
 }
 
 impl Taken {
-    /// One job for each that was handed in.
+    /// The ids of all jobs of the batch, in order.
     pub(super) fn ids(self) -> Vec<JobId> {
         if self.known.is_empty() {
             return self.jobs.map(JobId::from_index).collect();
@@ -40,7 +42,7 @@ impl Taken {
         (0..count as u32).filter_map(id).map(JobId::from_index).collect()
     }
 
-    /// That of a single job.
+    /// The id of a single job.
     pub(super) fn id(&self) -> JobId {
         JobId::from_index(self.known.first().map_or(self.jobs.start, |(_, id)| *id))
     }
@@ -48,11 +50,11 @@ impl Taken {
 
 impl Shared {
     pub(super) fn submit(&self, part: Option<u32>, mut jobs: impl Iterator<Item = Job>) -> Result<Taken, SubmitError> {
-        let mut stretch: Vec<Job> = Vec::with_capacity(jobs.size_hint().0.clamp(1, STRETCH));
-        stretch.extend(jobs.by_ref().take(STRETCH));
-        let taken = self.take_in(part, &mut jobs, &mut stretch);
+        let mut chunk: Vec<Job> = Vec::with_capacity(jobs.size_hint().0.clamp(1, CHUNK));
+        chunk.extend(jobs.by_ref().take(CHUNK));
+        let taken = self.take_in(part, &mut jobs, &mut chunk);
         if !taken.as_ref().is_ok_and(|taken| taken.known.is_empty()) {
-            self.caught.discard_all(stretch); // with what they captured
+            self.caught.discard_all(chunk); // with what they captured
         }
         taken
     }
@@ -61,51 +63,51 @@ impl Shared {
         &self,
         part: Option<u32>,
         jobs: &mut impl Iterator<Item = Job>,
-        stretch: &mut Vec<Job>,
+        chunk: &mut Vec<Job>,
     ) -> Result<Taken, SubmitError> {
         let mut inner = self.lock_to_add()?;
-        if stretch.len() < STRETCH {
+        if chunk.len() < CHUNK {
             let draft = inner.core.draft(part);
-            return self.finish(inner, draft, stretch);
+            return self.finish(inner, draft, chunk);
         }
-        inner.pen = Some(writer());
-        let mut pen = Pen { shared: self, draft: Some(inner.core.draft(part)) };
+        inner.writer = Some(writer());
+        let mut guard = BatchGuard { shared: self, draft: Some(inner.core.draft(part)) };
         drop(inner);
-        while stretch.len() == STRETCH {
+        while chunk.len() == CHUNK {
             let mut inner = self.lock();
-            let draft = pen.draft.as_mut().expect("it is taken last");
-            let added = inner.add(draft, stretch);
+            let draft = guard.draft.as_mut().expect("it is taken last");
+            let added = inner.add(draft, chunk);
             drop(inner);
-            added?; // the pen undoes it
+            added?; // the guard undoes it
             if !draft.known().is_empty() {
-                self.caught.discard_all(stretch.drain(..));
+                self.caught.discard_all(chunk.drain(..));
             }
-            stretch.clear();
-            stretch.extend(jobs.by_ref().take(STRETCH));
+            chunk.clear();
+            chunk.extend(jobs.by_ref().take(CHUNK));
         }
-        let draft = pen.draft.take().expect("it was not taken");
-        self.finish(self.lock(), draft, stretch)
+        let draft = guard.draft.take().expect("it was not taken");
+        self.finish(self.lock(), draft, chunk)
     }
 
-    /// The lock, when nobody is in the middle of a batch.
+    /// Takes the lock when no other task is submitting a batch.
     fn lock_to_add(&self) -> Result<MutexGuard<'_, Inner>, SubmitError> {
         let mut inner = self.lock();
-        while let Some(other) = inner.pen {
+        while let Some(other) = inner.writer {
             if other == writer() {
                 return Err(SubmitError::Nested);
             }
             drop(inner);
-            let mut news = self.wait_for_news(true);
-            if news.pen == Some(other) {
-                news.wait();
+            let mut waiter = self.wait_for_change(true);
+            if waiter.writer == Some(other) {
+                waiter.wait();
             }
-            drop(news);
+            drop(waiter);
             inner = self.lock();
         }
         if inner.is_closing { Err(SubmitError::ShuttingDown) } else { Ok(inner) }
     }
 
-    /// Adds the last jobs of a batch and lets all of it take part.
+    /// Adds the last jobs of a batch and admits all of it.
     fn finish(
         &self,
         mut inner: MutexGuard<'_, Inner>,
@@ -115,8 +117,8 @@ impl Shared {
         let now = self.now();
         let added = inner.add(&mut draft, last);
         let sealed = added.and_then(|()| inner.core.seal(&draft));
-        if inner.pen.take().is_some() {
-            self.news.notify_all(); // the next may begin; also one that an executor submits from within what follows
+        if inner.writer.take().is_some() {
+            self.changed.notify_all(); // the next batch may begin, also one that an executor submits from within a call below
         }
         let range = match sealed {
             Ok(range) => range,
@@ -128,9 +130,9 @@ impl Shared {
             }
         };
         inner.take_back(now, CHAIN_NS);
-        for start in range.clone().step_by(STRETCH) {
-            inner.core.admit(now, start..range.end.min(start.saturating_add(STRETCH as u32)));
-            inner.tell_news(&self.caught);
+        for start in range.clone().step_by(CHUNK) {
+            inner.core.admit(now, start..range.end.min(start.saturating_add(CHUNK as u32)));
+            inner.publish_events(&self.caught);
         }
         let mut later = Vec::new();
         self.settle(&mut inner, now, &mut later);
@@ -156,33 +158,33 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes back a batch. Returns what it captured.
-    #[must_use = "what a user captured is dropped without the lock"]
+    /// Removes a batch. Returns its work.
+    #[must_use = "captures of a user are dropped without the lock"]
     fn undo(&mut self, draft: &Draft) -> Vec<Work> {
         self.core.undo(draft);
         self.works.split_off(self.core.added())
     }
 }
 
-/// Who submits here.
+/// The calling thread and task.
 fn writer() -> Writer {
     (std::thread::current().id(), sched_tasks::current_task().map(|task| task.id))
 }
 
-/// The right to add jobs while a batch is not complete. Undoes the batch unless it was finished: also if the iterator panics.
-struct Pen<'a> {
+/// Marks the calling task as the writer while its batch is incomplete. Undoes the batch unless it was finished, also if the iterator panics.
+struct BatchGuard<'a> {
     shared: &'a Shared,
     draft: Option<Draft>,
 }
 
-impl Drop for Pen<'_> {
+impl Drop for BatchGuard<'_> {
     fn drop(&mut self) {
         let Some(draft) = self.draft.take() else { return };
         let mut inner = self.shared.lock();
-        inner.pen = None;
+        inner.writer = None;
         let dropped = inner.undo(&draft);
         drop(inner);
-        self.shared.news.notify_all();
+        self.shared.changed.notify_all();
         self.shared.caught.discard_all(dropped);
     }
 }

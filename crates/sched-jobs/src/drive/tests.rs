@@ -1,4 +1,6 @@
-//! What only the inside shows: how many threads there are.
+//! Tests of internals: the number of threads.
+//!
+//! Room: tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,16 +36,16 @@ fn there_are_as_many_threads_as_workers_again_after_pauses_and_cancels() {
         jobs.resume(Target::Run).unwrap();
         let _ = jobs.wait();
     }
-    // Threads that are too many go by themselves, soon.
+    // Surplus threads exit by themselves, soon.
     let (shared, start) = (&jobs.owner.shared, Instant::now());
     loop {
         let inner = shared.lock();
-        if inner.threads == 2 && inner.aside == 0 {
-            assert_eq!(inner.posts.len() - inner.free_posts.len(), 2);
+        if inner.threads == 2 && inner.parked == 0 {
+            assert_eq!(inner.slots.len() - inner.free_slots.len(), 2);
             break;
         }
-        let (threads, aside) = (inner.threads, inner.aside);
-        assert!(start.elapsed() < Duration::from_secs(20), "{threads} threads, {aside} of them aside");
+        let (threads, parked) = (inner.threads, inner.parked);
+        assert!(start.elapsed() < Duration::from_secs(20), "{threads} threads, {parked} of them parked");
         drop(inner);
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! The document's words, one after the other.
+//! The rules of the specification, one after the other.
 
 use std::sync::mpsc;
 
@@ -18,7 +18,7 @@ fn a_job_runs_after_what_it_needs() {
 }
 
 #[test]
-fn of_those_that_wait_the_highest_priority_runs_first_then_the_earliest() {
+fn among_waiting_jobs_the_highest_priority_runs_first_then_the_earliest() {
     on_both_with(
         |builder| builder.cpu_slots(1),
         |jobs| {
@@ -38,7 +38,7 @@ fn of_those_that_wait_the_highest_priority_runs_first_then_the_earliest() {
 }
 
 #[test]
-fn whoever_waited_for_an_interval_overtakes_the_next_priority() {
+fn a_job_that_waited_for_an_interval_overtakes_the_next_priority() {
     let interval = std::time::Duration::from_millis(20);
     on_both_with(
         move |builder| builder.cpu_slots(1).aging(interval, 10),
@@ -50,7 +50,7 @@ fn whoever_waited_for_an_interval_overtakes_the_next_priority() {
             jobs.submit(logs(&log, "old")).unwrap();
             let since = jobs.now();
             while jobs.now() < since + 2 * interval {
-                std::thread::yield_now(); // time itself is what is waited for
+                std::thread::yield_now(); // the test waits for time to pass
             }
             jobs.submit(logs(&log, "new").priority(9)).unwrap();
             door.open();
@@ -113,7 +113,7 @@ fn a_job_without_work_succeeds_at_once() {
 }
 
 #[test]
-fn what_becomes_ready_together_runs_together() {
+fn jobs_that_become_ready_together_run_together() {
     in_time("three workers".to_owned(), || {
         let jobs = Jobs::builder().cpu_slots(3).build();
         for round in ["cold", "warm"] {

@@ -1,4 +1,4 @@
-//! Pause, resume, cancel and retry, from every state, for a job, what is below it, and all.
+//! Pause, resume, cancel and retry, from every state, for a job, its subtree, and all jobs.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ fn a_pause_holds_queued_ready_and_running_jobs_and_nothing_that_has_ended() {
             assert_eq!(state(&jobs, name), State::Paused, "{name}");
         }
         for name in ["succeeded", "failed", "cancelled"] {
-            let told = format!("job `{name}` is {name}; only jobs that are queued, ready or running can be paused");
-            assert_eq!(words(jobs.pause(name)), told);
+            let message = format!("job `{name}` is {name}; only jobs that are queued, ready or running can be paused");
+            assert_eq!(words(jobs.pause(name)), message);
         }
         assert_eq!(jobs.usage().cpu_slots, 0, "a paused job gives back its slots");
         assert_eq!(jobs.usage().ram_mb, 512, "and two that ran keep their memory");
@@ -55,7 +55,7 @@ fn a_pause_holds_queued_ready_and_running_jobs_and_nothing_that_has_ended() {
 }
 
 #[test]
-fn a_resume_restores_where_a_job_was_paused_from() {
+fn a_resume_restores_the_state_a_job_was_paused_from() {
     on_both(|jobs| {
         let door = one_of_each(&jobs);
         jobs.pause(Target::Run).unwrap();
@@ -78,7 +78,7 @@ fn a_resume_restores_where_a_job_was_paused_from() {
 }
 
 #[test]
-fn of_jobs_that_were_cancelled_for_a_reason_that_reason_is_said() {
+fn a_reason_for_a_cancel_is_the_cause_of_the_cancelled_jobs() {
     on_both(|jobs| {
         let _door = one_of_each(&jobs);
         jobs.cancel("ready").unwrap();
@@ -96,7 +96,7 @@ fn of_jobs_that_were_cancelled_for_a_reason_that_reason_is_said() {
 }
 
 #[test]
-fn a_cancel_ends_whatever_has_not_ended_and_may_be_asked_again() {
+fn a_cancel_ends_every_open_job_and_may_be_repeated() {
     on_both(|jobs| {
         let _door = one_of_each(&jobs);
         for _ in 0..2 {
@@ -113,12 +113,12 @@ fn a_cancel_ends_whatever_has_not_ended_and_may_be_asked_again() {
 }
 
 #[test]
-fn a_retry_is_for_those_that_failed_or_were_cancelled() {
+fn only_failed_or_cancelled_jobs_can_be_retried() {
     on_both(|jobs| {
         let door = one_of_each(&jobs);
         for name in ["queued", "ready", "running", "paused", "succeeded"] {
-            let told = format!("job `{name}` is {name}; only failed or cancelled jobs can be tried again");
-            assert_eq!(words(jobs.retry(name)), told);
+            let message = format!("job `{name}` is {name}; only failed or cancelled jobs can be retried");
+            assert_eq!(words(jobs.retry(name)), message);
         }
         jobs.retry("cancelled").unwrap();
         assert_eq!((state(&jobs, "failed"), state(&jobs, "cancelled")), (State::Ready, State::Queued));
@@ -132,14 +132,14 @@ fn a_retry_is_for_those_that_failed_or_were_cancelled() {
 #[test]
 fn an_unknown_job_is_named() {
     on_both(|jobs| {
-        let told = "there is no job `ghost`";
-        assert_eq!(words(jobs.pause("ghost")), told);
-        assert_eq!(words(jobs.resume(Target::Subtree("ghost".into()))), told);
-        assert_eq!(words(jobs.cancel("ghost")), told);
-        assert_eq!(words(jobs.cancel_and_wait("ghost")), told);
-        assert_eq!(words(jobs.retry("ghost")), told);
-        assert_eq!(words(jobs.status("ghost")), told);
-        assert_eq!(words(jobs.why("ghost")), told);
+        let message = "there is no job `ghost`";
+        assert_eq!(words(jobs.pause("ghost")), message);
+        assert_eq!(words(jobs.resume(Target::Subtree("ghost".into()))), message);
+        assert_eq!(words(jobs.cancel("ghost")), message);
+        assert_eq!(words(jobs.cancel_and_wait("ghost")), message);
+        assert_eq!(words(jobs.retry("ghost")), message);
+        assert_eq!(words(jobs.status("ghost")), message);
+        assert_eq!(words(jobs.why("ghost")), message);
     });
 }
 
@@ -188,9 +188,9 @@ fn a_job_that_reaches_no_checkpoint_in_time_is_cancelled_with_3003() {
             runs.recv().unwrap();
             let error = jobs.pause("deaf").unwrap_err();
             assert_eq!(error.code(), Some(3003));
-            let told = "[3003] job `deaf` reached no checkpoint within 30 ms and was cancelled; \
+            let message = "[3003] job `deaf` reached no checkpoint within 30 ms and was cancelled; \
                         call `ctx.progress` more often or raise the pause timeout";
-            assert_eq!(error.to_string(), told);
+            assert_eq!(error.to_string(), message);
             assert_eq!(state(&jobs, "below"), State::Cancelled);
             door.open();
             jobs.wait().unwrap_err();
@@ -201,7 +201,7 @@ fn a_job_that_reaches_no_checkpoint_in_time_is_cancelled_with_3003() {
 }
 
 #[test]
-fn a_paused_job_gives_its_place_to_another_and_goes_on_when_that_is_done() {
+fn a_paused_job_releases_its_slot_to_another_and_continues_when_that_has_ended() {
     on_both_with(
         |builder| builder.cpu_slots(1),
         |jobs| {
@@ -215,7 +215,7 @@ fn a_paused_job_gives_its_place_to_another_and_goes_on_when_that_is_done() {
             other_runs.recv().unwrap();
             jobs.resume("one").unwrap();
             assert_eq!((state(&jobs, "one"), state(&jobs, "other")), (State::Paused, State::Running));
-            // And the other way round: a pause of the other lets the first go on.
+            // And the other way round: a pause of the other lets the first continue.
             jobs.pause("other").unwrap();
             until(&jobs, "one", State::Running);
             one_door.open();
@@ -228,7 +228,7 @@ fn a_paused_job_gives_its_place_to_another_and_goes_on_when_that_is_done() {
 }
 
 #[test]
-fn a_job_paused_again_right_after_its_resume_stands_still_without_another_checkpoint() {
+fn a_job_paused_again_right_after_its_resume_stays_paused_without_another_checkpoint() {
     on_both_with(
         |builder| builder.cpu_slots(1).pause_timeout(LONG),
         |jobs| {
@@ -246,7 +246,7 @@ fn a_job_paused_again_right_after_its_resume_stands_still_without_another_checkp
             let pauses = std::thread::spawn(move || handle.pause("rare"));
             door.open();
             if pauses.join().unwrap().is_err() {
-                return; // it was through before it was asked
+                return; // it had ended before the pause
             }
             for _ in 0..200 {
                 jobs.resume("rare").unwrap();
@@ -276,8 +276,8 @@ fn a_pause_of_a_job_that_is_cancelled_meanwhile_is_no_success() {
                 std::thread::yield_now();
             }
             jobs.cancel("slow").unwrap();
-            let told = pauses.join().unwrap().expect_err("it does not stand still").to_string();
-            assert!(told.starts_with("job `slow` is "), "{told}");
+            let message = pauses.join().unwrap().expect_err("it does not pause").to_string();
+            assert!(message.starts_with("job `slow` is "), "{message}");
             door.open();
             jobs.wait().unwrap_err();
         },
@@ -321,7 +321,7 @@ fn cancel_and_wait_returns_when_nothing_of_it_runs_any_more() {
 }
 
 #[test]
-fn a_cancelled_paused_closure_that_lingers_does_not_take_a_worker() {
+fn a_cancelled_paused_closure_with_a_long_cleanup_does_not_take_a_worker() {
     on_both_with(
         |builder| builder.cpu_slots(1),
         |jobs| {
@@ -333,14 +333,14 @@ fn a_cancelled_paused_closure_that_lingers_does_not_take_a_worker() {
                     std::thread::yield_now();
                 }
                 let _ = sent.send(());
-                at.pass(); // clears up for long
+                at.pass(); // a long cleanup
             }))
             .unwrap();
             runs.recv().unwrap();
             jobs.pause("lingers").unwrap();
             jobs.cancel("lingers").unwrap();
             runs.recv().unwrap();
-            // Its slots are free, and so must be a worker.
+            // Its slots are free, so a worker must be free, too.
             for i in 0..3 {
                 jobs.submit(Job::new(format!("next-{i}"))).unwrap();
                 until(&jobs, &format!("next-{i}"), State::Succeeded);

@@ -1,4 +1,4 @@
-//! Waiting for the end, and bringing it about.
+//! Waiting for the end of a run, and ending it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ fn a_run_with_a_paused_job_has_not_ended() {
     });
 }
 
-/// Says when it is dropped.
+/// Reports its drop.
 struct Flag(Arc<AtomicBool>);
 
 impl Drop for Flag {
@@ -55,7 +55,7 @@ impl Drop for Flag {
 }
 
 #[test]
-fn dropping_the_last_handle_cancels_what_runs_and_returns_when_nothing_does() {
+fn dropping_the_last_handle_cancels_running_jobs_and_returns_when_they_have_ended() {
     on_both(|jobs| {
         let (door, dropped, ended) =
             (Door::default(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

@@ -1,4 +1,4 @@
-//! What is told, in which order, and how often.
+//! Which events there are, in which order, and how often.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,20 +12,20 @@ fn is_end(what: What) -> bool {
 }
 
 /// What happened to a job, in order.
-fn story(events: &mut Events, jobs: &Jobs, name: &str) -> Vec<What> {
+fn history(events: &mut Events, jobs: &Jobs, name: &str) -> Vec<What> {
     let id = jobs.status(name).unwrap().id;
     std::iter::from_fn(|| events.try_recv()).filter(|event| event.job == id).map(|event| event.what).collect()
 }
 
 #[test]
-fn a_life_is_told_in_order_and_ends_once() {
+fn the_events_of_a_job_are_in_order_and_have_one_end() {
     on_both(|jobs| {
         let mut events = jobs.events();
         jobs.submit(Job::new("good").run(|ctx| ctx.progress(0.5))).unwrap();
         jobs.wait().unwrap();
-        let told = story(&mut events, &jobs, "good");
+        let received = history(&mut events, &jobs, "good");
         let wanted = [What::Submitted, What::Ready, What::Started { attempt: 1 }, What::Progress(0.5), What::Succeeded];
-        assert_eq!(told, wanted);
+        assert_eq!(received, wanted);
 
         let retry = Retry { times: 1, backoff: Duration::ZERO, longest: Duration::ZERO };
         let bad = Job::new("bad").retry(retry).run(|_| Err::<(), _>(JobError::msg("no")));
@@ -51,7 +51,7 @@ fn a_life_is_told_in_order_and_ends_once() {
 }
 
 #[test]
-fn pause_resume_and_cancel_are_told() {
+fn pause_resume_and_cancel_are_events() {
     on_both(|jobs| {
         let (door, mut events) = (Door::default(), jobs.events());
         let (work, runs) = works_until(&door, "work");
@@ -62,12 +62,12 @@ fn pause_resume_and_cancel_are_told() {
         jobs.cancel_and_wait("work").unwrap();
         let wanted =
             [What::Submitted, What::Ready, What::Started { attempt: 1 }, What::Paused, What::Resumed, What::Cancelled];
-        assert_eq!(story(&mut events, &jobs, "work"), wanted);
+        assert_eq!(history(&mut events, &jobs, "work"), wanted);
     });
 }
 
 #[test]
-fn every_listener_hears_everything_from_the_moment_it_listens() {
+fn every_listener_gets_all_events_from_the_moment_it_listens() {
     on_both(|jobs| {
         let mut early = jobs.events();
         jobs.submit(Job::new("a")).unwrap();
@@ -85,7 +85,7 @@ fn every_listener_hears_everything_from_the_moment_it_listens() {
 }
 
 #[test]
-fn a_listener_that_does_not_read_loses_the_oldest_and_is_told_how_many() {
+fn a_listener_that_does_not_read_loses_the_oldest_events_and_they_are_counted() {
     in_time("a million events".to_owned(), || {
         let jobs = Jobs::builder().cpu_slots(1).build();
         let mut events = jobs.events();
@@ -103,19 +103,19 @@ fn a_listener_that_does_not_read_loses_the_oldest_and_is_told_how_many() {
         }
         jobs.cancel(sched_jobs::Target::Run).unwrap();
         door.open();
-        let told = 3 + 1000 + 2000 * rounds as u64 + 1000 + 1;
+        let received = 3 + 1000 + 2000 * rounds as u64 + 1000 + 1;
         jobs.wait().unwrap_err();
         let read = std::iter::from_fn(|| events.try_recv()).count() as u64;
-        assert_eq!((read, read + events.missed()), (1 << 20, told));
+        assert_eq!((read, read + events.missed()), (1 << 20, received));
     });
 }
 
 #[test]
-fn the_observer_hears_everything_in_order_and_with_names() {
+fn the_observer_gets_all_events_in_order_and_with_names() {
     for scheduler in [Scheduler::Threadpool, Scheduler::Simple] {
         in_time(format!("observer of {scheduler}"), move || {
-            let heard = Arc::new(Mutex::new(Vec::new()));
-            let log = heard.clone();
+            let received = Arc::new(Mutex::new(Vec::new()));
+            let log = received.clone();
             let jobs = Jobs::builder()
                 .cpu_slots(2)
                 .scheduler(scheduler)
@@ -130,12 +130,12 @@ fn the_observer_hears_everything_in_order_and_with_names() {
             .unwrap();
             jobs.wait().unwrap();
             drop(jobs);
-            let heard = heard.lock().unwrap();
-            assert_eq!(heard.len(), 4 * 500);
-            assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            let received = received.lock().unwrap();
+            assert_eq!(received.len(), 4 * 500);
+            assert!(received.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             for i in 0..500 {
                 let life: Vec<What> =
-                    heard.iter().filter(|(_, name, _)| *name == i.to_string()).map(|it| it.2).collect();
+                    received.iter().filter(|(_, name, _)| *name == i.to_string()).map(|it| it.2).collect();
                 assert_eq!(life, [What::Submitted, What::Ready, What::Started { attempt: 1 }, What::Succeeded]);
             }
         });
@@ -143,7 +143,7 @@ fn the_observer_hears_everything_in_order_and_with_names() {
 }
 
 #[test]
-fn whoever_listens_while_jobs_run_misses_no_end() {
+fn a_listener_that_starts_while_jobs_run_misses_no_end() {
     on_both(|jobs| {
         let (door, mut events) = (Door::default(), jobs.events());
         let (work, runs) = stands_at(&door, "work");

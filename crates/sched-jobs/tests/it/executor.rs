@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use sched_jobs::{Cause, Executor, Job, Jobs, Order, Outcome, Reporter, Retry, Scheduler, State, Target, Ticket, What};
+use sched_jobs::{
+    AttemptId, Cause, Executor, Job, Jobs, Order, Outcome, Reporter, Retry, Scheduler, State, Target, What,
+};
 
 use crate::{LONG, in_time, state, until};
 
-/// What an executor was asked to do.
+/// A request to an executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Asked {
     Start(String, u32),
@@ -18,7 +20,7 @@ enum Asked {
     Cancel(usize),
 }
 
-/// Writes down what it is asked; the test answers.
+/// Records its requests; the test answers.
 struct Puppet {
     asked: mpsc::Sender<Asked>,
     reporters: Mutex<Vec<Reporter>>,
@@ -27,27 +29,27 @@ struct Puppet {
 impl Executor for Puppet {
     fn start(&self, order: Order) {
         assert_eq!(order.work.downcast_ref::<&str>(), Some(&"the work"));
-        let asked = Asked::Start(order.name, order.ticket.attempt);
+        let asked = Asked::Start(order.name, order.attempt_id.attempt);
         self.reporters.lock().unwrap().push(order.report);
         let _ = self.asked.send(asked);
     }
 
     fn find_again(&self, order: Order, token: &str) {
-        let asked = Asked::Find(order.name, order.ticket.attempt, token.to_owned());
+        let asked = Asked::Find(order.name, order.attempt_id.attempt, token.to_owned());
         self.reporters.lock().unwrap().push(order.report);
         let _ = self.asked.send(asked);
     }
 
-    fn pause(&self, ticket: Ticket) {
-        let _ = self.asked.send(Asked::Pause(ticket.job.index()));
+    fn pause(&self, attempt_id: AttemptId) {
+        let _ = self.asked.send(Asked::Pause(attempt_id.job.index()));
     }
 
-    fn resume(&self, ticket: Ticket) {
-        let _ = self.asked.send(Asked::Resume(ticket.job.index()));
+    fn resume(&self, attempt_id: AttemptId) {
+        let _ = self.asked.send(Asked::Resume(attempt_id.job.index()));
     }
 
-    fn cancel(&self, ticket: Ticket) {
-        let _ = self.asked.send(Asked::Cancel(ticket.job.index()));
+    fn cancel(&self, attempt_id: AttemptId) {
+        let _ = self.asked.send(Asked::Cancel(attempt_id.job.index()));
     }
 }
 
@@ -95,7 +97,7 @@ fn on_both(test: impl Fn(Play) + Send + Sync + 'static) {
 }
 
 #[test]
-fn an_executor_is_asked_and_its_reports_are_believed() {
+fn an_executor_gets_requests_and_its_reports_are_applied() {
     on_both(|play| {
         play.jobs.submit(play.job("a")).unwrap();
         play.jobs.submit(play.job("b").needs("a")).unwrap();
@@ -116,13 +118,13 @@ fn an_executor_is_asked_and_its_reports_are_believed() {
 }
 
 #[test]
-fn what_is_said_twice_or_late_has_no_effect() {
+fn a_repeated_or_late_report_has_no_effect() {
     on_both(|play| {
         let mut events = play.jobs.events();
         let retry = Retry { times: 1, backoff: Duration::ZERO, longest: Duration::ZERO };
         play.jobs.submit(play.job("a").retry(retry)).unwrap();
         assert_eq!(play.asked(), start("a", 1));
-        play.report(0).paused(); // nobody asked
+        play.report(0).paused(); // without a request
         play.report(0).ended(Outcome::Failed(Cause::Error("first".to_owned())));
         play.report(0).ended(Outcome::Succeeded);
         assert_eq!(play.asked(), start("a", 2));
@@ -137,12 +139,12 @@ fn what_is_said_twice_or_late_has_no_effect() {
         assert_eq!(ends, 1);
         let report = play.report(1);
         drop(play.jobs);
-        report.ended(Outcome::Succeeded); // nobody is there any more
+        report.ended(Outcome::Succeeded); // the scheduler is gone
     });
 }
 
 #[test]
-fn a_frozen_job_gives_its_slot_to_another_and_gets_it_back() {
+fn a_paused_job_releases_its_slot_to_another_and_gets_it_back() {
     on_both(|play| {
         play.jobs.submit(play.job("a")).unwrap();
         play.jobs.submit(play.job("b")).unwrap();
@@ -164,7 +166,7 @@ fn a_frozen_job_gives_its_slot_to_another_and_gets_it_back() {
 }
 
 #[test]
-fn a_frozen_job_that_ends_before_it_is_let_back_has_ended() {
+fn a_paused_job_that_ends_before_its_resume_has_ended() {
     on_both(|play| {
         play.jobs.submit(play.job("a")).unwrap();
         play.jobs.submit(play.job("b")).unwrap();
@@ -195,14 +197,14 @@ fn a_job_that_ends_while_it_is_asked_to_pause_has_ended() {
         assert_eq!(play.asked(), Asked::Pause(0));
         play.report(0).ended(Outcome::Succeeded);
         play.report(0).paused();
-        let told = pauses.join().unwrap().unwrap_err().to_string();
-        assert_eq!(told, "job `a` is succeeded; only jobs that are queued, ready or running can be paused");
+        let message = pauses.join().unwrap().unwrap_err().to_string();
+        assert_eq!(message, "job `a` is succeeded; only jobs that are queued, ready or running can be paused");
         assert_eq!(play.jobs.wait().unwrap().succeeded, 1);
     });
 }
 
 #[test]
-fn a_cancel_reaches_running_and_frozen_jobs_and_they_end_when_the_executor_says_so() {
+fn a_cancel_reaches_running_and_paused_jobs_and_they_end_with_the_report() {
     for frozen in [false, true] {
         on_both(move |play| {
             play.jobs.submit(play.job("a")).unwrap();
@@ -228,7 +230,7 @@ fn a_cancel_reaches_running_and_frozen_jobs_and_they_end_when_the_executor_says_
 }
 
 #[test]
-fn what_an_earlier_life_began_is_looked_for_once() {
+fn an_attempt_of_an_earlier_process_is_looked_for_once() {
     on_both(|play| {
         let retry = Retry { times: 1, backoff: Duration::ZERO, longest: Duration::ZERO };
         play.jobs.submit(play.job("a").found("pid 7").attempts_made(1).retry(retry)).unwrap();
@@ -265,13 +267,13 @@ impl Executor for Instant {
     fn start(&self, order: Order) {
         order.report.ended(Outcome::Succeeded);
     }
-    fn pause(&self, _: Ticket) {}
-    fn resume(&self, _: Ticket) {}
-    fn cancel(&self, _: Ticket) {}
+    fn pause(&self, _: AttemptId) {}
+    fn resume(&self, _: AttemptId) {}
+    fn cancel(&self, _: AttemptId) {}
 }
 
 #[test]
-fn reports_from_within_a_start_do_not_pile_up() {
+fn reports_from_within_a_start_cause_no_recursion() {
     for scheduler in [Scheduler::Threadpool, Scheduler::Simple] {
         in_time(format!("driver {scheduler}"), move || {
             let jobs = Jobs::builder().cpu_slots(2).scheduler(scheduler).build();
@@ -290,29 +292,29 @@ fn reports_from_within_a_start_do_not_pile_up() {
 /// Ends when it is cancelled; says so if it is cancelled before it was started.
 #[derive(Default)]
 struct Strict {
-    started: Mutex<HashMap<Ticket, Reporter>>,
+    started: Mutex<HashMap<AttemptId, Reporter>>,
 }
 
 impl Executor for Strict {
     fn start(&self, order: Order) {
         std::thread::yield_now();
-        self.started.lock().unwrap().insert(order.ticket, order.report);
+        self.started.lock().unwrap().insert(order.attempt_id, order.report);
     }
-    fn pause(&self, ticket: Ticket) {
-        let report = self.started.lock().unwrap().get(&ticket).cloned();
+    fn pause(&self, attempt_id: AttemptId) {
+        let report = self.started.lock().unwrap().get(&attempt_id).cloned();
         report.expect("asked to pause what was not started").paused();
     }
-    fn resume(&self, ticket: Ticket) {
-        assert!(self.started.lock().unwrap().contains_key(&ticket), "asked to resume what was not started");
+    fn resume(&self, attempt_id: AttemptId) {
+        assert!(self.started.lock().unwrap().contains_key(&attempt_id), "asked to resume what was not started");
     }
-    fn cancel(&self, ticket: Ticket) {
-        let report = self.started.lock().unwrap().remove(&ticket);
+    fn cancel(&self, attempt_id: AttemptId) {
+        let report = self.started.lock().unwrap().remove(&attempt_id);
         report.expect("asked to cancel what was not started").ended(Outcome::Stopped);
     }
 }
 
 #[test]
-fn an_executor_hears_of_a_job_first_that_it_is_to_start() {
+fn the_first_request_for_a_job_is_its_start() {
     in_time("orders and requests from several threads".to_owned(), || {
         for round in 0..20 {
             let jobs = Jobs::builder().cpu_slots(8).ram_mb(0).build();

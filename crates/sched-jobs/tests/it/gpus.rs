@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
-use sched_jobs::{Executor, Gpu, Job, Order, Outcome, State, Ticket};
+use sched_jobs::{AttemptId, Executor, Gpu, Job, Order, Outcome, State};
 
 use crate::{Door, LONG, on_both_with, state};
 
@@ -15,22 +15,26 @@ fn a_closure_has_a_card_with_enough_memory_or_waits() {
     on_both_with(
         |builder| builder.cpu_slots(4).gpus(two_cards()),
         |jobs| {
-            let (tell, told) = mpsc::channel();
+            let (sender, received) = mpsc::channel();
             let door = Door::default();
             for name in ["a", "b", "c"] {
-                let (tell, door) = (tell.clone(), door.clone());
+                let (sender, door) = (sender.clone(), door.clone());
                 let job = Job::new(name).vram_mb(6_000).run(move |ctx| {
                     let ids: Vec<String> = ctx.gpus().into_iter().map(|gpu| gpu.id).collect();
-                    tell.send((ctx.name(), ids)).unwrap();
+                    sender.send((ctx.name(), ids)).unwrap();
                     door.pass();
                 });
                 jobs.submit(job).unwrap();
             }
-            told.recv_timeout(LONG).unwrap();
-            assert_eq!(state(&jobs, "c"), State::Ready, "6 GB are nowhere free, though 4 GB are in two places");
+            received.recv_timeout(LONG).unwrap();
+            assert_eq!(
+                state(&jobs, "c"),
+                State::Ready,
+                "6 GB are free on no card, though 4 GB are free on each of two"
+            );
             door.open();
             jobs.wait().unwrap();
-            assert!(told.try_iter().all(|(_, on)| on.len() == 1));
+            assert!(received.try_iter().all(|(_, on)| on.len() == 1));
         },
     );
 }
@@ -40,16 +44,16 @@ fn a_job_that_asks_for_no_card_has_none_and_whole_cards_are_named_in_order() {
     on_both_with(
         |builder| builder.cpu_slots(4).gpus(two_cards()),
         |jobs| {
-            let (tell, told) = mpsc::channel();
+            let (sender, received) = mpsc::channel();
             for (name, gpus) in [("none", 0), ("both", 2)] {
-                let tell = tell.clone();
-                let job = Job::new(name).gpus(gpus).run(move |ctx| tell.send((ctx.name(), ctx.gpus())).unwrap());
+                let sender = sender.clone();
+                let job = Job::new(name).gpus(gpus).run(move |ctx| sender.send((ctx.name(), ctx.gpus())).unwrap());
                 jobs.submit(job).unwrap();
             }
             jobs.wait().unwrap();
-            let mut told: Vec<_> = told.try_iter().collect();
-            told.sort_by(|a, b| a.0.cmp(&b.0));
-            assert_eq!(told, [("both".to_owned(), two_cards().to_vec()), ("none".to_owned(), Vec::new())]);
+            let mut received: Vec<_> = received.try_iter().collect();
+            received.sort_by(|a, b| a.0.cmp(&b.0));
+            assert_eq!(received, [("both".to_owned(), two_cards().to_vec()), ("none".to_owned(), Vec::new())]);
         },
     );
 }
@@ -65,13 +69,13 @@ impl Executor for Notes {
         order.report.ended(Outcome::Succeeded);
     }
 
-    fn pause(&self, _: Ticket) {}
-    fn resume(&self, _: Ticket) {}
-    fn cancel(&self, _: Ticket) {}
+    fn pause(&self, _: AttemptId) {}
+    fn resume(&self, _: AttemptId) {}
+    fn cancel(&self, _: AttemptId) {}
 }
 
 #[test]
-fn an_executor_is_told_the_cards_of_every_attempt() {
+fn an_executor_gets_the_cards_of_every_attempt() {
     on_both_with(
         |builder| builder.cpu_slots(4).gpus(two_cards()),
         |jobs| {

@@ -1,4 +1,4 @@
-//! Who wakes whom, and who falls with whom.
+//! Which jobs wake which, and which are cancelled with which.
 
 use std::sync::mpsc;
 
@@ -51,7 +51,7 @@ fn a_diamond_joins_once() {
 }
 
 #[test]
-fn failure_cancels_everything_below_naming_the_ancestor_and_nothing_else() {
+fn a_failure_cancels_all_dependents_naming_the_ancestor_and_nothing_else() {
     on_both(|jobs| {
         jobs.submit_all([
             fails("bad"),
@@ -72,7 +72,7 @@ fn failure_cancels_everything_below_naming_the_ancestor_and_nothing_else() {
 }
 
 #[test]
-fn a_chain_of_100_000_falls_with_its_head() {
+fn a_chain_of_100_000_is_cancelled_with_its_head() {
     on_both(|jobs| {
         jobs.submit(fails("0")).unwrap();
         jobs.wait().unwrap_err();
@@ -93,7 +93,7 @@ fn a_chain_of_100_000_falls_with_its_head() {
 }
 
 #[test]
-fn a_retry_revives_what_fell_with_it() {
+fn a_retry_revives_the_jobs_that_were_cancelled_with_it() {
     on_both(|jobs| {
         let mut first = true;
         let flaky = Job::new("flaky")
@@ -105,6 +105,6 @@ fn a_retry_revives_what_fell_with_it() {
         assert_eq!(jobs.wait().unwrap().succeeded, 3);
         assert_eq!(jobs.status("flaky").unwrap().cause, None);
         let error = jobs.retry("last").unwrap_err();
-        assert_eq!(error.to_string(), "job `last` is succeeded; only failed or cancelled jobs can be tried again");
+        assert_eq!(error.to_string(), "job `last` is succeeded; only failed or cancelled jobs can be retried");
     });
 }

@@ -51,7 +51,7 @@ fn on_both(test: impl Fn(Jobs) + Send + Sync + 'static) {
     on_both_with(|builder| builder.cpu_slots(2), test);
 }
 
-/// A door that is closed until somebody opens it.
+/// A door that is closed until the test opens it.
 #[derive(Clone, Default)]
 struct Door(Arc<(Mutex<bool>, Condvar)>);
 
@@ -71,7 +71,7 @@ impl Door {
     }
 }
 
-/// A job that says when it runs, then stands at a door. It has no checkpoint before the door opens.
+/// A job that reports its start, then waits at a door. It has no checkpoint before the door opens.
 fn stands_at(door: &Door, name: &str) -> (Job, Receiver<()>) {
     let (sent, runs) = mpsc::channel();
     let door = door.clone();
@@ -83,7 +83,7 @@ fn stands_at(door: &Door, name: &str) -> (Job, Receiver<()>) {
     (job, runs)
 }
 
-/// A job that says when it runs, then goes from checkpoint to checkpoint until the door opens.
+/// A job that reports its start, then calls `checkpoint` until the door opens.
 fn works_until(door: &Door, name: &str) -> (Job, Receiver<()>) {
     let (sent, runs) = mpsc::channel();
     let door = door.clone();
@@ -108,7 +108,7 @@ fn state(jobs: &Jobs, name: &str) -> State {
     jobs.status(name).unwrap().state
 }
 
-/// Waits until a job is in that state: for moves that another thread makes and nobody announces.
+/// Waits until a job is in that state: for changes that another thread makes and no event announces.
 fn until(jobs: &Jobs, name: &str, wanted: State) {
     let mut events = jobs.events();
     while state(jobs, name) != wanted {

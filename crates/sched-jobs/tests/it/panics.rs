@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use sched_jobs::{
-    Cause, Executor, Job, JobError, Neighbours, Order, Others, Outcome, Reporter, Retry, State, Target, Ticket, Usage,
-    What,
+    AttemptId, Cause, Executor, Job, JobError, Neighbours, Order, Others, Outcome, Reporter, Retry, State, Target,
+    Usage, What,
 };
 
 use crate::{Door, LONG, on_both, on_both_with, works_until};
 
-/// Panics when it is dropped. Worth catching: what `panic_any` throws is dropped by the code that caught it.
+/// Panics when it is dropped. Also used as a payload of `panic_any`, which the code that catches it drops.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -22,7 +22,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn an_observer_that_panics_is_left_out_and_every_job_ends() {
+fn an_observer_that_panics_is_dropped_and_every_job_ends() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     on_both_with(
@@ -44,8 +44,8 @@ fn an_observer_that_panics_is_left_out_and_every_job_ends() {
             assert_eq!(jobs.wait().unwrap().succeeded, 50);
             assert_eq!(jobs.panics().observer, 1);
             assert!(calls.load(Ordering::SeqCst) <= 50 + 50 + 1, "it is not called after it failed");
-            let heard = std::iter::from_fn(|| events.try_recv()).count();
-            assert_eq!(heard, 4 * 50, "those who listen hear everything");
+            let received = std::iter::from_fn(|| events.try_recv()).count();
+            assert_eq!(received, 4 * 50, "listeners get all events");
             jobs.submit(Job::new("later").run(|_| ())).unwrap();
             assert_eq!(jobs.wait().unwrap().succeeded, 51);
         },
@@ -136,28 +136,28 @@ fn a_refused_batch_whose_captures_panic_when_dropped_is_refused_and_no_more() {
     });
 }
 
-/// Panics in the methods it is told to; else says what it was asked, and ends nothing by itself.
+/// Panics in chosen methods; otherwise reports on request only.
 struct Fails {
     start: AtomicUsize,
     pause: bool,
     resume: bool,
     cancel: bool,
     reporters: Mutex<Vec<Reporter>>,
-    started: mpsc::Sender<Ticket>,
+    started: mpsc::Sender<AttemptId>,
 }
 
 impl Fails {
-    /// One whose first so many starts fail.
-    fn new(start: usize) -> (Self, mpsc::Receiver<Ticket>) {
+    /// An executor whose first `start` calls panic, this many times.
+    fn new(start: usize) -> (Self, mpsc::Receiver<AttemptId>) {
         let (started, starts) = mpsc::channel();
         let (start, reporters) = (AtomicUsize::new(start), Mutex::default());
         (Self { start, pause: false, resume: false, cancel: false, reporters, started }, starts)
     }
 
-    fn report(&self, ticket: Ticket, tell: impl Fn(&Reporter)) {
+    fn report(&self, attempt_id: AttemptId, send: impl Fn(&Reporter)) {
         let reporters = self.reporters.lock().unwrap().clone();
-        let of_it = |report: &&Reporter| format!("{report:?}").contains(&format!("{ticket:?}"));
-        reporters.iter().filter(of_it).for_each(tell);
+        let of_it = |report: &&Reporter| format!("{report:?}").contains(&format!("{attempt_id:?}"));
+        reporters.iter().filter(of_it).for_each(send);
     }
 }
 
@@ -167,21 +167,21 @@ impl Executor for Fails {
         let less = |left: usize| left.checked_sub(1);
         let fails = self.start.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
         assert!(!fails, "the executor cannot start it");
-        self.started.send(order.ticket).unwrap();
+        self.started.send(order.attempt_id).unwrap();
     }
 
-    fn pause(&self, ticket: Ticket) {
+    fn pause(&self, attempt_id: AttemptId) {
         assert!(!self.pause, "the executor cannot pause it");
-        self.report(ticket, Reporter::paused);
+        self.report(attempt_id, Reporter::paused);
     }
 
-    fn resume(&self, _: Ticket) {
+    fn resume(&self, _: AttemptId) {
         assert!(!self.resume, "the executor cannot resume it");
     }
 
-    fn cancel(&self, ticket: Ticket) {
+    fn cancel(&self, attempt_id: AttemptId) {
         assert!(!self.cancel, "the executor cannot cancel it");
-        self.report(ticket, |report| report.ended(Outcome::Stopped));
+        self.report(attempt_id, |report| report.ended(Outcome::Stopped));
     }
 }
 
@@ -201,9 +201,9 @@ fn an_executor_that_panics_at_a_start_fails_that_attempt_and_the_next_is_made() 
         assert_eq!(message, "the executor cannot start it");
         jobs.submit(remote("twice", &executor).retry(retry)).unwrap();
         jobs.submit(Job::new("closure").run(|_| ())).unwrap();
-        let ticket = starts.recv_timeout(LONG).unwrap();
-        assert_eq!(ticket.attempt, 2);
-        executor.report(ticket, |report| report.ended(Outcome::Succeeded));
+        let attempt_id = starts.recv_timeout(LONG).unwrap();
+        assert_eq!(attempt_id.attempt, 2);
+        executor.report(attempt_id, |report| report.ended(Outcome::Succeeded));
         assert_eq!(jobs.wait().unwrap_err().summary.succeeded, 2);
         assert_eq!(jobs.panics().executors, 2);
     });
@@ -242,7 +242,7 @@ fn an_executor_that_panics_at_a_pause_leaves_the_job_to_the_pause_timeout() {
 }
 
 #[test]
-fn an_executor_that_panics_at_a_resume_fails_the_attempt_that_stands_still() {
+fn an_executor_that_panics_at_a_resume_fails_the_paused_attempt() {
     on_both(|jobs| {
         let (mut executor, starts) = Fails::new(0);
         executor.resume = true;
@@ -257,7 +257,7 @@ fn an_executor_that_panics_at_a_resume_fails_the_attempt_that_stands_still() {
     });
 }
 
-/// Others that fail: before they have let anything be chosen, after it, or by asking twice.
+/// Neighbours that panic: before they call `choose`, after it, or by calling it twice.
 struct Broken {
     when: &'static str,
     calls: Arc<AtomicUsize>,
@@ -283,7 +283,7 @@ impl Neighbours for Broken {
 }
 
 #[test]
-fn neighbours_that_panic_are_left_out_and_every_job_ends() {
+fn neighbours_that_panic_are_dropped_and_every_job_ends() {
     for when in ["before", "after", "twice"] {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
@@ -300,7 +300,7 @@ fn neighbours_that_panic_are_left_out_and_every_job_ends() {
 }
 
 #[test]
-fn jobs_can_be_steered_after_an_observer_failed() {
+fn jobs_can_be_controlled_after_an_observer_failed() {
     on_both_with(
         |builder| builder.cpu_slots(2).observe(|_, _| panic!("the observer fails")),
         |jobs| {

@@ -3,7 +3,9 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use sched_jobs::{Cause, ControlError, Executor, Job, JobError, Order, Outcome, State, Target, Ticket, TraceId, What};
+use sched_jobs::{
+    AttemptId, Cause, ControlError, Executor, Job, JobError, Order, Outcome, State, Target, TraceId, What,
+};
 
 use crate::{Door, LONG, on_both, on_both_with, stands_at, state, works_until};
 
@@ -30,7 +32,7 @@ fn a_part_ends_with_its_own_jobs_whatever_others_do() {
 }
 
 #[test]
-fn a_wait_for_a_part_returns_at_its_end_although_the_run_goes_on() {
+fn a_wait_for_a_part_returns_at_its_end_while_other_jobs_still_run() {
     on_both(|jobs| {
         let (gate, door) = (Door::default(), Door::default());
         let part = jobs.part("film");
@@ -53,7 +55,7 @@ fn a_wait_for_a_part_returns_at_its_end_although_the_run_goes_on() {
 }
 
 #[test]
-fn the_outcome_of_a_part_tells_of_its_own_jobs_and_of_what_outside_it_they_died_of() {
+fn the_outcome_of_a_part_names_its_own_jobs_and_the_outside_causes_of_their_ends() {
     on_both(|jobs| {
         let (good, bad, below) = (jobs.part("good"), jobs.part("bad"), jobs.part("below"));
         let door = Door::default();
@@ -122,7 +124,7 @@ fn a_part_is_paused_resumed_and_cancelled_apart_from_others() {
 }
 
 #[test]
-fn a_part_of_nothing_is_over_and_one_that_is_retried_is_not() {
+fn an_empty_part_has_ended_and_a_retried_one_has_not() {
     on_both(|jobs| {
         let part = jobs.part("film");
         assert_eq!(part.wait().unwrap(), sched_jobs::Summary::default());
@@ -160,7 +162,7 @@ fn two_handles_of_one_name_are_the_same_part_and_its_first_trace_stays() {
 }
 
 #[test]
-fn a_text_that_is_no_trace_id_is_refused_with_what_one_looks_like() {
+fn a_text_that_is_not_a_trace_id_is_refused_with_the_expected_form() {
     let zeros = "0".repeat(32);
     for text in ["", "film-7", "4bf92f3577b34da6a3ce929d0e0e473", "+bf92f3577b34da6a3ce929d0e0e4736", zeros.as_str()] {
         let error = text.parse::<TraceId>().unwrap_err().to_string();
@@ -173,21 +175,21 @@ fn a_text_that_is_no_trace_id_is_refused_with_what_one_looks_like() {
 
 #[test]
 fn every_event_of_a_part_carries_its_trace_and_no_other_does() {
-    let (heard, hears) = mpsc::channel();
-    let (heard, hears) = (Arc::new(std::sync::Mutex::new(heard)), std::sync::Mutex::new(hears));
+    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = (Arc::new(std::sync::Mutex::new(sender)), std::sync::Mutex::new(receiver));
     on_both_with(
         move |builder| {
-            let heard = heard.lock().unwrap().clone();
+            let sender = sender.lock().unwrap().clone();
             builder.cpu_slots(2).observe(move |event, facts| {
                 let about = (facts.name(event.job).into_owned(), facts.part(event.job).map(str::to_owned));
-                let _ = heard.send((about, event.trace_id(), facts.trace_id(event.job)));
+                let _ = sender.send((about, event.trace_id(), facts.trace_id(event.job)));
             })
         },
         move |jobs| {
             let mut events = jobs.events();
             let part = jobs.part("film");
             let trace = Some(part.trace_id());
-            // So many that some are run in a row without a visit to the lock.
+            // So many that some run in a chain without the lock.
             jobs.submit_all((0..100).map(|_| Job::unnamed().run(|_| ()))).unwrap();
             part.submit_all((0..100).map(|_| Job::unnamed().run(|_| ()))).unwrap();
             let check = move |ctx: &sched_jobs::Ctx<'_>| {
@@ -206,9 +208,9 @@ fn every_event_of_a_part_carries_its_trace_and_no_other_does() {
                 let wanted = trace.filter(|_| of_film(event.job.index()));
                 assert_eq!(event.trace_id(), wanted, "{event:?}");
             }
-            let told: Vec<_> = hears.lock().unwrap().try_iter().collect();
-            assert_eq!(told.len(), all.len());
-            for ((name, part), of_event, of_job) in told {
+            let received: Vec<_> = receiver.lock().unwrap().try_iter().collect();
+            assert_eq!(received.len(), all.len());
+            for ((name, part), of_event, of_job) in received {
                 assert_eq!((of_event, part.is_some()), (of_job, of_job.is_some()), "{name}");
             }
             let status = jobs.status("bad").unwrap();
@@ -219,7 +221,7 @@ fn every_event_of_a_part_carries_its_trace_and_no_other_does() {
     );
 }
 
-/// Ends what it is told to at once, and says what it was told.
+/// Ends every attempt at once, and passes its trace id on.
 struct Tells(std::sync::Mutex<mpsc::Sender<Option<TraceId>>>);
 
 impl Executor for Tells {
@@ -228,24 +230,24 @@ impl Executor for Tells {
         order.report.ended(Outcome::Succeeded);
     }
 
-    fn pause(&self, _: Ticket) {}
+    fn pause(&self, _: AttemptId) {}
 
-    fn resume(&self, _: Ticket) {}
+    fn resume(&self, _: AttemptId) {}
 
-    fn cancel(&self, _: Ticket) {}
+    fn cancel(&self, _: AttemptId) {}
 }
 
 #[test]
-fn an_executor_is_told_the_trace() {
+fn an_executor_gets_the_trace_id() {
     on_both(|jobs| {
-        let (sent, told) = mpsc::channel();
+        let (sent, received) = mpsc::channel();
         let executor = Arc::new(Tells(std::sync::Mutex::new(sent)));
         let part = jobs.part("film");
         part.submit(Job::new("a").execute(executor.clone(), Arc::new(()))).unwrap();
         jobs.wait().unwrap();
         jobs.submit(Job::new("b").execute(executor, Arc::new(()))).unwrap();
         jobs.wait().unwrap();
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [Some(part.trace_id()), None]);
+        assert_eq!(received.try_iter().collect::<Vec<_>>(), [Some(part.trace_id()), None]);
     });
 }
 

@@ -77,13 +77,13 @@ fn why_names_what_is_short_and_who_holds_it() {
             jobs.submit(first.ram_mb(800)).unwrap();
             runs.recv().unwrap();
             jobs.submit(Job::new("next").ram_mb(300)).unwrap();
-            let told = [
+            let message = [
                 "next waits for RAM: needs 300 MB, 200 MB free of 1.0 GB. Held by first (800 MB). First in line",
                 // One job at a time.
                 "next waits for a worker thread: needs 1, 0 free of 1; also short of RAM. Held by first (1). First in line",
             ];
             let why = jobs.why("next").unwrap().to_string();
-            assert!(told.contains(&why.as_str()), "{why}");
+            assert!(message.contains(&why.as_str()), "{why}");
             jobs.submit(Job::new("below").needs("next").needs("first")).unwrap();
             assert_eq!(jobs.why("below").unwrap().to_string(), "below waits for next (ready) and first (running)");
             door.open();
@@ -93,52 +93,52 @@ fn why_names_what_is_short_and_who_holds_it() {
     );
 }
 
-/// Others, whose use is set by the test; and what they were told we use.
+/// Other runs, whose usage the test sets; and the usage that was published to them.
 #[derive(Clone, Default)]
-struct Street {
+struct FakeNeighbours {
     others: Arc<Mutex<Others>>,
-    told: Arc<Mutex<Usage>>,
+    published: Arc<Mutex<Usage>>,
 }
 
-impl Neighbours for Street {
+impl Neighbours for FakeNeighbours {
     fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) {
         let others = self.others.lock().unwrap();
-        *self.told.lock().unwrap() = choose(&others);
+        *self.published.lock().unwrap() = choose(&others);
     }
 }
 
 #[test]
-fn what_neighbours_hold_is_not_ours_and_they_learn_what_we_hold() {
+fn what_neighbours_hold_is_not_free_and_our_usage_is_published_to_them() {
     for scheduler in [Scheduler::Threadpool, Scheduler::Simple] {
         in_time(format!("neighbours of {scheduler}"), move || {
-            let street = Street::default();
-            *street.others.lock().unwrap() = Others { running: 1, cpu_slots: 3, ..Others::default() };
+            let neighbours = FakeNeighbours::default();
+            *neighbours.others.lock().unwrap() = Others { running: 1, cpu_slots: 3, ..Others::default() };
             let builder = Jobs::builder().cpu_slots(4).ram_mb(1000).resource("licence", 2);
-            let jobs = builder.neighbours(street.clone()).scheduler(scheduler).build();
+            let jobs = builder.neighbours(neighbours.clone()).scheduler(scheduler).build();
             let door = Door::default();
             let (job, runs) = stands_at(&door, "two");
             jobs.submit(job.cpu_slots(2).takes("licence", 1)).unwrap();
             assert_eq!(state(&jobs, "two"), State::Ready);
-            let told = jobs.why("two").unwrap().to_string();
-            assert!(told.contains("needs 2, 1 free of 4. Held by other runs (3)"), "{told}");
-            // They give one back; nobody here notices until somebody pokes.
-            street.others.lock().unwrap().cpu_slots = 2;
+            let message = jobs.why("two").unwrap().to_string();
+            assert!(message.contains("needs 2, 1 free of 4. Held by other runs (3)"), "{message}");
+            // They release one; this run notices it only after `poke`.
+            neighbours.others.lock().unwrap().cpu_slots = 2;
             jobs.poke();
             runs.recv_timeout(LONG).unwrap();
-            let told = street.told.lock().unwrap().clone();
-            assert_eq!((told.running, told.cpu_slots, told.ram_mb), (1, 2, 256));
-            assert_eq!(told.named, [("licence".to_owned(), 1)]);
+            let published = neighbours.published.lock().unwrap().clone();
+            assert_eq!((published.running, published.cpu_slots, published.ram_mb), (1, 2, 256));
+            assert_eq!(published.named, [("licence".to_owned(), 1)]);
             jobs.submit(Job::new("large").cpu_slots(0).ram_mb(900)).unwrap();
-            *street.others.lock().unwrap() = Others { ram_mb: 200, running: 1, ..Others::default() };
+            *neighbours.others.lock().unwrap() = Others { ram_mb: 200, running: 1, ..Others::default() };
             door.open();
             until(&jobs, "two", State::Succeeded);
             jobs.poke();
             assert_eq!(state(&jobs, "large"), State::Ready, "200 MB of 1,000 are theirs, and something runs");
-            *street.others.lock().unwrap() = Others { ram_mb: 200, ..Others::default() };
+            *neighbours.others.lock().unwrap() = Others { ram_mb: 200, ..Others::default() };
             jobs.poke();
             until(&jobs, "large", State::Succeeded);
             jobs.poke();
-            assert_eq!(street.told.lock().unwrap().running, 0);
+            assert_eq!(neighbours.published.lock().unwrap().running, 0);
         });
     }
 }
@@ -146,14 +146,14 @@ fn what_neighbours_hold_is_not_ours_and_they_learn_what_we_hold() {
 #[test]
 fn memory_that_is_not_really_there_is_not_given_away() {
     in_time("memory".to_owned(), || {
-        let street = Street::default();
-        *street.others.lock().unwrap() = Others { running: 1, ram_free_mb: Some(100), ..Others::default() };
-        let jobs = Jobs::builder().cpu_slots(4).ram_mb(10_000).neighbours(street.clone()).build();
+        let neighbours = FakeNeighbours::default();
+        *neighbours.others.lock().unwrap() = Others { running: 1, ram_free_mb: Some(100), ..Others::default() };
+        let jobs = Jobs::builder().cpu_slots(4).ram_mb(10_000).neighbours(neighbours.clone()).build();
         jobs.submit(Job::new("hungry").ram_mb(300)).unwrap();
         assert_eq!(state(&jobs, "hungry"), State::Ready);
-        let told = "hungry waits for RAM: needs 300 MB, 100 MB free on this machine; other programs use the rest. First in line";
-        assert_eq!(jobs.why("hungry").unwrap().to_string(), told);
-        *street.others.lock().unwrap() = Others { running: 1, ram_free_mb: Some(300), ..Others::default() };
+        let message = "hungry waits for RAM: needs 300 MB, 100 MB free on this machine; other programs use the rest. First in line";
+        assert_eq!(jobs.why("hungry").unwrap().to_string(), message);
+        *neighbours.others.lock().unwrap() = Others { running: 1, ram_free_mb: Some(300), ..Others::default() };
         jobs.poke();
         jobs.wait().unwrap();
     });
@@ -162,25 +162,25 @@ fn memory_that_is_not_really_there_is_not_given_away() {
 #[test]
 fn a_job_waits_for_memory_that_other_programs_use_also_if_nothing_else_runs() {
     in_time("memory of others".to_owned(), || {
-        let street = Street::default();
+        let neighbours = FakeNeighbours::default();
         let others = |free| Others { ram_free_mb: Some(free), ram_most_mb: Some(20_000), ..Others::default() };
-        *street.others.lock().unwrap() = others(15_000);
+        *neighbours.others.lock().unwrap() = others(15_000);
         // The limit does not matter to a job that runs alone; what is really there does.
-        let jobs = Jobs::builder().cpu_slots(4).ram_mb(10_000).neighbours(street.clone()).build();
+        let jobs = Jobs::builder().cpu_slots(4).ram_mb(10_000).neighbours(neighbours.clone()).build();
         jobs.submit(Job::new("large").ram_mb(18_000)).unwrap();
         assert_eq!(state(&jobs, "large"), State::Ready);
         let why = jobs.why("large").unwrap().to_string();
         assert!(why.contains("needs 18.0 GB, 15.0 GB free on this machine; other programs use the rest"), "{why}");
-        assert!(street.told.lock().unwrap().lacks_memory, "memory is looked at again now and then");
-        // Small ones are not kept waiting for that.
+        assert!(neighbours.published.lock().unwrap().lacks_memory, "memory is checked again from time to time");
+        // Small jobs do not wait for it.
         jobs.submit(Job::new("small").ram_mb(100)).unwrap();
         while state(&jobs, "small") != State::Succeeded {
             std::thread::yield_now();
         }
-        *street.others.lock().unwrap() = others(18_000);
+        *neighbours.others.lock().unwrap() = others(18_000);
         jobs.poke();
         jobs.wait().unwrap();
-        // More than could ever be free is not waited for.
+        // A job that needs more than could ever be free does not wait.
         jobs.submit(Job::new("huge").ram_mb(30_000)).unwrap();
         jobs.wait().unwrap();
     });

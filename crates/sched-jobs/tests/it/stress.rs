@@ -1,4 +1,4 @@
-//! Everything at once, on real threads. Requests come from a seeded plan; what threads make of it is theirs.
+//! Everything at once, on real threads. Requests come from a seeded plan; the interleaving is up to the threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,18 +9,18 @@ use test_support::Dice;
 
 use crate::{Door, LONG, in_time, works_until};
 
-/// Every life in a log ends once.
-fn check_lives(events: impl Iterator<Item = Event>, told: &str) -> HashMap<usize, Vec<What>> {
+/// Every life cycle in a log ends once.
+fn check_life_cycles(events: impl Iterator<Item = Event>, context: &str) -> HashMap<usize, Vec<What>> {
     let mut lives: HashMap<usize, Vec<What>> = HashMap::new();
     let is_end = |what: &What| matches!(what, What::Succeeded | What::Failed | What::Cancelled);
     for event in events {
         let life = lives.entry(event.job.index()).or_default();
         let over = life.last().is_some_and(is_end);
-        assert_eq!(over, event.what == What::Revived, "{told}: {:?} after {life:?}", event.what);
+        assert_eq!(over, event.what == What::Revived, "{context}: {:?} after {life:?}", event.what);
         life.push(event.what);
     }
     for (id, life) in &lives {
-        assert!(life.last().is_some_and(is_end), "{told}: job {id} never ended: {life:?}");
+        assert!(life.last().is_some_and(is_end), "{context}: job {id} never ended: {life:?}");
     }
     lives
 }
@@ -29,8 +29,8 @@ fn storm(seed: u64, count: u64) {
     let dice = Dice::new(seed);
     let workers = 2 + dice.below(7) as u32;
     let scheduler = if seed % 5 == 4 { Scheduler::Simple } else { Scheduler::Threadpool };
-    let told = format!("seed {seed}, {workers} workers, {scheduler}");
-    let (sent, heard) = mpsc::channel();
+    let context = format!("seed {seed}, {workers} workers, {scheduler}");
+    let (sender, received) = mpsc::channel();
     let jobs = Jobs::builder()
         .cpu_slots(workers)
         .scheduler(scheduler)
@@ -39,7 +39,7 @@ fn storm(seed: u64, count: u64) {
         .pause_timeout(LONG)
         .seed(seed)
         .observe(move |event, _| {
-            let _ = sent.send(*event);
+            let _ = sender.send(*event);
         })
         .build();
     let running = Arc::new(AtomicUsize::new(0));
@@ -71,7 +71,7 @@ fn storm(seed: u64, count: u64) {
                 job = job.retry(Retry { times: dice.below(2) as u32, backoff: zero, longest: zero });
                 job.run(move |ctx| {
                     let most = if scheduler == Scheduler::Simple { 1 } else { workers as usize };
-                    // A job that is paused leaves its place: it is not counted where it may stand still.
+                    // A paused job leaves its slot: it is not counted at a checkpoint.
                     assert!(running.fetch_add(1, Ordering::SeqCst) < most, "too many at once");
                     running.fetch_sub(1, Ordering::SeqCst);
                     for _ in 0..spins {
@@ -116,19 +116,19 @@ fn storm(seed: u64, count: u64) {
         jobs.resume(Target::Run).unwrap();
     }
     let counts: usize = jobs.counts().iter().map(|(_, count)| count).sum();
-    assert_eq!(counts as u64, count, "{told}");
+    assert_eq!(counts as u64, count, "{context}");
     let usage = jobs.usage();
-    assert_eq!((usage.running, usage.cpu_slots, usage.ram_mb, usage.named[0].1), (0, 0, 0, 0), "{told}");
+    assert_eq!((usage.running, usage.cpu_slots, usage.ram_mb, usage.named[0].1), (0, 0, 0, 0), "{context}");
     let statuses = jobs.statuses();
     drop(jobs);
-    let lives = check_lives(heard.try_iter(), &told);
+    let lives = check_life_cycles(received.try_iter(), &context);
     for status in statuses {
         let wanted = match lives[&status.id.index()].last() {
             Some(What::Succeeded) => State::Succeeded,
             Some(What::Failed) => State::Failed,
             _ => State::Cancelled,
         };
-        assert_eq!(status.state, wanted, "{told}: {}", status.name);
+        assert_eq!(status.state, wanted, "{context}: {}", status.name);
     }
 }
 
@@ -147,7 +147,7 @@ fn many_storms() {
     }
 }
 
-/// Counts how many of it there are.
+/// Counts its instances.
 struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -183,7 +183,7 @@ fn ten_thousand_cancels_leave_nothing_behind() {
 }
 
 #[test]
-fn what_a_closure_captured_is_gone_when_its_job_has_ended() {
+fn the_captures_of_a_closure_are_dropped_when_its_job_has_ended() {
     in_time("captures".to_owned(), || {
         let jobs = Jobs::builder().cpu_slots(2).build();
         let (sent, held) = mpsc::channel::<()>();
@@ -197,7 +197,7 @@ fn what_a_closure_captured_is_gone_when_its_job_has_ended() {
 }
 
 #[test]
-fn an_end_is_told_while_the_next_job_of_the_same_worker_runs() {
+fn an_end_is_reported_while_the_next_job_of_the_same_worker_runs() {
     for workers in [1, 2] {
         in_time(format!("{workers} workers"), move || {
             let jobs = Jobs::builder().cpu_slots(workers).ram_mb(0).build();
@@ -212,11 +212,11 @@ fn an_end_is_told_while_the_next_job_of_the_same_worker_runs() {
                 [Job::new(format!("quick-{i}")).run(|_| ()), waits]
             });
             jobs.submit_all(all).unwrap();
-            // Each worker stands at the door after a quick job or two; whoever listens hears of those now, not later.
+            // Each worker waits at the door after a quick job or two; the ends of these are reported now, not later.
             let first = jobs.status("quick-0").unwrap().id;
-            let told = std::iter::from_fn(|| events.recv_timeout(LONG))
+            let ended = std::iter::from_fn(|| events.recv_timeout(LONG))
                 .find(|event| event.job == first && event.what == What::Succeeded);
-            assert!(told.is_some(), "nobody was told that `quick-0` has ended");
+            assert!(ended.is_some(), "the end of `quick-0` was not reported");
             door.open();
             jobs.wait().unwrap();
         });

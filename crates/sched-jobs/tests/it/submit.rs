@@ -1,15 +1,15 @@
-//! What is refused, in which words, and that it leaves no trace.
+//! What is refused, with which message, and that it leaves nothing behind.
 
 use sched_jobs::{Job, JobError, Jobs, Retry, State, SubmitError};
 
 use crate::{Door, on_both, on_both_with, stands_at, until};
 
-/// What could be left behind.
+/// The state that a refused job must not change.
 fn trace(jobs: &Jobs) -> (Vec<(State, usize)>, Vec<String>) {
     (jobs.counts(), jobs.statuses().into_iter().map(|status| status.name).collect())
 }
 
-/// Is refused with these words, and leaves nothing.
+/// Is refused with this message, and leaves nothing behind.
 fn refused(jobs: &Jobs, job: Job, words: &str) -> SubmitError {
     let (before, mut events) = (trace(jobs), jobs.events());
     let error = jobs.submit(job).unwrap_err();
@@ -20,7 +20,7 @@ fn refused(jobs: &Jobs, job: Job, words: &str) -> SubmitError {
 }
 
 #[test]
-fn every_refusal_has_its_words_and_leaves_no_trace() {
+fn every_refusal_has_its_message_and_leaves_nothing_behind() {
     on_both_with(
         |builder| builder.cpu_slots(4).resource("licence", 2),
         |jobs| {
@@ -30,10 +30,10 @@ fn every_refusal_has_its_words_and_leaves_no_trace() {
             let words =
                 format!("the name `{}…` has 4097 bytes, the limit is 4096; choose a shorter one", "x".repeat(40));
             refused(&jobs, Job::new("x".repeat(4097)), &words);
-            refused(&jobs, Job::new("a"), "there is a job `a` already; choose another name");
-            let words = "job `b` needs `ghost`, which nobody submitted; submit that one first";
+            refused(&jobs, Job::new("a"), "there is already a job `a`; choose another name");
+            let words = "job `b` needs `ghost`, which was not submitted; submit that one first";
             refused(&jobs, Job::new("b").needs("a").needs("ghost"), words);
-            refused(&jobs, Job::new("b").needs("b"), "job `b` needs itself; take it out of its own needs");
+            refused(&jobs, Job::new("b").needs("b"), "job `b` needs itself; remove it from its own needs");
             let words =
                 "[3001] job `b` wants 5 CPU slots but the hard limit is 4; lower what it wants or raise the limit";
             let error = refused(&jobs, Job::new("b").cpu_slots(5), words);
@@ -46,7 +46,7 @@ fn every_refusal_has_its_words_and_leaves_no_trace() {
             let once = Job::new("b").retries(2).run_once(|_| ());
             let words = "job `b` asks for 2 retries but its closure runs only once; use `run` instead of `run_once`";
             refused(&jobs, once, words);
-            // The name is still free, and what was needed is not bothered.
+            // The name is still free, and the dependency is not changed.
             jobs.submit(Job::new("b").needs("a").run(|_| ())).unwrap();
             assert_eq!(jobs.wait().unwrap().succeeded, 2);
         },
@@ -54,7 +54,7 @@ fn every_refusal_has_its_words_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_name_of_4096_bytes_is_taken_and_one_in_any_script() {
+fn names_of_4096_bytes_and_in_any_script_are_accepted() {
     on_both(|jobs| {
         jobs.submit(Job::new("y".repeat(4096))).unwrap();
         jobs.submit(Job::new("作业 №1 \"…\"\n")).unwrap();
@@ -70,9 +70,9 @@ fn a_job_below_one_that_failed_or_was_cancelled_is_refused_with_3002() {
         let bad = Job::new("bad").run(|_| Err::<(), _>(JobError::msg("no")));
         jobs.submit_all([bad, Job::new("gone").needs("bad")]).unwrap();
         jobs.wait().unwrap_err();
-        let words = "[3002] job `b` needs `bad`, which failed already; retry that one first";
+        let words = "[3002] job `b` needs `bad`, which has already failed; retry that one first";
         assert_eq!(refused(&jobs, Job::new("b").needs("bad"), words).code(), Some(3002));
-        let words = "[3002] job `b` needs `gone`, which cancelled already; retry that one first";
+        let words = "[3002] job `b` needs `gone`, which was already cancelled; retry that one first";
         refused(&jobs, Job::new("b").needs("gone"), words);
     });
 }
@@ -86,7 +86,7 @@ fn an_undeclared_resource_is_named_also_when_none_was_declared() {
 }
 
 #[test]
-fn a_workflow_is_taken_as_a_whole_or_not_at_all() {
+fn a_workflow_is_submitted_as_a_whole_or_not_at_all() {
     on_both(|jobs| {
         let door = Door::default();
         let (first, runs) = stands_at(&door, "first");
@@ -100,15 +100,15 @@ fn a_workflow_is_taken_as_a_whole_or_not_at_all() {
         for (last, words) in [
             (Job::new("four").cpu_slots(99), "[3001] job `four` wants 99 CPU slots"),
             (Job::new("four").needs("five"), "job `four` needs `five`"),
-            (Job::new("one"), "there is a job `one` already"),
-            (Job::new("first"), "there is a job `first` already"),
+            (Job::new("one"), "there is already a job `one`"),
+            (Job::new("first"), "there is already a job `first`"),
             (Job::new("four").needs("four"), "job `four` needs itself"),
         ] {
             let error = jobs.submit_all(chain(last)).unwrap_err();
             assert!(error.to_string().starts_with(words), "{error}");
             assert_eq!(trace(&jobs), before);
         }
-        // Nothing of all that hangs on `first`: it wakes those who are there now, and only them.
+        // None of these is a dependent of `first`: it wakes only jobs that were submitted.
         jobs.submit_all(chain(Job::new("four").needs("three"))).unwrap();
         door.open();
         assert_eq!(jobs.wait().unwrap().succeeded, 5);
@@ -116,20 +116,17 @@ fn a_workflow_is_taken_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_circle_is_named_from_job_to_job() {
+fn a_cycle_is_named_from_job_to_job() {
     on_both(|jobs| {
         let before = trace(&jobs);
-        let circle = [
+        let cycle = [
             Job::new("outside").needs("a"),
             Job::new("a").needs("b"),
             Job::new("b").needs("c"),
             Job::new("c").needs("a"),
         ];
-        let error = jobs.submit_all(circle).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "jobs need each other in a circle: a -> b -> c -> a; take out one of these needs"
-        );
+        let error = jobs.submit_all(cycle).unwrap_err();
+        assert_eq!(error.to_string(), "jobs need each other in a cycle: a -> b -> c -> a; remove one of these needs");
         assert_eq!(trace(&jobs), before);
         jobs.submit_all([Job::new("a").needs("b"), Job::new("b")]).unwrap();
         jobs.wait().unwrap();
@@ -137,7 +134,7 @@ fn a_circle_is_named_from_job_to_job() {
 }
 
 #[test]
-fn a_circle_at_the_end_of_a_chain_of_200_000_is_found_without_recursion() {
+fn a_cycle_at_the_end_of_a_chain_of_200_000_is_found_without_recursion() {
     on_both(|jobs| {
         let last = 200_000;
         let needs = |i: u32| if i == last { last - 1 } else { i + 1 };
@@ -188,7 +185,7 @@ fn retries_can_be_asked_for_with_any_numbers() {
 }
 
 #[test]
-fn a_job_without_a_name_is_called_by_its_number() {
+fn a_job_without_a_name_is_shown_by_its_number() {
     on_both(|jobs| {
         let first = jobs.submit(Job::new("first").run(|_| ())).unwrap();
         let second = jobs.submit(Job::unnamed().needs(first).run(|_| ())).unwrap();

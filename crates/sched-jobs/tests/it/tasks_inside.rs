@@ -1,4 +1,4 @@
-//! A closure that waits in operations of tasks, or in tasks of its own, is reached there when its job is cancelled.
+//! A closure that waits in operations of tasks, or in its own tasks, is interrupted there when its job is cancelled.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -24,7 +24,7 @@ fn cancelled_in(jobs: &Jobs, body: impl Fn(&mpsc::Sender<()>) + Send + 'static) 
     jobs.cancel_and_wait(job).unwrap();
     let took = asked.elapsed();
     assert_eq!(jobs.status(job).unwrap().state, State::Cancelled);
-    // The worker is as good as new.
+    // The worker still works.
     let next = jobs.submit(Job::unnamed().run(|_| sleep(Duration::from_millis(1)))).unwrap();
     let _ = jobs.wait();
     assert_eq!(jobs.status(next).unwrap().state, State::Succeeded);
@@ -32,7 +32,7 @@ fn cancelled_in(jobs: &Jobs, body: impl Fn(&mpsc::Sender<()>) + Send + 'static) 
 }
 
 #[test]
-fn a_cancelled_job_does_not_wait_on_in_a_sleep_a_channel_a_nursery_or_a_task_of_its_own() {
+fn a_cancelled_job_is_interrupted_in_a_sleep_a_channel_a_nursery_or_a_task_of_its_own() {
     on_both(|jobs| {
         let took = [
             cancelled_in(&jobs, |up| {
@@ -128,7 +128,7 @@ fn count(rounds: &AtomicUsize) {
     }
 }
 
-/// What a job that was paused does for some time: nothing.
+/// Whether the counter moves: a paused job does nothing.
 fn moves(rounds: &AtomicUsize) -> bool {
     let before = rounds.load(SeqCst);
     std::thread::sleep(Duration::from_millis(20));
@@ -177,7 +177,7 @@ fn a_pause_reaches_a_nursery_a_nested_nursery_a_thread_task_a_future_and_a_fiber
         }
         jobs.pause(job).unwrap();
         let asked = Instant::now();
-        jobs.cancel_and_wait(job).unwrap(); // also where it stands still
+        jobs.cancel_and_wait(job).unwrap(); // also while it is paused
         assert!(asked.elapsed() < SOON);
         assert_eq!(jobs.status(job).unwrap().state, State::Cancelled);
         jobs.submit(Job::new("next").run(|_| sleep(Duration::from_millis(1)))).unwrap();

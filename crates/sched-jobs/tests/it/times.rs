@@ -20,10 +20,10 @@ fn a_status_has_the_times_that_events_have() {
         assert!(work.ready.is_some() && work.started >= work.ready && work.ended.is_none(), "{work:?}");
         door.open();
         jobs.wait().unwrap();
-        let told: Vec<_> = std::iter::from_fn(|| events.try_recv()).collect();
+        let received: Vec<_> = std::iter::from_fn(|| events.try_recv()).collect();
         for status in jobs.statuses() {
             let at = |wanted: fn(&What) -> bool| {
-                told.iter().find(|event| event.job == status.id && wanted(&event.what)).map(sched_jobs::Event::at)
+                received.iter().find(|event| event.job == status.id && wanted(&event.what)).map(sched_jobs::Event::at)
             };
             assert_eq!(status.ready, at(|what| *what == What::Ready));
             assert_eq!(status.started, at(|what| matches!(what, What::Started { .. })));
@@ -59,11 +59,11 @@ fn times_are_those_of_the_last_attempt() {
         let retry = Retry { times: 1, backoff: Duration::ZERO, longest: Duration::ZERO };
         jobs.submit(Job::new("bad").retry(retry).run(|_| Err::<(), _>(JobError::msg("no")))).unwrap();
         jobs.wait().unwrap_err();
-        let told: Vec<_> = std::iter::from_fn(|| events.try_recv()).collect();
-        let second = told.iter().find(|event| event.what == What::Started { attempt: 2 }).unwrap();
+        let received: Vec<_> = std::iter::from_fn(|| events.try_recv()).collect();
+        let second = received.iter().find(|event| event.what == What::Started { attempt: 2 }).unwrap();
         let status = jobs.status("bad").unwrap();
         assert_eq!((status.started, status.attempts), (Some(second.at()), 2));
-        assert_eq!(status.ended, told.iter().find(|event| event.what == What::Failed).map(sched_jobs::Event::at));
+        assert_eq!(status.ended, received.iter().find(|event| event.what == What::Failed).map(sched_jobs::Event::at));
         let ended = status.ended.unwrap();
         jobs.retry("bad").unwrap();
         jobs.wait().unwrap_err();

@@ -1,4 +1,4 @@
-//! What closures do: fail, panic, try again, hand on what they made, say how far they are.
+//! Closures: failures, panics, retries, outputs, progress.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -27,8 +27,8 @@ fn a_panic_is_a_failure_of_that_job_and_of_no_other() {
         let place = concat!("panicked at ", file!(), ":"); // as a task says it
         assert!(cause("text").starts_with(place) && cause("text").ends_with(": at the disco"), "{}", cause("text"));
         assert!(cause("formatted").starts_with(place) && cause("formatted").ends_with(": number 7"));
-        assert!(cause("odd").ends_with(": with something that is not a text"));
-        jobs.submit(Job::new("after")).unwrap(); // the workers are all there
+        assert!(cause("odd").ends_with(": with a payload that is not a text"));
+        jobs.submit(Job::new("after")).unwrap(); // all workers still work
         jobs.wait().unwrap_err();
         assert_eq!(state(&jobs, "after"), State::Succeeded);
     });
@@ -57,7 +57,7 @@ fn captures_that_panic_when_they_are_dropped_do_not_take_a_worker_with_them() {
 }
 
 #[test]
-fn attempts_are_counted_and_the_last_error_is_told() {
+fn attempts_are_counted_and_the_last_error_is_reported() {
     on_both(|jobs| {
         let tries = Arc::new(AtomicU32::new(0));
         let counts = tries.clone();
@@ -100,13 +100,13 @@ fn outputs_of_what_a_job_needs_are_its_inputs() {
         let sum = Job::new("sum").needs_all(["number", "nothing"]).run(|ctx| {
             assert_eq!(ctx.needs(), ["number", "nothing"]);
             let number = ctx.input::<u32>("number")?;
-            let told = |error: InputError| error.to_string();
+            let message = |error: InputError| error.to_string();
             let nothing = "`nothing` returned nothing; return a value from its closure";
-            assert_eq!(ctx.input::<u32>("nothing").map_err(told), Err(nothing.to_owned()));
+            assert_eq!(ctx.input::<u32>("nothing").map_err(message), Err(nothing.to_owned()));
             let other = "this job does not need `other`, only number, nothing; add `.needs(\"other\")`";
-            assert_eq!(ctx.input::<u32>("other").map_err(told), Err(other.to_owned()));
-            let string = "`number` returned something else than a `alloc::string::String`";
-            assert_eq!(ctx.input::<String>("number").map_err(told), Err(string.to_owned()));
+            assert_eq!(ctx.input::<u32>("other").map_err(message), Err(other.to_owned()));
+            let string = "`number` returned a value that is not a `alloc::string::String`";
+            assert_eq!(ctx.input::<String>("number").map_err(message), Err(string.to_owned()));
             Ok::<_, JobError>(*number + 1)
         });
         jobs.submit(sum).unwrap();
@@ -129,7 +129,7 @@ fn outputs_of_what_a_job_needs_are_its_inputs() {
 }
 
 #[test]
-fn the_output_of_a_cancelled_attempt_is_nobodys_input() {
+fn the_output_of_a_cancelled_attempt_is_not_an_input() {
     on_both(|jobs| {
         let (door, (sent, runs)) = (Door::default(), std::sync::mpsc::channel());
         let at = door.clone();
@@ -143,7 +143,7 @@ fn the_output_of_a_cancelled_attempt_is_nobodys_input() {
         jobs.cancel("maker").unwrap();
         door.open();
         jobs.wait().unwrap_err();
-        // It is tried again, fails, and whoever needs it never runs.
+        // It is retried, fails, and its dependents never run.
         jobs.retry("maker").unwrap();
         jobs.submit(Job::new("reader").needs("maker").run(|ctx| ctx.input::<u32>("maker").map(|_| ()))).ok();
         jobs.wait().unwrap_err();
@@ -152,7 +152,7 @@ fn the_output_of_a_cancelled_attempt_is_nobodys_input() {
 }
 
 #[test]
-fn errors_are_told_with_their_sources() {
+fn errors_are_reported_with_their_sources() {
     #[derive(Debug)]
     struct Outer(std::num::ParseIntError);
     impl std::fmt::Display for Outer {
@@ -173,17 +173,17 @@ fn errors_are_told_with_their_sources() {
 }
 
 #[test]
-fn a_closure_that_stops_although_nobody_asked_has_failed() {
+fn a_closure_that_stops_without_a_request_has_failed() {
     on_both(|jobs| {
         jobs.submit(Job::new("quits").run(|_| Err::<(), _>(sched_jobs::Stopped))).unwrap();
         jobs.wait().unwrap_err();
-        let told = "it stopped as if cancelled, but nobody asked it to";
-        assert_eq!(jobs.status("quits").unwrap().cause.unwrap().to_string(), told);
+        let message = "it stopped as if cancelled, but it was not asked to stop";
+        assert_eq!(jobs.status("quits").unwrap().cause.unwrap().to_string(), message);
     });
 }
 
 #[test]
-fn what_runs_once_runs_once() {
+fn a_closure_that_runs_once_runs_once() {
     on_both(|jobs| {
         let owned = String::from("given away");
         jobs.submit(Job::new("once").run_once(move |_| {
@@ -194,13 +194,13 @@ fn what_runs_once_runs_once() {
         jobs.wait().unwrap_err();
         jobs.retry("once").unwrap();
         jobs.wait().unwrap_err();
-        let told = "its closure runs only once, and has; use `run` to retry";
-        assert_eq!(jobs.status("once").unwrap().cause.unwrap().to_string(), told);
+        let message = "its closure can run only once, and has already run; use `run` to retry";
+        assert_eq!(jobs.status("once").unwrap().cause.unwrap().to_string(), message);
     });
 }
 
 #[test]
-fn progress_is_seen_while_a_job_runs_and_is_never_nonsense() {
+fn progress_is_visible_while_a_job_runs_and_always_valid() {
     on_both(|jobs| {
         let (door, (sent, said)) = (Door::default(), std::sync::mpsc::channel());
         let at = door.clone();
@@ -230,7 +230,7 @@ fn progress_is_seen_while_a_job_runs_and_is_never_nonsense() {
 }
 
 #[test]
-fn a_job_done_in_an_earlier_life_does_not_run_again() {
+fn a_job_done_in_an_earlier_process_does_not_run_again() {
     on_both(|jobs| {
         jobs.submit(Job::new("done").already_done().run(|_| -> () { panic!("again") })).unwrap();
         let attempts = Job::new("next").needs("done").attempts_made(2).run(|ctx| assert_eq!(ctx.attempt(), 3));
@@ -259,7 +259,7 @@ fn an_error_that_is_permanent_is_not_retried_and_why_says_so() {
             let status = jobs.status(name).unwrap();
             assert_eq!((status.attempts, status.cause), (1, Some(Cause::Permanent(message.to_owned()))));
             let why = jobs.why(name).unwrap().to_string();
-            assert!(why.contains(message) && why.contains("permanent error, so it is not tried again"), "{why}");
+            assert!(why.contains(message) && why.contains("permanent error, so it is not retried"), "{why}");
         }
     });
 }

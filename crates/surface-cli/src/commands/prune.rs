@@ -124,7 +124,7 @@ fn open(options: &Options) -> Result<(Journal, Vec<(RunRow, u64)>), Failure> {
 
 /// Whether jobs of a run still run: they need its folder, and their ends are told there.
 fn is_busy(journal: &Journal, run: &RunRow) -> bool {
-    Keepers::look(&keepers_home(&journal.folder(&run.id))).map_or(true, |seen| seen.is_busy())
+    Keepers::inspect(&keepers_home(&journal.folder(&run.id))).map_or(true, |seen| seen.is_busy())
 }
 
 /// The runs that a rule chooses, oldest first, with the bytes that would go.

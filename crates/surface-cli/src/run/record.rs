@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mech_process::How;
 use sched_jobs::process::{CommandEnd, Made, News, Processes, Stamp, exit_code, words};
-use sched_jobs::{Cause, Event, Facts, Followed, Outcome as JobOutcome, State, Ticket, What};
+use sched_jobs::{AttemptId, Cause, Event, Facts, Followed, Outcome as JobOutcome, State, What};
 use surface_journal::{Detail, Event as Entry, JournalError, Look, Moved, Outcome, Outputs, Writer};
 
 use super::steward::Notice;
@@ -137,7 +137,7 @@ impl Recorder {
     }
 
     /// Hears what becomes of a command, beside its end.
-    pub(crate) fn hear(&self, ticket: Ticket, news: News<'_>) {
+    pub(crate) fn hear(&self, ticket: AttemptId, news: News<'_>) {
         let job = ticket.job.index();
         let settled = {
             let mut book = self.book();
@@ -184,7 +184,7 @@ impl Recorder {
                     return;
                 }
                 let token = self.processes.get().and_then(Weak::upgrade);
-                let token = token.map(|processes| processes.token(Ticket { job: event.job, attempt }));
+                let token = token.map(|processes| processes.token(AttemptId { job: event.job, attempt }));
                 let detail = Detail { token, waited_ms: Some(waited_ms), ..Detail::default() };
                 self.mark(&book, job, None);
                 book.write(job, Moved::new(job as u32, attempt, State::Running).with(detail));

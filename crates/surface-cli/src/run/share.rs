@@ -36,7 +36,7 @@ pub(crate) fn join(
         used.into_iter().map(|(job, mb)| mb.min(promised[job.index()])).sum()
     };
     // A keeper that cannot be asked may have a job that runs.
-    let is_alive = |home: &Path| Keepers::look(home).map_or(true, |seen| seen.is_busy());
+    let is_alive = |home: &Path| Keepers::inspect(home).map_or(true, |seen| seen.is_busy());
     let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(home, is_alive);
     if overcommit {
         settings = settings.available_mb(|| None); // jobs wait only for memory that is looked at

@@ -29,7 +29,7 @@ pub(crate) fn of(journal: &Journal, run: &RunRow) -> Result<Vec<JobRow>, Failure
         return Ok(Vec::new());
     }
     // Not what the journal calls running: it may not have heard of a start before its run was killed.
-    let Ok(seen) = Keepers::look(&keepers_home(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
+    let Ok(seen) = Keepers::inspect(&keepers_home(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
     let numbers: HashSet<usize> =
         seen.all_running().filter_map(|token| Some(Processes::attempt_of(token)?.0)).collect();
     if numbers.is_empty() {
@@ -81,7 +81,7 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
     keepers.hold_ends(); // a resumed run is to learn how they ended
     let job_of = |token: &str| Processes::attempt_of(token).and_then(|(job, _)| plan.jobs.get(job));
     let is_wanted = |token: &str| wanted.is_empty() || job_of(token).is_some_and(|job| wanted.contains(&job.name));
-    let mut unkept = Keepers::look(&home).map_err(cannot)?.unkept;
+    let mut unkept = Keepers::inspect(&home).map_err(cannot)?.orphaned;
     unkept.retain(|token| is_wanted(token));
     let (tell, ends) = mpsc::channel();
     let mut count = 0;

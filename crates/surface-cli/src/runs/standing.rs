@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use mech_process::{End, How, Keepers, Seen};
+use mech_process::{End, How, Keepers, Snapshot};
 use sched_jobs::State;
 use sched_jobs::process::{Processes, exit_code, words};
 use surface_jobfile::Plan;
@@ -57,8 +57,8 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
 /// If the journal cannot be read.
 pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> {
     // Nobody need read all its jobs if no keeper knows more than the journal.
-    let is_as_written = |seen: &Seen| {
-        let tells = seen.ended.len() + seen.running.len() + seen.unkept.len() + seen.lost.len();
+    let is_as_written = |seen: &Snapshot| {
+        let tells = seen.ended.len() + seen.running.len() + seen.orphaned.len() + seen.lost.len();
         tells == 0 && run.counts.running + run.counts.paused == 0
     };
     match seen(journal, &run) {
@@ -68,13 +68,13 @@ pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> 
 }
 
 /// What keepers left of an interrupted run.
-fn seen(journal: &Journal, run: &RunRow) -> Option<Seen> {
+fn seen(journal: &Journal, run: &RunRow) -> Option<Snapshot> {
     let is_interrupted = run.status == Status::Interrupted;
-    is_interrupted.then(|| Keepers::look(&keepers_home(&journal.folder(&run.id))).ok()).flatten()
+    is_interrupted.then(|| Keepers::inspect(&keepers_home(&journal.folder(&run.id))).ok()).flatten()
 }
 
 /// Of each job, the latest attempt that a keeper knows.
-fn newest(seen: &Seen) -> HashMap<usize, (u32, Known<'_>)> {
+fn newest(seen: &Snapshot) -> HashMap<usize, (u32, Known<'_>)> {
     let ended = seen.ended.iter().map(|end| (end.token.as_str(), Known::Ended(end)));
     let running = seen.all_running().map(|token| (token, Known::Runs));
     let lost = seen.lost.iter().map(|token| (token.as_str(), Known::Lost));

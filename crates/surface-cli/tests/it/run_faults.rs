@@ -293,7 +293,7 @@ impl Trial {
         until("both jobs have had their effects", || self.effects().len() == 2);
         let home = self.site.journal().folder(&self.site.newest().id).join("keepers");
         // They go when they have recorded what they know; those that cannot stay.
-        let gone = || Keepers::look(&home).unwrap().alive == 0;
+        let gone = || Keepers::inspect(&home).unwrap().alive == 0;
         until("keepers are gone or meet the fault", || gone() || (self.kind.stays && self.was_hit()));
         let (code, said) = self.site.start("run --resume --cpu 2").wait_at_most(LIMIT);
         let mut became = Became::Through;
@@ -333,7 +333,7 @@ impl Trial {
         let status = self.site.newest().status;
         self.expect(status == Status::Succeeded, &format!("the run is {status:?}"), said);
         let home = self.site.journal().folder(&self.site.newest().id).join("keepers");
-        until("no keeper is left", || Keepers::look(&home).unwrap().alive == 0);
+        until("no keeper is left", || Keepers::inspect(&home).unwrap().alive == 0);
     }
 
     fn about(&self) -> String {

@@ -100,7 +100,7 @@ impl Site {
         let journal = self.journal();
         let runs = || {
             let homes = journal.runs(Filter::default()).unwrap().into_iter().map(|run| journal.folder(&run.id));
-            homes.map(|folder| mech_process::Keepers::look(&folder.join("keepers")).unwrap().alive).sum::<usize>()
+            homes.map(|folder| mech_process::Keepers::inspect(&folder.join("keepers")).unwrap().alive).sum::<usize>()
         };
         until(LONG_ENOUGH, "no job runs any more", || runs() == 0);
     }

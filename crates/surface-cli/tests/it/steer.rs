@@ -56,7 +56,7 @@ fn a_run_is_paused_and_goes_on() {
     assert_eq!(says(&site.bursar("pause")), format!("paused run {id}\n"));
     let states: serde_json::Value = serde_json::from_str(&says(&site.bursar("ps --json"))).unwrap();
     assert_eq!(states[0]["live"]["counts"]["paused"], 3, "the answer came when all stood still: {states}");
-    assert_eq!(says(&site.bursar("why first")), "first is paused (it was running); it goes on when resumed.\n");
+    assert_eq!(says(&site.bursar("why first")), "first is paused (it was running); resume it to continue.\n");
     assert_eq!(says(&site.bursar(&format!("resume {id}"))), format!("resumed run {id}\n"));
     assert_eq!(says(&site.bursar("pause second")), format!("paused second of run {id}\n"));
     assert!(complains(&site.bursar("resume first"), 1).contains("only paused jobs can be resumed"));

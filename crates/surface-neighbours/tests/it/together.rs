@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc;
 
-use sched_jobs::{Ctx, Gpu, Job, Jobs, State, Usage, Wanted};
+use sched_jobs::{Ctx, Gpu, Job, Jobs, PendingDemand, State, Usage};
 use surface_neighbours::{JoinError, NAMED_MAX, Settings, join, runs_in};
 
 use crate::{Folder, PATIENCE, bare, config, run, use_slots};
@@ -100,7 +100,7 @@ fn what_has_been_wanted_too_long_counts_as_held() {
     let (mut elder, mut other) = (bare(folder.path()), bare(folder.path()));
     let jobs = Jobs::builder().build();
     let job = jobs.submit(Job::new("large")).unwrap();
-    let wanted = Wanted { job, cpu_slots: 5, ram_mb: 0, vram_mb: 0, gpus: 0, named: Vec::new(), alone: false };
+    let wanted = PendingDemand { job, cpu_slots: 5, ram_mb: 0, vram_mb: 0, gpus: 0, named: Vec::new(), alone: false };
     let mut wants = || elder.share(&mut |_| Usage { wanted: Some(wanted.clone()), ..Usage::default() });
     wants();
     assert_eq!(use_slots(&mut other, 1).cpu_slots, 0, "not yet");

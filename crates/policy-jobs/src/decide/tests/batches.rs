@@ -1,28 +1,30 @@
-//! Batches that are taken in a bit at a time, while others go on.
+//! Batches that are added in several steps, while other jobs run.
+//!
+//! Room: tests.
 
 use super::{Scope, Stage, job, rules};
 use crate::state::State;
 
 #[test]
-fn what_ends_while_a_batch_is_taken_in_wakes_it_when_it_is_complete() {
+fn a_dependency_that_succeeds_while_a_batch_is_added_wakes_it_when_it_is_complete() {
     let mut stage = Stage::new(rules(1));
     let above = stage.submit(job("above"));
     assert_eq!(stage.pick(), [above]);
     let mut draft = stage.core.draft(None);
     stage.add(&mut draft, &[job("below").needs("above")]).unwrap();
-    stage.well(above);
+    stage.succeed(above);
     assert_eq!((stage.pick(), stage.core.len()), (vec![], 1), "nothing of a batch starts before its last job is there");
     stage.add(&mut draft, &[job("last").needs("below").needs("above")]).unwrap();
     stage.finish(&draft).unwrap();
     assert_eq!(stage.pick(), [1]);
-    stage.well(1);
+    stage.succeed(1);
     assert_eq!(stage.pick(), [2]);
-    stage.well(2);
+    stage.succeed(2);
     assert_eq!(stage.core.counts()[State::Succeeded as usize], 3);
 }
 
 #[test]
-fn what_fails_while_a_batch_is_taken_in_fails_the_batch() {
+fn a_dependency_that_fails_while_a_batch_is_added_fails_the_batch() {
     let mut stage = Stage::new(rules(1));
     let above = stage.submit(job("above"));
     stage.pick();
@@ -35,7 +37,7 @@ fn what_fails_while_a_batch_is_taken_in_fails_the_batch() {
     assert_eq!(stage.core.counts().iter().sum::<usize>(), 1);
     stage.core.retry(stage.now, above).unwrap();
     assert_eq!(stage.pick(), [above]);
-    stage.well(above);
+    stage.succeed(above);
     assert_eq!(stage.core.open(), 0);
 }
 
@@ -46,7 +48,7 @@ fn a_batch_that_is_undone_was_never_woken() {
     stage.pick();
     let mut draft = stage.core.draft(None);
     stage.add(&mut draft, &[job("below").needs("above")]).unwrap();
-    stage.well(above);
+    stage.succeed(above);
     stage.core.undo(&draft);
     assert_eq!((stage.pick(), stage.core.open()), (vec![], 0));
     let below = stage.submit(job("below").needs("above"));
@@ -76,7 +78,7 @@ fn requests_do_not_reach_into_a_batch_that_is_not_complete() {
         if sealed.is_err() {
             stage.core.undo(&draft);
         }
-        stage.hear();
+        stage.drain();
         assert_eq!(sealed.is_err(), request == 1 || request == 3, "request {request}");
         assert_eq!(stage.core.counts().iter().sum::<usize>(), if sealed.is_ok() { 3 } else { 1 });
         if sealed.is_ok() {

@@ -1,4 +1,6 @@
-//! Graphics cards, one story each.
+//! Graphics cards, one scenario each.
+//!
+//! Room: tests.
 
 use super::{MS, Scope, Spec, Stage, job, with_cards};
 use crate::decide::{CardUse, Others};
@@ -10,7 +12,7 @@ fn on(stage: &Stage, id: u32) -> Vec<usize> {
     stage.core.held_cards(id).iter().collect()
 }
 
-/// Cards of so much memory, and plenty of everything else.
+/// Cards with this much memory, and plenty of everything else.
 fn stage(vram_mb: &[u64]) -> Stage {
     let mut rules = with_cards(64, vram_mb);
     rules.limits.ram_mb = 0;
@@ -24,7 +26,7 @@ fn refusal(stage: &mut Stage, job: Spec) -> String {
 }
 
 #[test]
-fn what_no_card_can_hold_is_refused_with_the_figures() {
+fn a_demand_that_no_card_can_hold_is_refused_with_the_numbers() {
     let mut two = stage(&[8_000, 8_000]);
     assert_eq!(
         refusal(&mut two, job("large").vram(12_000)),
@@ -33,7 +35,7 @@ fn what_no_card_can_hold_is_refused_with_the_figures() {
     assert_eq!(refusal(&mut two, job("wide").gpus(3)), "[3001] job `wide` wants 3 GPUs, and there are 2; lower `gpus`");
     assert_eq!(
         refusal(&mut stage(&[8_000, 24_000, 4_000]), job("pair").gpus(2).vram(12_000)),
-        "[3001] job `pair` needs 12.0 GB of VRAM on each of 2 cards; 1 of 3 have so much, and the largest has 24.0 GB; lower `vram` or `gpus`"
+        "[3001] job `pair` needs 12.0 GB of VRAM on each of 2 cards; 1 of 3 have that much, and the largest has 24.0 GB; lower `vram` or `gpus`"
     );
     assert_eq!(
         refusal(&mut stage(&[]), job("any").gpus(1)),
@@ -49,7 +51,7 @@ fn two_small_cards_are_not_one_large_one() {
     // In sum 16 GB would hold all three.
     assert_eq!(stage.pick(), ids[..2]);
     assert_eq!((on(&stage, ids[0]), on(&stage, ids[1])), (vec![0], vec![1]));
-    stage.well(ids[1]);
+    stage.succeed(ids[1]);
     assert_eq!(stage.pick(), ids[2..]);
     assert_eq!(on(&stage, ids[2]), [1]);
 }
@@ -78,7 +80,7 @@ fn jobs_share_a_card_as_long_as_its_memory_lasts() {
 }
 
 #[test]
-fn cards_without_a_word_of_memory_are_taken_whole() {
+fn cards_without_a_memory_demand_are_taken_whole() {
     let mut stage = stage(&[24_000, 8_000, 8_000]);
     let small = stage.submit(job("small").vram(1_000));
     let two = stage.submit(job("two").gpus(2));
@@ -87,7 +89,7 @@ fn cards_without_a_word_of_memory_are_taken_whole() {
     assert_eq!(stage.pick(), [small, two, late]);
     assert_eq!((on(&stage, small), on(&stage, two), on(&stage, late)), (vec![1], vec![0, 2], vec![1]));
     assert_eq!(stage.core.usage().vram_mb, 24_000 + 8_000 + 1_100);
-    stage.well(two);
+    stage.succeed(two);
     assert_eq!(stage.pick(), [one]);
     assert_eq!(on(&stage, one), [2], "the smallest that is free");
 }
@@ -103,12 +105,12 @@ fn a_job_may_spread_over_cards_and_pays_on_each() {
         stage.core.why(0, other, None).to_string(),
         "other waits for VRAM: needs 4.0 GB on each of 5 cards, 4 of 8 have that free. Held by wide (20.0 GB). First in line"
     );
-    stage.well(wide);
+    stage.succeed(wide);
     assert_eq!(stage.pick(), [other]);
 }
 
 #[test]
-fn a_paused_job_keeps_its_cards_and_goes_on_upon_them() {
+fn a_paused_job_keeps_its_cards_and_resumes_on_them() {
     let mut stage = stage(&[8_000, 8_000]);
     let first = stage.submit(job("first").vram(6_000));
     stage.pick();
@@ -125,7 +127,7 @@ fn a_paused_job_keeps_its_cards_and_goes_on_upon_them() {
 }
 
 #[test]
-fn why_tells_which_card_is_short_and_when_it_is_free() {
+fn why_says_which_card_is_short_and_when_it_is_free() {
     let mut stage = stage(&[8_000, 4_000]);
     let large = stage.submit(job("large").vram(6_000));
     let small = stage.submit(job("small").vram(4_000));
@@ -154,7 +156,7 @@ fn why_tells_which_card_is_short_and_when_it_is_free() {
 }
 
 #[test]
-fn what_others_hold_of_a_card_is_not_ours() {
+fn what_other_runs_hold_of_a_card_is_not_free() {
     let mut stage = stage(&[8_000, 8_000]);
     let card = |held_mb, free_mb| CardUse { held_mb, free_mb };
     let others = |cards| Others { running: 1, cards, ..Others::default() };
@@ -162,7 +164,7 @@ fn what_others_hold_of_a_card_is_not_ours() {
     let job = stage.submit(job("job").vram(5_000));
     assert!(stage.pick().is_empty());
     assert_eq!(stage.core.usage().wanted.map(|wanted| (wanted.job.0, wanted.gpus)), Some((job, 1)));
-    // Nobody holds it, and yet it is not there: a program that is none of ours uses it.
+    // No run holds it, but it is not free: another program uses it.
     stage.core.set_others(&others(vec![card(4_000, None), card(0, Some(1_000))]));
     assert!(stage.pick().is_empty());
     assert!(stage.core.why(0, job, None).to_string().contains("other programs use the rest"));
@@ -173,7 +175,7 @@ fn what_others_hold_of_a_card_is_not_ours() {
 }
 
 #[test]
-fn the_cards_kept_for_a_job_stay_the_same_while_it_waits() {
+fn the_cards_reserved_for_a_job_stay_the_same_while_it_waits() {
     let mut stage = stage(&[8_000, 8_000]);
     let [a, b] = ["a", "b"].map(|name| stage.submit(job(name).vram(5_000)));
     stage.pick();
@@ -182,17 +184,17 @@ fn the_cards_kept_for_a_job_stay_the_same_while_it_waits() {
     assert_eq!(on(&stage, more), [0]);
     let large = stage.submit(job("large").vram(8_000));
     stage.now = 1_500 * MS;
-    // Card 1 has least on it and is kept. Small jobs go to card 0 only, also when there is less on that one.
+    // Card 1 is the least used and is reserved. Small jobs go to card 0 only, also when there is less on that one.
     for i in 0..4 {
         let small = stage.submit(job(format!("small-{i}")).vram(1_000));
         assert_eq!(stage.pick(), [small]);
         assert_eq!(on(&stage, small), [0]);
-        stage.well(small);
+        stage.succeed(small);
         if i == 1 {
-            stage.well(a);
+            stage.succeed(a);
         }
     }
-    stage.well(b);
+    stage.succeed(b);
     assert_eq!(stage.pick(), [large]);
     assert_eq!(on(&stage, large), [1]);
 }
@@ -201,11 +203,11 @@ fn the_cards_kept_for_a_job_stay_the_same_while_it_waits() {
 fn a_job_that_was_found_again_gets_the_cards_its_processes_see() {
     let mut stage = stage(&[8_000, 8_000]);
     let spec = job("found").vram(1_000);
-    let mut rare = spec.rare().unwrap_or_default();
-    rare.was_on = vec!["1".to_owned()];
-    let rare = Some(rare);
+    let mut options = spec.options().unwrap_or_default();
+    options.was_on = vec!["1".to_owned()];
+    let options = Some(options);
     let mut draft = stage.core.draft(None);
-    stage.core.add(&mut draft, &spec.as_new(&rare)).unwrap();
+    stage.core.add(&mut draft, &spec.as_new(&options)).unwrap();
     stage.finish(&draft).unwrap();
     assert_eq!(stage.pick(), [0]);
     assert_eq!(on(&stage, 0), [1]);
@@ -223,7 +225,7 @@ fn jobs_with_cards_are_never_claimed_ahead() {
 }
 
 #[test]
-fn no_room_is_kept_for_a_job_that_waits_for_a_card_of_a_paused_one() {
+fn no_room_is_reserved_for_a_job_that_waits_for_a_card_of_a_paused_one() {
     for share in [job("holder").gpus(1), job("holder").vram(6_000)] {
         let mut stage = Stage::new(with_cards(2, &[8_000]));
         let holder = stage.submit(share);
@@ -233,9 +235,9 @@ fn no_room_is_kept_for_a_job_that_waits_for_a_card_of_a_paused_one() {
         stage.now = 10_000 * MS;
         let small = stage.submit(job("small"));
         assert_eq!(stage.pick(), [small], "the card comes back when somebody resumes, not when others wait");
-        stage.well(small);
+        stage.succeed(small);
         stage.resume(holder);
-        stage.well(holder);
+        stage.succeed(holder);
         assert_eq!(stage.pick(), [large]);
     }
 }

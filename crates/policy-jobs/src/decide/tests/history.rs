@@ -1,4 +1,6 @@
-//! Random histories: whatever users, executors and time can do to a scheduler, in any order.
+//! Random histories: everything that users, executors and time can do to a scheduler, in any order.
+//!
+//! Room: tests.
 
 use core::time::Duration;
 
@@ -18,9 +20,9 @@ pub(super) enum Step {
     Pick,
     /// A worker picks a job and claims at most so many that follow it.
     Chain(usize),
-    /// A running or paused attempt ends: well, badly, because it was asked to, or for good.
+    /// A running or paused attempt ends: it succeeds, fails, stops on request, or fails permanently.
     End(u32, u8),
-    /// A running job stands still.
+    /// A running job pauses.
     StandStill(u32),
     Pause(Scope),
     Resume(Scope),
@@ -40,7 +42,7 @@ pub(super) struct History {
     with_others: bool,
     /// How many graphics cards there are.
     cards: usize,
-    /// Whether many jobs stand in line most of the time.
+    /// Whether many jobs are ready most of the time.
     crowded: bool,
     /// Whether workers claim jobs ahead.
     pub(super) with_chains: bool,
@@ -158,7 +160,7 @@ impl History {
                     batch.push(spec);
                 }
                 if self.dice.chance(30) {
-                    batch.reverse(); // needs that are submitted after those that need them
+                    batch.reverse(); // dependencies that are submitted after their dependents
                 }
                 let part = self.dice.chance(50).then(|| self.dice.below(PARTS.into()) as u32);
                 Some(Step::Submit(batch, part))
@@ -209,7 +211,7 @@ impl History {
 }
 
 impl Stage {
-    /// Some of what a worker claimed was run; what was not begun goes back in line.
+    /// Some of what a worker claimed was run; what was not begun goes back to its lane.
     fn take_back(&mut self) {
         let chain = core::mem::take(&mut self.chain);
         let begun = chain.len().min(1 + (self.log.len() + self.core.len()) % 9);
@@ -217,14 +219,14 @@ impl Stage {
             self.core.hand_over(self.now, pair[0], pair[1]);
         }
         if begun > 0 {
-            self.core.exact(chain[begun - 1]);
+            self.core.trim_held(chain[begun - 1]);
         }
         for id in chain[begun..].iter().rev() {
             self.core.unclaim(*id);
         }
     }
 
-    /// Lets it happen. What was picked, and what was refused.
+    /// Applies a step. Returns what was picked, and what was refused.
     pub(super) fn happen(&mut self, step: &Step) -> (Vec<u32>, Option<String>) {
         let now = self.now;
         let mut picked = Vec::new();
@@ -251,9 +253,9 @@ impl Stage {
                 // What a step is about may have changed since it was chosen.
                 if self.state(*id) == State::Running || self.core.is_paused_from_running(*id) {
                     let how = match how {
-                        0 => Ended::Well,
-                        1 => Ended::Badly(Cause::Error("no".to_owned())),
-                        3 => Ended::Badly(Cause::Permanent("never".to_owned())),
+                        0 => Ended::Succeeded,
+                        1 => Ended::Failed(Cause::Error("no".to_owned())),
+                        3 => Ended::Failed(Cause::Permanent("never".to_owned())),
                         _ => Ended::Stopped,
                     };
                     self.core.ended(now, *id, how);
@@ -270,7 +272,7 @@ impl Stage {
                 self.core.cancel(now, *scope);
                 None
             }
-            Step::Retry(u32::MAX) => None, // a request about nobody
+            Step::Retry(u32::MAX) => None, // a request about no job
             Step::Retry(id) => self.core.retry(now, *id).err().map(|error| error.to_string()),
             Step::Time(time) => {
                 self.now += time;
@@ -281,7 +283,7 @@ impl Stage {
                 None
             }
         };
-        self.hear();
+        self.drain();
         (picked, refused)
     }
 }

@@ -1,4 +1,6 @@
-//! What is true after every step of every history.
+//! Laws that hold after every step of every history.
+//!
+//! Room: tests.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +11,33 @@ use super::{Spec, Stage, What};
 use crate::decide::graph::{CLAIMED, NONE};
 use crate::state::State;
 
-/// What each job was said to be, from its events alone.
+/// The state of each job, from its events alone.
 #[derive(Default)]
 struct Told {
     lives: BTreeMap<u32, Vec<What>>,
-    heard: usize,
+    seen: usize,
 }
 
 impl Told {
-    /// A life has one end, and nothing comes after it but a new life.
-    fn hear(&mut self, stage: &Stage, told: &str) {
-        for event in &stage.log[self.heard..] {
+    /// A life cycle has one end, and only a new life cycle comes after it.
+    fn apply(&mut self, stage: &Stage, context: &str) {
+        for event in &stage.log[self.seen..] {
             let life = self.lives.entry(event.job.0).or_default();
             let over = life.last().is_some_and(|last| is_end(*last));
             match event.what {
-                What::Submitted => assert!(life.is_empty(), "{told}\n{event:?} comes first"),
-                What::Revived => assert!(over, "{told}\n{event:?} begins a life that is not over"),
-                what => assert!(!over, "{told}\n{what:?} of {:?} after its end: {life:?}", event.job),
+                What::Submitted => assert!(life.is_empty(), "{context}\n{event:?} comes first"),
+                What::Revived => assert!(over, "{context}\n{event:?} begins a life that is not over"),
+                what => assert!(!over, "{context}\n{what:?} of {:?} after its end: {life:?}", event.job),
             }
             life.push(event.what);
             let part = stage.core.part_of(event.job.0).map(|part| stage.core.part_trace(part));
-            assert_eq!(event.trace_id(), part, "{told}\n{event:?} has the id of its part");
+            assert_eq!(event.trace_id(), part, "{context}\n{event:?} has the id of its part");
         }
-        self.heard = stage.log.len();
+        self.seen = stage.log.len();
     }
 
-    /// The last thing a job was said to be agrees with what it is.
-    fn agrees(&self, stage: &Stage, told: &str) {
+    /// The state from the events agrees with the real state.
+    fn agrees(&self, stage: &Stage, context: &str) {
         for (&id, life) in &self.lives {
             let said = life.iter().rev().find(|what| !matches!(what, What::Progress(_)));
             let state = stage.state(id);
@@ -50,9 +52,9 @@ impl Told {
                 What::Resumed => matches!(state, State::Queued | State::Ready | State::Running),
                 _ => true,
             };
-            assert!(agrees, "{told}\njob {id} is {state}, but was told {life:?}");
+            assert!(agrees, "{context}\njob {id} is {state}, but was context {life:?}");
         }
-        assert_eq!(self.lives.len(), stage.core.len(), "{told}\nevery job was announced");
+        assert_eq!(self.lives.len(), stage.core.len(), "{context}\nevery job was announced");
     }
 }
 
@@ -60,8 +62,8 @@ fn is_end(what: What) -> bool {
     matches!(what, What::Succeeded | What::Failed | What::Cancelled)
 }
 
-/// Everything that can be added up again is added up again.
-fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
+/// Recomputes every sum and compares it.
+fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, context: &str) {
     let core = &stage.core;
     let mut counts = [0; 7];
     let (mut running, mut cpu, mut ram, mut vram, mut licence, mut workers) = (0, 0, 0, 0, 0, 0);
@@ -75,7 +77,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
             // Its own need; the first of a chain holds what the largest in it needs.
             let held = &core.needs[core.held[core.nodes[id as usize].held_at as usize] as usize];
             if stage.chain.first() != Some(&id) {
-                assert_eq!(held, core.need(id), "{told}\njob {id} holds what it does not need");
+                assert_eq!(held, core.need(id), "{context}\njob {id} holds what it does not need");
             }
             if state == State::Running {
                 running += 1;
@@ -84,7 +86,7 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
             }
             ram += held.plain[1];
             let on: Vec<usize> = core.held_cards(id).iter().collect();
-            assert_eq!(on.len(), held.cards.count as usize, "{told}\njob {id} has the cards it asked for");
+            assert_eq!(on.len(), held.cards.count as usize, "{context}\njob {id} has the cards it asked for");
             for card in on {
                 let whole = held.cards.each_mb == 0;
                 let share = if whole { core.rules.limits.gpus[card].vram_mb } else { held.cards.each_mb };
@@ -98,22 +100,22 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
         }
         let unmet = core.needs_of(id).filter(|need| stage.state(*need) != State::Succeeded).count();
         if !state.is_terminal() {
-            assert_eq!(core.nodes[id as usize].unmet as usize, unmet, "{told}\njob {id} waits for so many");
+            assert_eq!(core.nodes[id as usize].unmet as usize, unmet, "{context}\njob {id} waits for so many");
         }
         if matches!(state, State::Ready | State::Running) {
-            assert_eq!(unmet, 0, "{told}\njob {id} is {state} before what it needs has succeeded");
+            assert_eq!(unmet, 0, "{context}\njob {id} is {state} before what it needs has succeeded");
         }
         if !state.is_terminal() {
             let bad = |need: &u32| matches!(stage.state(*need), State::Failed | State::Cancelled);
-            assert_eq!(core.needs_of(id).find(bad), None, "{told}\njob {id} waits for one that ended badly");
+            assert_eq!(core.needs_of(id).find(bad), None, "{context}\njob {id} waits for one that ended badly");
         }
     }
-    assert_eq!(core.counts(), counts, "{told}");
+    assert_eq!(core.counts(), counts, "{context}");
     for (number, (gpu, (used, jobs, whole))) in core.rules.limits.gpus.iter().zip(&cards).enumerate() {
-        assert!(gpu.vram_mb == 0 || *used <= gpu.vram_mb, "{told}\ncard {number} over its memory: {used}");
-        assert!(!whole || *jobs == 1, "{told}\ncard {number} is shared with a job that has it to itself");
+        assert!(gpu.vram_mb == 0 || *used <= gpu.vram_mb, "{context}\ncard {number} over its memory: {used}");
+        assert!(!whole || *jobs == 1, "{context}\ncard {number} is shared with a job that has it to itself");
     }
-    assert_eq!(core.room.cards.figures(), cards, "{told}\nwhat is on a card is what its jobs need");
+    assert_eq!(core.room.cards.figures(), cards, "{context}\nwhat is on a card is what its jobs need");
     if !cards.is_empty() {
         vram = cards.iter().map(|(used, ..)| used).sum();
     }
@@ -121,107 +123,123 @@ fn check(stage: &Stage, specs: &BTreeMap<String, Spec>, told: &str) {
     assert_eq!(
         (usage.running, usage.cpu_slots, usage.ram_mb, usage.vram_mb, usage.named[0].1),
         (running, cpu, ram, vram, licence),
-        "{told}\nwhat is in use is what those that run need and paused ones keep"
+        "{context}\nwhat is in use is what those that run need and paused ones keep"
     );
-    assert!(cpu <= u64::from(core.rules.limits.cpu_slots) && licence <= 2, "{told}\n{usage:?} over a hard limit");
-    assert!(workers <= core.rules.workers, "{told}\n{workers} closures on {} workers", core.rules.workers);
+    assert!(cpu <= u64::from(core.rules.limits.cpu_slots) && licence <= 2, "{context}\n{usage:?} over a hard limit");
+    assert!(workers <= core.rules.workers, "{context}\n{workers} closures on {} workers", core.rules.workers);
     let alive = |id: u32, stamp: u32| core.nodes[id as usize].stamp == stamp;
     let mut in_line: Vec<u32> =
         core.lanes.entries().map(|(_, e)| e).filter(|e| alive(e.id, e.stamp)).map(|e| e.id).collect();
     in_line.sort_unstable();
-    assert_eq!(in_line, ready, "{told}\nready jobs stand in line once, and no others");
+    assert_eq!(in_line, ready, "{context}\nready jobs stand in line once, and no others");
     for (_, head) in core.lanes.heads() {
-        assert!(alive(head.id, head.stamp), "{told}\na head is a husk");
+        assert!(alive(head.id, head.stamp), "{context}\na head is a husk");
     }
     let claimed: Vec<u32> = stage.chain.iter().skip(1).copied().collect();
     for id in &claimed {
         let held = &core.needs[core.held[core.nodes[stage.chain[0] as usize].held_at as usize] as usize];
-        assert!(stage.state(*id) == State::Ready && held.with(core.need(*id)) == *held, "{told}\nclaimed: {claimed:?}");
+        assert!(
+            stage.state(*id) == State::Ready && held.with(core.need(*id)) == *held,
+            "{context}\nclaimed: {claimed:?}"
+        );
     }
-    assert!(claimed.iter().all(|id| !core.is_noted(*id)), "{told}\nroom is kept for a job that is not in line");
-    assert_eq!(core.in_line(), ready.len(), "{told}");
+    assert!(
+        claimed.iter().all(|id| !core.is_reserved_for(*id)),
+        "{context}\nthe reservation is for a job that is not in a lane"
+    );
+    assert_eq!(core.in_line(), ready.len(), "{context}");
     let mut holding = core.holding.clone();
     holding.sort_unstable();
     let holds = |id: &u32| stage.state(*id) == State::Running || core.is_paused_from_running(*id);
-    assert_eq!(holding, (0..core.len() as u32).filter(holds).collect::<Vec<_>>(), "{told}");
+    assert_eq!(holding, (0..core.len() as u32).filter(holds).collect::<Vec<_>>(), "{context}");
 }
 
-/// Each part counts its own jobs, each key has one job, and the times of a job are those of its life.
-fn check_parts(stage: &Stage, told: &str) {
+/// Each part counts its own jobs, each key has one job, and the times of a job are those of its current life cycle.
+fn check_parts(stage: &Stage, context: &str) {
     let core = &stage.core;
     let ids = || 0..core.len() as u32;
     for part in 0..PARTS {
         let own: Vec<u32> = ids().filter(|id| core.part_of(*id) == Some(part)).collect();
-        assert_eq!(core.part_jobs(part).collect::<Vec<_>>(), own, "{told}\nthe jobs of part {part}");
+        assert_eq!(core.part_jobs(part).collect::<Vec<_>>(), own, "{context}\nthe jobs of part {part}");
         let open = own.iter().filter(|id| !stage.state(**id).is_terminal()).count();
-        assert_eq!(core.part_open(part), open, "{told}\njobs of part {part} that have not ended");
+        assert_eq!(core.part_open(part), open, "{context}\njobs of part {part} that have not ended");
     }
     let mut with_keys: Vec<u32> = core.keys.values().copied().collect();
     with_keys.sort_unstable();
     with_keys.dedup();
-    assert_eq!(with_keys.len(), core.keys.len(), "{told}\na key has one job");
-    assert!(with_keys.last().is_none_or(|last| (*last as usize) < core.len()), "{told}\na key of a batch that is gone");
+    assert_eq!(with_keys.len(), core.keys.len(), "{context}\na key has one job");
+    assert!(
+        with_keys.last().is_none_or(|last| (*last as usize) < core.len()),
+        "{context}\na key of a batch that is gone"
+    );
     for id in ids() {
         let (state, [ready, started, ended]) = (stage.state(id), core.times(id));
         let was_done = core.attempt(id) == 0 && state == State::Succeeded;
-        assert_eq!(ended.is_some(), state.is_terminal() && !was_done, "{told}\njob {id} is {state}, ended {ended:?}");
-        assert_eq!(started.is_some(), core.attempt(id) > 0, "{told}\njob {id} started {started:?}");
-        assert!(ended.is_none_or(|ended| started <= Some(ended) && ended <= stage.now), "{told}\njob {id}");
+        assert_eq!(
+            ended.is_some(),
+            state.is_terminal() && !was_done,
+            "{context}\njob {id} is {state}, ended {ended:?}"
+        );
+        assert_eq!(started.is_some(), core.attempt(id) > 0, "{context}\njob {id} started {started:?}");
+        assert!(ended.is_none_or(|ended| started <= Some(ended) && ended <= stage.now), "{context}\njob {id}");
         if matches!(state, State::Ready | State::Running) {
-            assert!(ready.is_some_and(|ready| ready <= stage.now), "{told}\njob {id} is {state}, ready {ready:?}");
+            assert!(ready.is_some_and(|ready| ready <= stage.now), "{context}\njob {id} is {state}, ready {ready:?}");
         }
-        assert_eq!(core.paused_from(id).is_some(), state == State::Paused, "{told}\njob {id}");
-        assert_eq!(core.place(id), NONE, "{told}\njob {id} is somewhere, and no driver said where");
+        assert_eq!(core.paused_from(id).is_some(), state == State::Paused, "{context}\njob {id}");
+        assert_eq!(core.slot(id), NONE, "{context}\njob {id} is somewhere, and no driver said where");
         if !state.is_terminal() && !core.holding.contains(&id) {
-            assert_eq!(core.nodes[id as usize].held_at, NONE, "{told}\njob {id} holds nothing");
+            assert_eq!(core.nodes[id as usize].held_at, NONE, "{context}\njob {id} holds nothing");
         }
     }
 }
 
 /// The rule of the soft limits, for a job that was just picked.
-fn check_soft(stage: &Stage, picked: u32, specs: &BTreeMap<String, Spec>, told: &str) {
+fn check_soft(stage: &Stage, picked: u32, specs: &BTreeMap<String, Spec>, context: &str) {
     let (usage, limits, demand) =
         (stage.core.usage(), &stage.core.rules.limits, &specs[&*stage.core.name(picked)].demand);
     let within = |used: u64, wanted: u64, limit: u64| wanted == 0 || limit == 0 || used <= limit;
     let ram = within(usage.ram_mb, demand.ram_mb, limits.ram_mb);
     let vram = !limits.gpus.is_empty() || within(usage.vram_mb, demand.vram_mb, limits.vram_mb);
-    assert!(usage.running == 1 || (ram && vram), "{told}\njob {picked} exceeds a soft limit beside others: {usage:?}");
+    assert!(
+        usage.running == 1 || (ram && vram),
+        "{context}\njob {picked} exceeds a soft limit beside others: {usage:?}"
+    );
 }
 
 fn live(seed: u64, steps: usize) {
     let (mut history, mut rules) = History::new(seed);
     rules.by_formula = Dice::new(!seed).chance(25);
     if rules.by_formula && seed.is_multiple_of(2) {
-        (rules.workers, rules.most_running) = (1, 1);
+        (rules.workers, rules.running_max) = (1, 1);
     }
     history.with_chains = !rules.by_formula && seed.is_multiple_of(2);
     let mut stage = Stage::new(rules);
-    let (mut told_by_events, mut specs) = (Told::default(), BTreeMap::new());
+    let (mut by_events, mut specs) = (Told::default(), BTreeMap::new());
     let mut go = |stage: &mut Stage, step: Step, number: usize| {
-        let told = format!("seed {seed}, step {number}: {step:?}");
+        let context = format!("seed {seed}, step {number}: {step:?}");
         if let Step::Submit(batch, _) = &step {
             specs.extend(batch.iter().map(|spec| (spec.name.clone(), spec.clone())));
         }
         if matches!(step, Step::Pick) {
             // One by one, to look at the soft limits in between.
             while let Some(id) = stage.core.pick(stage.now) {
-                check_soft(stage, id, &specs, &told);
+                check_soft(stage, id, &specs, &context);
             }
-            stage.hear();
+            stage.drain();
         } else {
             let before = (stage.core.len(), stage.core.counts(), stage.log.len());
             let (_, refused) = stage.happen(&step);
             if refused.is_some() && matches!(step, Step::Submit(..)) {
                 let after = (stage.core.len(), stage.core.counts(), stage.log.len());
-                assert_eq!(before, after, "{told}\na refused submit leaves no trace");
+                assert_eq!(before, after, "{context}\na refused submit leaves no trace");
             }
         }
-        told_by_events.hear(stage, &told);
-        check(stage, &specs, &told);
-        told_by_events.agrees(stage, &told);
-        check_parts(stage, &told);
+        by_events.apply(stage, &context);
+        check(stage, &specs, &context);
+        by_events.agrees(stage, &context);
+        check_parts(stage, &context);
         if let Step::End(id, 3) = step {
-            assert!(stage.state(id).is_terminal(), "{told}\nwhat failed for good is not tried again");
+            assert!(stage.state(id).is_terminal(), "{context}\na permanent failure is not retried");
         }
     };
     for number in 0..steps {

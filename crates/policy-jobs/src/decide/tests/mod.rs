@@ -1,10 +1,12 @@
-//! The decisions, proved in virtual time: no thread and no clock takes part.
+//! Tests of the decisions in virtual time: without threads and clocks.
+//!
+//! Room: tests.
 
 mod batches;
 mod cards;
 mod history;
 mod laws;
-mod lives;
+mod lifecycle;
 mod order;
 mod size;
 mod starve;
@@ -13,7 +15,7 @@ mod tree;
 use core::time::Duration;
 
 use self::history::PARTS;
-use super::{Core, Draft, Effect, Ended, NewJob, On, Rare, Retry, Rules, Scope};
+use super::{Core, Draft, Effect, Ended, JobOptions, NewJob, Retry, Rules, RunsOn, Scope};
 use crate::aging::{Aging, Time};
 use crate::demand::{Demand, Gpu, Limits};
 use crate::error::{Cause, SubmitError};
@@ -95,7 +97,7 @@ impl Spec {
         self
     }
 
-    fn as_new<'a>(&'a self, rare: &'a Option<Rare>) -> NewJob<'a> {
+    fn as_new<'a>(&'a self, options: &'a Option<JobOptions>) -> NewJob<'a> {
         NewJob {
             is_unnamed: false,
             name: &self.name,
@@ -104,15 +106,24 @@ impl Spec {
             ram_mb: self.demand.ram_mb,
             vram_mb: self.demand.vram_mb,
             priority: self.priority,
-            on: if self.local { On::Worker } else { On::Executor },
-            rare: rare.as_ref(),
+            runs_on: if self.local { RunsOn::Worker } else { RunsOn::Executor },
+            options: options.as_ref(),
         }
     }
 
-    fn rare(&self) -> Option<Rare> {
+    fn options(&self) -> Option<JobOptions> {
         let Spec { demand: Demand { named, gpus, .. }, retry, done, key, .. } = self.clone();
         let plain = named.is_empty() && gpus == 0 && retry == Retry::default() && !done && key.is_none();
-        (!plain).then_some(Rare { named, gpus, was_on: Vec::new(), retry, expected: None, done, attempts: 0, key })
+        (!plain).then_some(JobOptions {
+            named,
+            gpus,
+            was_on: Vec::new(),
+            retry,
+            expected: None,
+            done,
+            attempts: 0,
+            key,
+        })
     }
 }
 
@@ -126,7 +137,7 @@ fn rules(cpu_slots: u32) -> Rules {
             named: vec![("licence".to_owned(), 2)],
         },
         workers: cpu_slots as usize,
-        most_running: usize::MAX,
+        running_max: usize::MAX,
         aging: Aging { interval: Duration::from_millis(500), boost: 1 },
         pause_timeout: Duration::from_millis(1500),
         by_formula: false,
@@ -134,27 +145,27 @@ fn rules(cpu_slots: u32) -> Rules {
     }
 }
 
-/// Rules with cards of so much memory.
+/// Rules with graphics cards that have this much memory.
 fn with_cards(cpu_slots: u32, vram_mb: &[u64]) -> Rules {
     let mut rules = rules(cpu_slots);
     rules.limits.gpus = vram_mb.iter().zip(0..).map(|(mb, id)| Gpu::new(format!("{id}"), *mb)).collect();
     rules
 }
 
-/// A scheduler, its time, and everything it said.
+/// A scheduler, its time, and all its events and effects.
 struct Stage {
     core: Core,
     now: Time,
     log: Vec<Event>,
     effects: Vec<Effect>,
-    /// What a worker has claimed: a job that runs, and those that follow.
+    /// The chain that a worker has claimed: the running job, and those that follow.
     chain: Vec<u32>,
 }
 
 impl Stage {
     fn new(rules: Rules) -> Self {
         let mut core = Core::new(rules);
-        core.watch(true);
+        core.record_events(true);
         for part in 0..PARTS {
             let trace = TraceId::from_u128(u128::from(part) + 1).expect("it is not 0");
             assert_eq!(core.part(&format!("part-{part}"), trace), part);
@@ -162,9 +173,9 @@ impl Stage {
         Self { core, now: 0, log: Vec::new(), effects: Vec::new(), chain: Vec::new() }
     }
 
-    fn hear(&mut self) {
-        self.log.extend(self.core.news());
-        self.core.clear_news();
+    fn drain(&mut self) {
+        self.log.extend(self.core.events());
+        self.core.clear_events();
         self.core.take_effects(&mut self.effects);
     }
 
@@ -180,13 +191,13 @@ impl Stage {
         if result.is_err() {
             self.core.undo(&draft);
         }
-        self.hear();
+        self.drain();
         result
     }
 
     /// Adds jobs to a batch that is not complete yet.
     fn add(&mut self, draft: &mut Draft, jobs: &[Spec]) -> Result<(), SubmitError> {
-        jobs.iter().try_for_each(|job| self.core.add(draft, &job.as_new(&job.rare())).map(|_| ()))
+        jobs.iter().try_for_each(|job| self.core.add(draft, &job.as_new(&job.options())).map(|_| ()))
     }
 
     /// The batch is complete.
@@ -204,43 +215,43 @@ impl Stage {
     /// Picks until nothing more may start.
     fn pick(&mut self) -> Vec<u32> {
         let picked = core::iter::from_fn(|| self.core.pick(self.now)).collect();
-        self.hear();
+        self.drain();
         picked
     }
 
     fn end(&mut self, id: u32, how: Ended) {
         self.core.ended(self.now, id, how);
-        self.hear();
+        self.drain();
     }
 
-    fn well(&mut self, id: u32) {
-        self.end(id, Ended::Well);
+    fn succeed(&mut self, id: u32) {
+        self.end(id, Ended::Succeeded);
     }
 
     fn fail(&mut self, id: u32) {
-        self.end(id, Ended::Badly(Cause::Error("no".to_owned())));
+        self.end(id, Ended::Failed(Cause::Error("no".to_owned())));
     }
 
     fn pause(&mut self, id: u32) {
         let _ = self.core.pause(self.now, Scope::Job(id));
-        self.hear();
+        self.drain();
     }
 
     /// Asks a running job to pause, which it does at once.
     fn pause_running(&mut self, id: u32) {
         self.pause(id);
         assert!(self.core.paused(self.now, id), "job {id} was asked to pause");
-        self.hear();
+        self.drain();
     }
 
     fn resume(&mut self, id: u32) {
         self.core.resume(self.now, Scope::Job(id)).unwrap();
-        self.hear();
+        self.drain();
     }
 
     fn cancel(&mut self, id: u32) {
         self.core.cancel(self.now, Scope::Job(id));
-        self.hear();
+        self.drain();
     }
 
     fn state(&self, id: u32) -> State {

@@ -1,4 +1,6 @@
-//! The quick pick, the pick by the formula, and the pick as a reader of the rules would make it.
+//! The quick pick, the pick by the formula, and the pick by a third, naive implementation of the rules.
+//!
+//! Room: tests.
 
 use test_support::Dice;
 
@@ -8,17 +10,17 @@ use crate::aging::Time;
 use crate::decide::{CardUse, Core, Others};
 use crate::state::State;
 
-/// Plays the same history on both; says what it was if they part.
+/// Plays the same history on both, and prints it if they differ.
 fn play(seed: u64, steps: usize) -> usize {
     let mut from_a_tree = 0;
     let (mut history, rules) = History::new(seed);
-    let told_rules = format!("{rules:?}");
+    let rules_text = format!("{rules:?}");
     let mut quick = Stage::new(rules.clone());
     let mut slow = Stage::new(Rules { by_formula: true, ..rules });
     let mut reader = Reader::default();
     for number in 0..steps {
         let step = history.next(&quick);
-        let told = || format!("seed {seed}, step {number}: {step:?}\n{told_rules}");
+        let context = || format!("seed {seed}, step {number}: {step:?}\n{rules_text}");
         if let Step::Others(others) = &step {
             reader.others = others.clone();
         }
@@ -26,14 +28,14 @@ fn play(seed: u64, steps: usize) -> usize {
             loop {
                 let expected = reader.expects(&mut quick, history.interval);
                 let (one, other) = (quick.core.pick(quick.now), slow.core.pick(slow.now));
-                assert_eq!(one, other, "{}\nquick pick and formula part", told());
+                assert_eq!(one, other, "{}\nquick pick and formula differ", context());
                 if let Err(why) = expected.allows(one) {
-                    panic!("{}\npicked {one:?}: {why}\n{expected:?}\n{:?}", told(), quick.core.room);
+                    panic!("{}\npicked {one:?}: {why}\n{expected:?}\n{:?}", context(), quick.core.room);
                 }
                 reader.picked = quick.now;
                 let Some(id) = one else { break };
                 from_a_tree += usize::from(quick.core.lanes.has_tree());
-                // What it will use is not free any more, although nobody has looked again.
+                // What it will use is no longer free, although it was not measured again.
                 if let Some(free) = &mut reader.others.ram_free_mb {
                     *free = free.saturating_sub(quick.core.need(id).plain[1]);
                 }
@@ -44,29 +46,29 @@ fn play(seed: u64, steps: usize) -> usize {
                         *free = free.saturating_sub(share);
                     }
                 }
-                assert_eq!(quick.core.held_cards(id), slow.core.held_cards(id), "{}\non the same cards", told());
+                assert_eq!(quick.core.held_cards(id), slow.core.held_cards(id), "{}\non the same cards", context());
             }
         } else {
-            assert_eq!(quick.happen(&step), slow.happen(&step), "{}", told());
+            assert_eq!(quick.happen(&step), slow.happen(&step), "{}", context());
         }
-        quick.hear();
-        slow.hear();
+        quick.drain();
+        slow.drain();
         reader.look(&quick);
         let states = |stage: &Stage| (0..stage.core.len() as u32).map(|id| stage.state(id)).collect::<Vec<_>>();
-        assert_eq!(states(&quick), states(&slow), "{}", told());
-        assert_eq!(quick.log.len(), slow.log.len(), "{}", told());
-        assert_eq!(quick.effects, slow.effects, "{}", told());
+        assert_eq!(states(&quick), states(&slow), "{}", context());
+        assert_eq!(quick.log.len(), slow.log.len(), "{}", context());
+        assert_eq!(quick.effects, slow.effects, "{}", context());
     }
     from_a_tree
 }
 
-/// Somebody who knows the rules by heart, and nothing of lanes, trees and rooms.
+/// A naive implementation of the rules, without lanes, trees and rooms.
 #[derive(Default)]
 struct Reader {
     others: Others,
     /// Since when the oldest ready jobs are ready, and since when they were seen to be the oldest.
     oldest: Option<(Time, Time)>,
-    /// When jobs were last picked. Nobody looks who is oldest in between.
+    /// When jobs were last picked. The oldest is not looked for in between.
     picked: Time,
 }
 
@@ -77,7 +79,7 @@ struct Expected {
     /// The oldest, if it has been that for so long that room may be kept for it; with those that are just as old.
     oldest: Vec<u32>,
     oldest_fits: bool,
-    /// Somebody who was resumed waits for slots.
+    /// A resumed job waits for slots.
     somebody_returns: bool,
 }
 
@@ -92,7 +94,7 @@ impl Reader {
         });
     }
 
-    /// Whether enough cards have what the job wants on each, or have nobody on them.
+    /// Whether enough cards have what the job needs on each, or have no job on them.
     fn cards_fit(&self, core: &Core, id: u32) -> bool {
         let need = core.need(id).cards;
         let holds = |id: &u32| core.state(*id) == State::Running || core.is_paused_from_running(*id);
@@ -118,7 +120,7 @@ impl Reader {
     fn expects(&mut self, stage: &mut Stage, interval: Time) -> Expected {
         let now = stage.now;
         stage.core.tick(now); // alarms that are due make jobs ready first
-        stage.core.let_back(now);
+        stage.core.resume_waiting(now);
         self.look(stage);
         let core = &stage.core;
         let (limits, usage) = (&core.rules.limits, core.usage());
@@ -151,7 +153,7 @@ impl Reader {
         };
         let ready = (0..core.len() as u32).filter(|id| core.state(*id) == State::Ready);
         let first = ready.filter(|id| fits(*id)).min_by_key(|id| effective(*id));
-        // A quarter of an interval is the error that is allowed in finding out who is oldest.
+        // The age of the oldest may be wrong by a quarter of an interval.
         let patience = if interval == 0 { 500_000_000 } else { interval };
         let long = |(_, seen): &(Time, Time)| now + patience / 4 >= seen + 2 * patience;
         let oldest = self.oldest.filter(long).map(|(since, _)| since);
@@ -181,7 +183,7 @@ impl Expected {
         }
         match picked {
             Some(id) if self.oldest.contains(&id) => Ok(()),
-            // Another one that leaves room for the oldest, or nobody.
+            // Another job that leaves room for the oldest, or none.
             _ if !self.oldest_fits => Ok(()),
             _ => Err("neither the first by the formula nor the oldest"),
         }
@@ -202,7 +204,7 @@ fn the_quick_pick_is_the_pick_of_the_formula_in_long_histories() {
     }
 }
 
-/// What runs when one worker has all the room, and each job is over at once: picked one by one, or claimed in chains.
+/// The order in which one worker runs jobs that end at once: picked one by one, or claimed in chains.
 fn run_all(seed: u64, chains: bool) -> Vec<u32> {
     let dice = Dice::new(seed);
     let mut rules = rules(1 + dice.below(3) as u32);
@@ -224,7 +226,7 @@ fn run_all(seed: u64, chains: bool) -> Vec<u32> {
         for pair in chain.windows(2) {
             stage.core.hand_over(stage.now, pair[0], pair[1]);
         }
-        stage.core.ended(stage.now, chain[chain.len() - 1], Ended::Well);
+        stage.core.ended(stage.now, chain[chain.len() - 1], Ended::Succeeded);
         order.extend(chain);
     }
     assert_eq!(stage.core.open(), 0, "seed {seed}");

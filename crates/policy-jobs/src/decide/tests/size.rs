@@ -1,4 +1,6 @@
-//! Large runs: what a job costs does not depend on how many there are.
+//! Large runs: the cost of a job does not depend on the number of jobs.
+//!
+//! Room: tests.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +19,12 @@ fn in_time(what: &str, act: impl FnOnce()) {
 
 #[test]
 fn a_job_without_a_part_takes_56_bytes_besides_its_name_and_needs() {
-    // Whether it ran, when, and where: what few jobs have stands elsewhere.
+    // Whether it ran, when, and where: what few jobs have is stored elsewhere.
     assert_eq!(size_of::<crate::decide::graph::Node>(), 56);
     assert!(size_of::<crate::Event>() <= 40);
     let mut stage = fan(1000, 0);
     while let Some(id) = stage.core.pick(1) {
-        stage.well(id);
+        stage.succeed(id);
     }
     assert!(stage.core.extras.is_empty() && stage.core.keys.is_empty());
     assert!((0..1001).all(|id| stage.core.times(id)[2].is_some() && stage.core.part_of(id).is_none()));
@@ -34,13 +36,13 @@ fn fan(count: usize, retries: u32) -> Stage {
     rules.limits.cpu_slots = u32::MAX;
     (rules.workers, rules.limits.ram_mb) = (usize::MAX, 0);
     let mut stage = Stage::new(rules);
-    stage.core.watch(false);
+    stage.core.record_events(false);
     stage.submit(job("root"));
     let spec = |i| if retries > 0 { job(format!("{i}")).retries(retries, 1) } else { job(format!("{i}")) };
     let children: Vec<Spec> = (0..count).map(|i| spec(i).needs("root")).collect();
     stage.try_submit(&children).unwrap();
     assert_eq!(stage.core.pick(0), Some(0));
-    stage.well(0);
+    stage.succeed(0);
     assert_eq!(stage.core.counts()[State::Ready as usize], count);
     stage
 }
@@ -54,7 +56,7 @@ fn a_hundred_thousand_ready_jobs_are_paused_resumed_and_cancelled_quickly() {
         in_time("resuming", || stage.core.resume(2, scope).unwrap());
         assert_eq!(stage.core.counts()[State::Ready as usize], 100_000);
         assert_eq!(stage.core.pick(3), Some(1));
-        stage.core.ended(3, 1, super::Ended::Well);
+        stage.core.ended(3, 1, super::Ended::Succeeded);
         in_time("cancelling", || stage.core.cancel(4, scope));
         assert_eq!(stage.core.counts()[State::Cancelled as usize], 99_999);
         assert_eq!(stage.core.pick(5), None);
@@ -88,14 +90,14 @@ fn a_hundred_thousand_back_offs_that_end_at_once_end_quickly() {
 }
 
 #[test]
-fn a_hundred_thousand_jobs_that_run_or_stand_still_end_and_come_back_quickly() {
+fn a_hundred_thousand_running_and_paused_jobs_end_and_resume_quickly() {
     let mut stage = fan(100_000, 0);
     in_time("starting", || while stage.core.pick(1).is_some() {});
     in_time("pausing", || {
         stage.core.pause(2, Scope::Run).unwrap();
         (1..=100_000).for_each(|id| assert!(stage.core.paused(2, id)));
     });
-    // Somebody else has all slots: they wait to be let back, and change their minds.
+    // Another run has all slots: the resumed jobs wait for them, and are paused again.
     stage.core.set_others(&crate::decide::Others { cpu_slots: u64::from(u32::MAX), ..Default::default() });
     in_time("resuming, pausing again, resuming again", || {
         stage.core.resume(3, Scope::Run).unwrap();
@@ -103,9 +105,9 @@ fn a_hundred_thousand_jobs_that_run_or_stand_still_end_and_come_back_quickly() {
         stage.core.resume(5, Scope::Run).unwrap();
     });
     stage.core.set_others(&Default::default());
-    in_time("being let back", || stage.core.let_back(6));
+    in_time("being let back", || stage.core.resume_waiting(6));
     assert_eq!(stage.core.counts()[State::Running as usize], 100_000);
-    in_time("ending", || (1..=100_000).rev().for_each(|id| stage.well(id)));
+    in_time("ending", || (1..=100_000).rev().for_each(|id| stage.succeed(id)));
     assert_eq!((stage.core.open(), stage.core.usage().running), (0, 0));
 }
 
@@ -132,7 +134,7 @@ fn a_long_chain_below_two_failures_is_retried_quickly() {
 /// Submits so many, each needing three of those before, and runs them all. In nanoseconds per job: taken in, run.
 fn cost(count: u32, lanes: u32) -> (u64, u64) {
     let mut stage = Stage::new(rules(4));
-    stage.core.watch(false);
+    stage.core.record_events(false);
     let specs: Vec<Spec> = (0..count)
         .map(|i| {
             let mut spec = job(format!("{i}")).priority((i % lanes) as i32);
@@ -153,7 +155,7 @@ fn cost(count: u32, lanes: u32) -> (u64, u64) {
             running.push_back(id);
         }
         let Some(id) = running.pop_front() else { break };
-        stage.core.ended(now, id, super::Ended::Well);
+        stage.core.ended(now, id, super::Ended::Succeeded);
     }
     assert_eq!(stage.core.open(), 0);
     let each = |time: Duration| time.as_nanos() as u64 / u64::from(count);

@@ -1,4 +1,6 @@
-//! Large jobs against streams of smaller ones.
+//! Large jobs under streams of smaller ones.
+//!
+//! Room: tests.
 //!
 //! The bound: from the moment a job is the oldest that is ready, it starts within three aging intervals and the longest time a job
 //! runs. Streams may have any priorities, durations and rhythms. What higher priorities may do is outrank a job in a dispute over
@@ -16,14 +18,14 @@ use crate::state::State;
 /// How the next small job comes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rhythm {
-    /// A heap of them is always ready.
+    /// Many of them are always ready.
     Crowd,
     /// One arrives just before a running one ends.
     Relay,
     /// They come at random.
     Random,
     /// They come rarely, but so that something always runs.
-    Rare,
+    JobOptions,
 }
 
 #[derive(Debug)]
@@ -80,7 +82,7 @@ fn setting(dice: &Dice) -> (super::Rules, Setting) {
     let setting = Setting {
         interval,
         longest: interval * dice.one_of(&[1, 3, 20, 70, 200]) / 10,
-        rhythm: dice.one_of(&[Rhythm::Crowd, Rhythm::Relay, Rhythm::Random, Rhythm::Rare]),
+        rhythm: dice.one_of(&[Rhythm::Crowd, Rhythm::Relay, Rhythm::Random, Rhythm::JobOptions]),
         priorities: dice.one_of(&[&[0][..], &[-3, 0], &[0, 1, 100], &[1_000_000], &[-1, 0, 1]]),
         one_at_a_time: dice.chance(50),
         large,
@@ -124,7 +126,7 @@ impl Sim {
     fn start(&mut self) {
         loop {
             let picked = self.stage.core.pick(self.stage.now);
-            self.stage.hear();
+            self.stage.drain();
             let Some(id) = picked else { break };
             let longest = self.setting.longest;
             let lasts = if self.dice.chance(50) { longest } else { 1 + self.dice.below(longest) };
@@ -145,7 +147,7 @@ impl Sim {
 fn run(seed: u64) {
     let dice = Dice::new(seed);
     let (rules, setting) = setting(&dice);
-    let told = format!("seed {seed}: {rules:?} {setting:?}");
+    let context = format!("seed {seed}: {rules:?} {setting:?}");
     let bound = setting.interval * 3 + setting.longest;
     let mut sim = Sim { stage: Stage::new(rules), dice, setting, running: Vec::new(), count: 0 };
     if sim.dice.chance(15) {
@@ -163,7 +165,7 @@ fn run(seed: u64) {
     let mut arrives = 0;
     let end = (bound + sim.setting.interval) * (2 + sim.setting.larges) + 12 * sim.setting.longest;
     while sim.stage.now < end {
-        // Who is the oldest, and since when.
+        // The oldest job, and since when.
         let now_oldest = sim.oldest();
         if now_oldest != oldest.map(|(id, _)| id) {
             oldest = now_oldest.map(|id| (id, sim.stage.now));
@@ -171,7 +173,7 @@ fn run(seed: u64) {
         if let Some((id, since)) = oldest.filter(|(id, _)| larges.contains(id)) {
             let waited = sim.stage.now - since;
             let why = sim.stage.core.why(sim.stage.now, id, None);
-            assert!(waited <= bound, "{told}\nlarge job {id} waited {waited} of {bound} ns as the oldest\n{why}");
+            assert!(waited <= bound, "{context}\nlarge job {id} waited {waited} of {bound} ns as the oldest\n{why}");
         }
         // What comes next: an end, or an arrival.
         let ends = sim.running.iter().min().map(|(at, _)| *at);
@@ -179,7 +181,7 @@ fn run(seed: u64) {
             Rhythm::Crowd => None,
             Rhythm::Relay => ends.map(|at| at.saturating_sub(1).max(sim.stage.now)),
             Rhythm::Random => Some(arrives),
-            Rhythm::Rare => sim.running.iter().max().map(|(at, _)| at.saturating_sub(1).max(sim.stage.now)),
+            Rhythm::JobOptions => sim.running.iter().max().map(|(at, _)| at.saturating_sub(1).max(sim.stage.now)),
         };
         if sim.setting.rhythm == Rhythm::Crowd {
             while sim.stage.core.counts()[State::Ready as usize] < 12 {
@@ -194,7 +196,7 @@ fn run(seed: u64) {
             sim.small();
             let longest = sim.setting.longest;
             arrives = at + 1 + sim.dice.below(longest / 3 + 1);
-            if matches!(sim.setting.rhythm, Rhythm::Relay | Rhythm::Rare) {
+            if matches!(sim.setting.rhythm, Rhythm::Relay | Rhythm::JobOptions) {
                 sim.start();
                 sim.stage.now += 1; // else the next one would arrive at the same moment, for ever
             }
@@ -203,7 +205,7 @@ fn run(seed: u64) {
         let ended: Vec<u32> = sim.running.iter().filter(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
         sim.running.retain(|(at, _)| *at > now);
         for id in ended {
-            sim.stage.well(id);
+            sim.stage.succeed(id);
             sim.start();
         }
         if (larges.len() as u64) < sim.setting.larges && sim.dice.chance(30) {
@@ -220,7 +222,7 @@ fn run(seed: u64) {
     }
     // Time is up with jobs left. Then older ones were before them all the while, or the bound would have been missed; or some never came.
     let came = larges.len() as u64;
-    assert!(oldest.is_some() || came < sim.setting.larges, "{told}");
+    assert!(oldest.is_some() || came < sim.setting.larges, "{context}");
 }
 
 #[test]
@@ -251,7 +253,7 @@ fn when_it_starts(rules: super::Rules, large: Spec, small: &Spec, lasts: Time, t
         stage.submit(next);
         stage.now = at;
         running.retain(|(_, other)| *other != id);
-        stage.well(id);
+        stage.succeed(id);
         for id in stage.pick() {
             if id == large {
                 return Some(stage.now);
@@ -265,7 +267,7 @@ fn when_it_starts(rules: super::Rules, large: Spec, small: &Spec, lasts: Time, t
 const BOUND: Time = 3 * 500 * MS;
 
 #[test]
-fn jobs_without_memory_do_not_keep_one_waiting_that_must_run_alone() {
+fn jobs_without_memory_do_not_delay_one_that_must_run_alone() {
     let lasts = 300 * MS;
     let at = when_it_starts(rules(4), job("large").ram(9_999), &job("small").ram(0), lasts, 2);
     assert!(at.is_some_and(|at| at <= BOUND + lasts), "{at:?}");
@@ -286,7 +288,7 @@ fn starts_that_are_rare_do_not_let_a_large_job_wait_twice() {
 }
 
 #[test]
-fn memory_kept_by_a_paused_job_does_not_keep_a_large_one_waiting() {
+fn memory_of_a_paused_job_does_not_delay_a_large_one() {
     let mut stage = Stage::new(rules(4));
     let paused = stage.submit(job("paused").ram(1_500));
     stage.pick();
@@ -297,7 +299,7 @@ fn memory_kept_by_a_paused_job_does_not_keep_a_large_one_waiting() {
     stage.now = BOUND;
     stage.submit(job("next").ram(0));
     assert!(stage.pick().is_empty(), "room is kept");
-    stage.well(small);
+    stage.succeed(small);
     assert_eq!(stage.pick()[0], large);
 }
 
@@ -309,13 +311,13 @@ fn equal_demands_are_a_matter_of_rank_alone() {
         let high = stage.submit(job(format!("high-{i}")).priority(100));
         assert_eq!(stage.pick(), [high]);
         stage.now += 1_000 * MS;
-        stage.well(high);
+        stage.succeed(high);
     }
     assert_eq!(stage.pick(), [low]);
 }
 
 #[test]
-fn no_room_is_kept_for_a_job_that_waits_for_a_paused_one() {
+fn no_room_is_reserved_for_a_job_that_waits_for_a_paused_one() {
     let mut stage = Stage::new(rules(2));
     let holder = stage.submit(job("holder").takes("licence", 2));
     stage.pick();
@@ -324,9 +326,9 @@ fn no_room_is_kept_for_a_job_that_waits_for_a_paused_one() {
     stage.now = 10 * BOUND;
     let small = stage.submit(job("small"));
     assert_eq!(stage.pick(), [small], "what `large` lacks comes back when somebody resumes, not when others wait");
-    stage.well(small);
+    stage.succeed(small);
     stage.core.resume(stage.now, Scope::Job(holder)).unwrap();
-    stage.well(holder);
+    stage.succeed(holder);
     assert_eq!(stage.pick(), [large]);
 }
 
@@ -339,8 +341,8 @@ fn while_a_large_job_waits_smaller_ones_fill_in_around_it() {
     stage.now = BOUND;
     let (wide, thin) = (stage.submit(job("wide").cpu(2)), stage.submit(job("thin").cpu(1)));
     assert!(stage.pick().is_empty(), "4 slots less 2 in use less 3 kept");
-    stage.well(long);
+    stage.succeed(long);
     assert_eq!(stage.pick(), [large, thin]);
-    stage.well(large);
+    stage.succeed(large);
     assert_eq!(stage.pick(), [wide]);
 }

@@ -1,4 +1,6 @@
-//! The tree of lanes against a plain scan.
+//! The tree of lanes compared with a plain scan.
+//!
+//! Room: tests.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -62,7 +64,7 @@ fn the_tree_finds_what_a_scan_finds() {
 }
 
 #[test]
-fn ten_thousand_lanes_that_fit_are_not_all_looked_at() {
+fn of_ten_thousand_lanes_that_fit_few_are_visited() {
     const LANES: u32 = 10_000;
     let dice = Dice::new(1);
     let mut tree = Phases::new(aging(1_000, 1));
@@ -72,21 +74,21 @@ fn ten_thousand_lanes_that_fit_are_not_all_looked_at() {
     }
     let mut most = 0;
     for now in (1_000_000..1_002_000).step_by(7) {
-        tree.looked_at.set(0);
+        tree.visited.set(0);
         assert!(tree.best(now, |_| true, |_| true).is_some());
-        most = most.max(tree.looked_at.get());
+        most = most.max(tree.visited.get());
     }
-    // A path of such a tree has some 2 ln 10,000 = 18 nodes, the longest about twice as many; a question takes two of them.
+    // A path of such a tree has some 2 ln 10,000 = 18 nodes, the longest about twice as many; a search takes two of them.
     assert!(most <= 100, "{most} of {LANES} nodes were looked at");
 }
 
 #[test]
-fn a_full_house_is_seen_at_the_root() {
+fn a_full_machine_is_detected_at_the_root() {
     let mut tree = Phases::new(aging(1_000, 1));
     for lane in 0..10_000 {
         let entry = Entry { ready_since: 0, id: lane, stamp: 0 };
         tree.set(lane, Some((lane as i32, entry, [1 + u64::from(lane % 7), 0, 0, 1])));
     }
     assert_eq!(tree.best(5, |_| false, |least| least[0] == 0), None);
-    assert_eq!(tree.looked_at.get(), 1);
+    assert_eq!(tree.visited.get(), 1);
 }

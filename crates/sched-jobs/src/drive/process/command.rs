@@ -1,4 +1,6 @@
-//! A command as the work of a job: a plain value.
+//! A command as the work of a job.
+//!
+//! Room: values.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +8,7 @@ use std::time::Duration;
 
 use mech_process::{Limits, Stdin};
 
-/// A program to run, where, and within which bounds.
+/// A program to run, its environment, and its limits.
 ///
 /// ```
 /// use sched_jobs::process::Command;
@@ -17,41 +19,41 @@ use mech_process::{Limits, Stdin};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// Program and arguments. Without a `/` the program is looked for in `PATH`.
+    /// Program and arguments. A program without a `/` is searched in `PATH`.
     pub argv: Vec<OsString>,
     /// Variables to set, over those of this process.
     pub env: Vec<(OsString, OsString)>,
     /// Start from no variables at all.
     pub clear_env: bool,
-    /// Where it runs; else where this process was when it began.
+    /// Its working directory; by default the one that this process had when it began.
     pub cwd: Option<PathBuf>,
     /// What it reads as standard input.
     pub stdin: Stdin,
-    /// Standard error has a log of its own, beside that of standard output and with the ending `err`.
+    /// Standard error has a log of its own, beside that of standard output and with the extension `err`.
     pub splits_streams: bool,
-    /// Disk space that each log of an attempt may take: its beginning and its end stay.
+    /// Disk space that each log of an attempt may take. Of a longer log the beginning and the end stay.
     pub log_bytes_max: Option<u64>,
     /// What it may use.
     pub limits: Limits,
-    /// How long it has between a polite TERM and the end.
+    /// Time between TERM and KILL when it is cancelled.
     pub grace: Duration,
-    /// What becomes of it if this process is killed while it runs, and a later one goes on.
+    /// What to do if this process is killed while the command runs, and a later process resumes the run.
     pub on_crash: OnCrash,
-    /// Files it makes, absolute. If it exits with 0 and one is missing, the attempt has failed.
+    /// The files it makes, as absolute paths. If it exits with 0 and one is missing, the attempt has failed.
     pub outputs: Vec<PathBuf>,
-    /// Outputs stay that an attempt made which did not succeed; else they are removed. What was there before always stays.
+    /// Keep the outputs of an attempt that did not succeed; by default they are removed. A file that existed before the attempt always stays.
     pub keep_incomplete: bool,
 }
 
-/// What is done with a command that an earlier life of this program started. One that ended meanwhile has ended, whatever is said here.
+/// What to do with a command that an earlier process of this program started. It does not matter for a command that has ended meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnCrash {
-    /// Go on with its processes if they are still there, else start it again.
+    /// Adopt its processes if they still run, else start it again.
     #[default]
     Adopt,
-    /// End what is left of it, and start it again.
+    /// Kill what is left of it, and start it again.
     Restart,
-    /// End what is left of it; the attempt has failed.
+    /// Kill what is left of it; the attempt has failed.
     Fail,
 }
 

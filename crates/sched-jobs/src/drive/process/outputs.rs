@@ -1,16 +1,18 @@
-//! The files that a command says it makes: are they there, and what becomes of them if it fails.
+//! The declared output files of a command: whether they exist, and what happens to them if it fails.
+//!
+//! Room: driver. Knows files; knows nothing of processes.
 //!
 //! # Invariants
-//! - An attempt whose command exits with 0 succeeds only if every file it declared is there.
-//! - Of an attempt that does not succeed, only regular files are removed that were not there before it.
+//! - An attempt whose command exits with 0 succeeds only if every declared file exists.
+//! - After an attempt that did not succeed, only regular files are removed, and only those that did not exist before it.
 //!
 //! # Why they hold
-//! An attempt ends through [`Watched::end`], whatever its end. The files are looked at before the command starts. Of an attempt that an earlier
-//! life of the program started it is not known what was there before, so its files stay, and that is told.
+//! Every attempt ends through [`Watched::end`]. The files are checked before the command starts. For an attempt that an earlier
+//! process of the program started it is not known which files existed before, so its files stay, with a warning.
 //!
 //! # Rejected
-//! To remove a file that was there and was changed: it may be a database that the command adds to. It stays and is told of; a caller that
-//! remembers [`Made`] does not take it for whole.
+//! Removing a file that existed before and was changed: it may be a database that the command adds to. It stays, with a warning; a caller that
+//! stores [`Made`] does not treat it as complete.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +26,7 @@ use super::command::Command;
 use super::words;
 use crate::executor::Outcome;
 
-/// What tells whether a file is still the one it was.
+/// Size and time of a file, by which a change is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Bytes in it.
@@ -33,17 +35,17 @@ pub struct Stamp {
     pub changed_ns: i64,
 }
 
-/// A file that a command declared, as it is after the command's success.
+/// A declared file after the success of its command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// What it looks like. None for a folder, into which others may write.
+    /// Its stamp. None for a folder, into which others may write.
     pub stamp: Option<Stamp>,
 }
 
 impl Stamp {
-    /// What is at `path` now; None if nothing is there. Of a folder nothing is told: others may write into it.
+    /// The stamp of the file at `path`; None if it does not exist. `Some(None)` for a folder: others may write into it.
     pub fn of(path: &Path) -> Option<Option<Stamp>> {
         let found = fs::metadata(path).ok()?;
         Some((!found.is_dir()).then(|| Self::read(&found)))
@@ -56,60 +58,60 @@ impl Stamp {
 }
 
 impl Command {
-    /// What its declared files look like, if all are there; else the first that is missing.
+    /// Its declared files, if all exist.
     ///
     /// # Errors
-    /// The path of a file that is not there.
+    /// The path of the first file that does not exist.
     pub fn made(&self) -> Result<Vec<Made>, &Path> {
         let made = |path: &PathBuf| Stamp::of(path).map(|stamp| Made { path: path.clone(), stamp });
         self.outputs.iter().map(|path| made(path).ok_or(path.as_path())).collect()
     }
 
-    /// What a person should know of its declared files after an attempt did not succeed that an earlier life of the program started.
+    /// Warnings about its declared files, after an unsuccessful attempt that an earlier process of the program started.
     pub fn doubtful_outputs(&self) -> Vec<String> {
         doubtful(&self.outputs)
     }
 }
 
-/// Of an attempt that an earlier life started: its files that are there.
+/// Warnings about the existing files of an attempt that an earlier process started.
 fn doubtful(outputs: &[PathBuf]) -> Vec<String> {
-    let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok();
-    let tell = |path: &PathBuf| {
+    let exists = |path: &&PathBuf| fs::symlink_metadata(path).is_ok();
+    let warning = |path: &PathBuf| {
         let shown = path.display();
-        format!("its output {shown} may be incomplete, and stays: whether it was there before the job is not known")
+        format!("its output {shown} may be incomplete, and stays: it is not known whether it existed before the job")
     };
-    outputs.iter().filter(is_there).map(tell).collect()
+    outputs.iter().filter(exists).map(warning).collect()
 }
 
 /// The declared files of an attempt, before and after.
 pub(super) struct Watched {
     outputs: Vec<PathBuf>,
-    /// What they were like before; None if that is not known.
+    /// Their stamps before the attempt; None if unknown.
     before: Option<Vec<Option<Option<Stamp>>>>,
     keep: bool,
 }
 
-/// What an attempt's end means.
+/// The result of an attempt.
 pub(super) struct Verdict {
     pub(super) outcome: Outcome,
     pub(super) made: Vec<Made>,
-    /// What a person should know.
+    /// Messages for a person.
     pub(super) warnings: Vec<String>,
 }
 
 impl Watched {
-    /// Of an attempt that starts now.
+    /// The files of an attempt that starts now.
     pub(super) fn before(command: &Command) -> Self {
         let before = command.outputs.iter().map(|path| Stamp::of(path)).collect();
         Self { before: Some(before), ..Self::found(command) }
     }
 
-    /// Of an attempt that an earlier life of the program started.
+    /// The files of an attempt that an earlier process of the program started.
     pub(super) fn found(command: &Command) -> Self {
         Self { outputs: command.outputs.clone(), before: None, keep: command.keep_incomplete }
     }
 
-    /// The command ended so.
+    /// Judges an attempt whose command ended like this.
     pub(super) fn end(&self, how: &How) -> Verdict {
         let (mut outcome, mut made) = (words::outcome(how), Vec::new());
         if outcome == Outcome::Succeeded {
@@ -130,7 +132,7 @@ impl Watched {
         Verdict { outcome, made: Vec::new(), warnings: self.remove_incomplete() }
     }
 
-    /// Half a file is taken for a whole one by whatever reads it next.
+    /// Removes incomplete files: the next job would read them as complete ones.
     fn remove_incomplete(&self) -> Vec<String> {
         if self.keep {
             return Vec::new();
@@ -150,9 +152,10 @@ impl Watched {
                     warnings.push(format!("its output {shown} was there before, and is changed and incomplete now"));
                 }
                 (None, Some(_)) => {
-                    warnings.push(format!("its output {shown} is incomplete, and stays: only plain files are removed"));
+                    warnings
+                        .push(format!("its output {shown} is incomplete, and stays: only regular files are removed"));
                 }
-                _ => {} // not touched, or a folder that was there, which may have what others wrote
+                _ => {} // unchanged, or a folder that existed before, with files of others
             }
         }
         warnings

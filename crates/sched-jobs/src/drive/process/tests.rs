@@ -1,4 +1,6 @@
-//! What holds without a single process: requests in any order, and keepers that cannot be had.
+//! Tests without a single process: requests in any order, and keepers that cannot be started.
+//!
+//! Room: tests.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -8,48 +10,48 @@ use mech_process::{End, How, KeeperProgram, Keepers, Recovered};
 
 use super::{Command, Listen, OnCrash, Processes};
 use crate::drive::Shared;
-use crate::executor::{Executor, Order, Outcome, Reporter, Ticket};
+use crate::executor::{AttemptId, Executor, Order, Outcome, Reporter};
 use crate::{Cause, Job, JobId, Jobs};
 
 /// Commands for which there are no keepers: every start fails within the call.
 fn without_keepers(home: &Path) -> Arc<Processes> {
-    told_by(home, Box::new(|_, _| ()))
+    with_listener(home, Box::new(|_, _| ()))
 }
 
-fn told_by(home: &Path, listen: Listen) -> Arc<Processes> {
+fn with_listener(home: &Path, listen: Listen) -> Arc<Processes> {
     let program = KeeperProgram { program: "/no/such/keeper".into(), args: Vec::new() };
     let keepers = Keepers::new(program, home).unwrap();
-    Processes::new(keepers, "life", Box::new(|_| "/dev/null".into()), listen)
+    Processes::new(keepers, "instance", Box::new(|_| "/dev/null".into()), listen)
 }
 
-fn order(ticket: Ticket) -> Order {
-    let report = Reporter { hears: Weak::<Shared>::new(), ticket };
+fn order(attempt_id: AttemptId) -> Order {
+    let report = Reporter { sink: Weak::<Shared>::new(), attempt_id };
     let (name, work) = ("a".to_owned(), Arc::new(Command::new(["true"])));
-    Order { ticket, name, trace_id: None, gpus: Vec::new(), work, report }
+    Order { attempt_id, name, trace_id: None, gpus: Vec::new(), work, report }
 }
 
 #[test]
 fn a_cancel_that_overtakes_its_start_is_not_lost() {
     let home = tempfile::tempdir().unwrap();
     let processes = without_keepers(home.path());
-    let ticket = Ticket { job: JobId::from_index(3), attempt: 2 };
-    processes.cancel(ticket);
-    assert!(!processes.sit_down(ticket, std::time::Duration::ZERO), "it must not begin");
-    // Of an earlier attempt it is void, and a later one begins.
-    processes.cancel(ticket);
-    let next = Ticket { attempt: 3, ..ticket };
-    assert!(processes.sit_down(next, std::time::Duration::ZERO));
-    processes.cancel(ticket);
-    assert!(!super::lock(&processes.desks)[&3].cancel, "that one is over");
-    processes.start(order(Ticket { job: JobId::from_index(4), attempt: 1 }));
-    assert_eq!(super::lock(&processes.desks).len(), 1, "what could not start has no desk");
+    let attempt_id = AttemptId { job: JobId::from_index(3), attempt: 2 };
+    processes.cancel(attempt_id);
+    assert!(!processes.attempts.begin(attempt_id, std::time::Duration::ZERO), "it must not begin");
+    // A cancel of an earlier attempt has no effect on a later one.
+    processes.cancel(attempt_id);
+    let next = AttemptId { attempt: 3, ..attempt_id };
+    assert!(processes.attempts.begin(next, std::time::Duration::ZERO));
+    processes.cancel(attempt_id);
+    assert!(!processes.attempts.lock()[&3].cancel, "the earlier attempt is over");
+    processes.start(order(AttemptId { job: JobId::from_index(4), attempt: 1 }));
+    assert_eq!(processes.attempts.lock().len(), 1, "an attempt that could not start has no entry");
 }
 
 #[test]
-fn a_token_names_its_attempt_whatever_life_it_is_from() {
+fn a_token_names_its_attempt_whichever_process_made_it() {
     let home = tempfile::tempdir().unwrap();
-    let token = without_keepers(home.path()).token(Ticket { job: JobId::from_index(12), attempt: 3 });
-    assert_eq!(token, "12/3/life");
+    let token = without_keepers(home.path()).token(AttemptId { job: JobId::from_index(12), attempt: 3 });
+    assert_eq!(token, "12/3/instance");
     assert_eq!(Processes::attempt_of("12/3/other/with/slashes"), Some((12, 3)));
     for token in ["", "12", "12/3", "a/3/x", "12/-1/x"] {
         assert_eq!(Processes::attempt_of(token), None, "{token}");
@@ -78,7 +80,7 @@ fn any_number_of_ends_within_start_does_not_grow_the_stack() {
 }
 
 #[test]
-fn a_keeper_that_cannot_be_had_fails_the_job_and_is_named() {
+fn a_keeper_that_cannot_be_started_fails_the_job_and_is_named() {
     let home = tempfile::tempdir().unwrap();
     let jobs = Jobs::builder().build();
     let job = Job::new("a").execute(without_keepers(home.path()), Arc::new(Command::new(["true"])));
@@ -88,18 +90,18 @@ fn a_keeper_that_cannot_be_had_fails_the_job_and_is_named() {
 }
 
 #[test]
-fn what_is_refused_is_not_even_tried() {
+fn a_refused_command_is_not_tried() {
     let home = tempfile::tempdir().unwrap();
     let processes = without_keepers(home.path());
-    processes.refuse("nobody could record it");
+    processes.refuse("the journal is not writable");
     processes.refuse("another reason");
     let jobs = Jobs::builder().build();
     jobs.submit(Job::new("a").execute(processes, Arc::new(Command::new(["true"])))).unwrap();
-    assert_eq!(jobs.wait().unwrap_err().first[0].1.to_string(), "nobody could record it");
+    assert_eq!(jobs.wait().unwrap_err().first[0].1.to_string(), "the journal is not writable");
 }
 
 #[test]
-fn what_is_found_again_ends_as_it_did_and_what_is_not_goes_by_its_policy() {
+fn an_attempt_that_is_found_again_ends_as_it_did_and_a_lost_one_follows_its_policy() {
     let home = tempfile::tempdir().unwrap();
     let processes = without_keepers(home.path());
     processes.found_ended("0/1/before", Outcome::Succeeded);
@@ -123,7 +125,7 @@ fn what_is_found_again_ends_as_it_did_and_what_is_not_goes_by_its_policy() {
 #[test]
 fn an_end_is_reported_although_the_listener_panics() {
     let home = tempfile::tempdir().unwrap();
-    let processes = told_by(home.path(), Box::new(|_, _| panic!("the journal fails")));
+    let processes = with_listener(home.path(), Box::new(|_, _| panic!("the journal fails")));
     let end = |token: &str, how: How| {
         let (cpu, wall) = Default::default();
         Recovered::Ended(End { token: token.to_owned(), how, peak_rss_kb: 0, cpu, wall })
@@ -139,18 +141,18 @@ fn an_end_is_reported_although_the_listener_panics() {
 }
 
 #[test]
-fn a_command_is_told_its_cards_by_one_variable_and_its_own_word_goes_before() {
+fn a_command_gets_its_cards_by_one_variable_and_its_own_value_wins() {
     use policy_jobs::{Gpu, GpuDriver};
-    let told = |own: &[(&str, &str)], gpus: &[Gpu]| -> Vec<(String, String)> {
+    let variables = |own: &[(&str, &str)], gpus: &[Gpu]| -> Vec<(String, String)> {
         let own: Vec<_> = own.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let text = |text: std::ffi::OsString| text.into_string().unwrap();
         super::with_cards(&own, gpus).into_iter().map(|(name, value)| (text(name), text(value))).collect()
     };
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let cards = [Gpu::new("GPU-a", 1), Gpu::new("GPU-c", 1)];
-    assert_eq!(told(&[], &cards), [pair("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-c")]);
+    assert_eq!(variables(&[], &cards), [pair("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-c")]);
     let amd = [Gpu { driver: GpuDriver::Rocm, ..Gpu::new("1", 1) }];
-    assert_eq!(told(&[("A", "b")], &amd), [pair("A", "b"), pair("ROCR_VISIBLE_DEVICES", "1")]);
-    assert_eq!(told(&[("CUDA_VISIBLE_DEVICES", "7")], &cards), [pair("CUDA_VISIBLE_DEVICES", "7")]);
-    assert_eq!(told(&[], &[]), []);
+    assert_eq!(variables(&[("A", "b")], &amd), [pair("A", "b"), pair("ROCR_VISIBLE_DEVICES", "1")]);
+    assert_eq!(variables(&[("CUDA_VISIBLE_DEVICES", "7")], &cards), [pair("CUDA_VISIBLE_DEVICES", "7")]);
+    assert_eq!(variables(&[], &[]), []);
 }

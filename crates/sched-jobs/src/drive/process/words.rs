@@ -1,4 +1,6 @@
-//! How a tree of processes ended, in the words of jobs.
+//! How a process tree ended, as an outcome, a message and an exit code.
+//!
+//! Room: values.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use policy_jobs::{Cause, megabytes};
 
 use crate::executor::Outcome;
 
-/// What an end means for the attempt.
+/// The outcome of an attempt whose command ended like this.
 pub(super) fn outcome(how: &How) -> Outcome {
     match how {
         How::Exit(0) => Outcome::Succeeded,
@@ -17,7 +19,7 @@ pub(super) fn outcome(how: &How) -> Outcome {
     }
 }
 
-/// How it ended, in a few words for people.
+/// How it ended, as a short message for people.
 ///
 /// ```
 /// use mech_process::How;
@@ -43,7 +45,7 @@ pub fn words(how: &How) -> String {
     }
 }
 
-/// The code a shell would give: 128 and the signal's number, 124 for a timeout, 127 for what could not start.
+/// The exit code that a shell would return: 128 plus the number of a signal, 124 for a timeout, 127 for a command that could not start.
 ///
 /// ```
 /// use mech_process::How;

@@ -1,18 +1,18 @@
-//! Ending a tree, also one that does not want to.
+//! Killing a process tree, even one that forks all the time.
 //!
-//! Room: mechanism. Signals to what a scan finds.
+//! Room: mechanism. Knows processes and signals; knows nothing of commands.
 //!
 //! # Invariant
 //! A pass of [`kill`] leaves fewer processes that can fork than it found, whatever they do.
 //!
 //! # Why it holds
-//! A process that is killed leaves its children to the keeper, and they would fork on. So everything is *stopped* first, which nobody can
-//! refuse. Scans repeat until one finds nothing new; then nobody is left who could make another, and all are killed. If the
-//! rounds run out first, the next pass goes on.
+//! The children of a killed process go to the keeper, and they would fork on. So every process is *stopped* first; SIGSTOP cannot be
+//! ignored. Scans repeat until one finds nothing new; then no process is left that could fork, and all are killed. If the
+//! rounds run out first, the next pass continues.
 //!
-//! A process that starts its successor and ends is gone before we can name it. But it has a process group, and a signal to a group
-//! hits all members and the children they are forking at that moment: the kernel sees to that.
-//! So whole groups are signalled. They hold nobody else: the keeper leads a session, and a group never crosses sessions.
+//! A process that starts its successor and exits is gone before its pid can be signalled. But it has a process group, and the kernel delivers
+//! a signal for a group to all members and to the children they are forking at that moment.
+//! So whole groups are signalled. They have no other members: the keeper leads a session, and a group never crosses sessions.
 //!
 //! # Rejected
 //! Signalling processes one by one: thirty chains of such successors lived on for seconds, in `a_fork_bomb_is_ended`.
@@ -23,15 +23,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, getsid, kill_process_grou
 
 use crate::procfs::{self, Process};
 
-/// Scans in one pass, before the keeper looks at its socket again.
+/// Scans in one pass, before the keeper polls its socket again.
 const ROUNDS: usize = 64;
 
-/// Sends a signal to the process that was found, and says whether it may. A process that is gone has nothing against it; another one that has its
-/// number by now is not signalled.
+/// Sends a signal to the process that was found. `false`: not permitted. For a process that is gone the answer is `true`. Another process that has
+/// the same pid by now is not signalled.
 pub(crate) fn signal(process: &Process, signal: Signal) -> bool {
     let Some(pid) = Pid::from_raw(process.pid).filter(|pid| pid.as_raw_pid() > 1) else { return true };
     let Ok(open) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
-    // Looked at after it was opened: what is open cannot become another.
+    // Compared after the open: a pidfd never refers to another process.
     if procfs::one(process.pid).is_none_or(|now| now.start != process.start) {
         return true;
     }
@@ -42,19 +42,19 @@ pub(crate) fn signal(process: &Process, signal: Signal) -> bool {
 pub(super) fn signal_groups(processes: &[Process], to_send: Signal) {
     let me = getpid();
     let leads_session = getsid(None).is_ok_and(|session| session == me);
-    // Somebody may have joined our own group; he is signalled alone.
+    // A process may have joined the keeper's own group; it is signalled alone.
     let may = |group: i32| leads_session && group > 1 && group != me.as_raw_pid();
     let groups: HashSet<i32> = processes.iter().map(|process| process.group).filter(|&group| may(group)).collect();
     for group in groups.iter().copied().filter_map(Pid::from_raw) {
-        let _ = kill_process_group(group, to_send); // gone, or not ours to signal: then found again, one by one
+        let _ = kill_process_group(group, to_send); // on an error (gone, not permitted) the next scan finds the members again
     }
     for process in processes.iter().filter(|process| !groups.contains(&process.group)) {
         signal(process, to_send);
     }
 }
 
-/// Asks everything below `root` to end.
-pub(super) fn ask(root: i32) {
+/// Sends TERM to everything below `root`.
+pub(super) fn terminate(root: i32) {
     for process in procfs::scan(root) {
         signal(&process, Signal::TERM);
     }
@@ -65,7 +65,7 @@ pub(super) fn kill(root: i32) -> Option<i32> {
     kill_these(|| procfs::scan(root), signal_groups)
 }
 
-/// The same for any way to find them, and to signal many.
+/// As [`kill`], with the functions that find the processes and signal many of them.
 pub(crate) fn kill_these(find: impl Fn() -> Vec<Process>, signal_all: impl Fn(&[Process], Signal)) -> Option<i32> {
     let mut stopped: Vec<Process> = Vec::new();
     let mut known = HashSet::new();
@@ -78,7 +78,7 @@ pub(crate) fn kill_these(find: impl Fn() -> Vec<Process>, signal_all: impl Fn(&[
         signal_all(&new, Signal::STOP);
         stopped.extend(new);
     }
-    // The stopped reap nobody, so these numbers still mean the same processes.
+    // Stopped processes reap no children, so these pids still mean the same processes.
     signal_all(&stopped, Signal::KILL);
     stopped.iter().find(|process| !signal(process, Signal::KILL)).map(|process| process.pid)
 }
@@ -88,17 +88,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_process_that_has_the_number_by_now_is_not_signalled() {
+    fn another_process_that_has_the_same_pid_by_now_is_not_signalled() {
         use std::io::{Read as _, Write as _};
         use std::process::{Command, Stdio};
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let found = procfs::one(child.id() as i32).unwrap();
         let before = Process { start: found.start - 1, ..found };
-        assert!(signal(&before, Signal::KILL), "what is gone has nothing against it");
-        // It still answers; a killed one would not.
+        assert!(signal(&before, Signal::KILL), "a process that is gone is no error");
+        // It still answers; a killed process would not.
         let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let _ = to.write_all(b"x");
-        assert_eq!(from.read(&mut [0]).unwrap(), 1, "it is another's number");
+        assert_eq!(from.read(&mut [0]).unwrap(), 1, "the pid belongs to another process");
         assert!(signal(&found, Signal::KILL));
         assert!(!child.wait().unwrap().success());
     }

@@ -1,13 +1,15 @@
-//! Where the keepers of a pool wait, and the thread that hears them.
+//! The event loop of a pool: one thread that waits for all keepers.
 //!
-//! Room: mechanism. The only place of a client that waits for keepers.
+//! Room: mechanism. Knows sockets and `epoll`; knows nothing of what the commands are for.
+//!
+//! No other code of a client waits for keepers.
 //!
 //! # Invariant
-//! What was queued for a keeper is sent, without anybody blocking, and a pool whose keepers are silent uses no CPU.
+//! Every queued request is sent. No thread blocks for it. A pool whose keepers are silent uses no CPU.
 //!
 //! # Why it holds
-//! Whoever queues also flushes. If the socket takes only a part, it asks `epoll` for room, under the lock of the queue, and the pool's thread
-//! sends the rest. `epoll` may be changed from any thread while another waits in it, so new keepers need no wake.
+//! The thread that queues a request also flushes the queue. If the socket takes only a part, that thread registers for `EPOLLOUT`, under the lock
+//! of the queue, and the event loop sends the rest. Any thread may change an `epoll` set while another waits in it, so new keepers need no wakeup.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,54 +25,53 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-use super::slot::{Slot, Told, lock};
+use super::held::HeldEnds;
+use super::slot::{Outcome, Slot, lock};
 use super::{Listener, sweep};
 use crate::launch::{End, Report};
 use crate::record;
 use crate::wire::{Reply, Request};
 
-/// A pool that is dropped waits this long for processes that the system holds.
-const LAST_WAIT: Duration = Duration::from_secs(10);
-/// A keeper without client and command goes within this time.
-const GOING: Duration = Duration::from_secs(1);
-/// The key of the eventfd; keepers count from 1.
+/// A dropped pool waits at most this long for processes that the kernel keeps from ending.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A keeper without client and command exits within this time.
+const KEEPER_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The key of the eventfd. Keys of keepers begin at 1.
 const WAKE: u64 = 0;
 
-pub(super) struct Hall {
-    /// Where keepers have their records, if they have any.
+pub(super) struct EventLoop {
+    /// The directory with the keepers' records, if they have any.
     home: Option<PathBuf>,
     epoll: OwnedFd,
     wake: OwnedFd,
     state: Mutex<State>,
-    pub(super) hold_ends: AtomicBool,
+    pub(super) held: HeldEnds,
 }
 
 #[derive(Default)]
 struct State {
     slots: HashMap<u64, Arc<Slot>>,
-    /// The last to end is the first to start: its memory is warm.
+    /// A stack: the keeper that became idle last starts the next command, because its memory is warm.
     idle: Vec<Arc<Slot>>,
-    /// Which keeper has the record of an end that is not settled.
-    held: HashMap<String, Arc<Slot>>,
     keys: u64,
     closing: bool,
 }
 
-impl Hall {
-    pub(super) fn new(home: Option<PathBuf>) -> io::Result<Hall> {
+impl EventLoop {
+    pub(super) fn new(home: Option<PathBuf>) -> io::Result<EventLoop> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Hall { home, epoll, wake, state: Mutex::default(), hold_ends: AtomicBool::new(false) })
+        Ok(EventLoop { home, epoll, wake, state: Mutex::default(), held: HeldEnds::default() })
     }
 
-    /// A keeper with nothing to do.
+    /// Takes an idle keeper, if there is one.
     pub(super) fn idle(&self) -> Option<Arc<Slot>> {
         lock(&self.state).idle.pop()
     }
 
-    /// A keeper that could not begin. A new one that nobody uses sees its socket close, and goes.
-    pub(super) fn back(&self, slot: &Arc<Slot>, is_new: bool) {
+    /// Returns a keeper whose command could not begin. A new keeper is not kept: it sees its socket close, and exits.
+    pub(super) fn give_back(&self, slot: &Arc<Slot>, is_new: bool) {
         if !is_new {
             lock(&self.state).idle.push(Arc::clone(slot));
         } else if let Some(mut child) = lock(&slot.child).take() {
@@ -79,7 +80,7 @@ impl Hall {
         }
     }
 
-    /// A new keeper: from now on it is heard.
+    /// Registers a new keeper with the event loop.
     pub(super) fn add(&self, slot: &Arc<Slot>) -> io::Result<()> {
         let key = {
             let mut state = lock(&self.state);
@@ -90,25 +91,25 @@ impl Hall {
         };
         slot.key.store(key, Ordering::Relaxed);
         epoll::add(&self.epoll, &slot.stream, EventData::new_u64(key), EventFlags::IN).inspect_err(|_| {
-            lock(&self.state).slots.remove(&key); // what is queued for it is never sent
+            lock(&self.state).slots.remove(&key); // its queued requests are never sent
         })?;
-        // What came together with the greeting waits in our buffer, where epoll does not see it.
-        self.hint();
+        // Bytes that arrived together with the greeting are in our buffer, where epoll does not see them.
+        self.notify();
         Ok(())
     }
 
-    fn hint(&self) {
-        // Otherwise it fails only if a wake is pending already.
+    fn notify(&self) {
+        // Apart from EINTR this fails only if a wakeup is pending already.
         let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.wake, &1_u64.to_ne_bytes()));
     }
 
-    /// Sends what is queued for a keeper.
+    /// Sends the queued requests of a keeper.
     pub(super) fn send(&self, slot: &Slot) {
-        let mut out = lock(&slot.out);
+        let mut out = lock(&slot.outgoing);
         match out.flush(&slot.stream) {
             Ok(true) => {}
             Ok(false) => self.watch(slot, EventFlags::IN | EventFlags::OUT),
-            // What it was to be told it will never hear. The pool's thread learns from the socket that it is lost.
+            // The keeper will not get its requests. The event loop sees the closed socket and handles the loss.
             Err(_) => {
                 let _ = slot.stream.shutdown(std::net::Shutdown::Both);
             }
@@ -119,26 +120,11 @@ impl Hall {
         let _ = epoll::modify(&self.epoll, &slot.stream, EventData::new_u64(slot.key.load(Ordering::Relaxed)), flags);
     }
 
-    /// Ends that an earlier client's keeper has recorded, to be settled like our own.
-    pub(super) fn hold(&self, slot: &Arc<Slot>, tokens: Vec<String>) {
-        if self.hold_ends.load(Ordering::Relaxed) {
-            lock(&self.state).held.extend(tokens.into_iter().map(|token| (token, Arc::clone(slot))));
-        }
-    }
-
-    pub(super) fn settle(&self, token: &str) {
-        let slot = lock(&self.state).held.remove(token);
-        if let Some(slot) = slot {
-            let mut now = lock(&slot.now);
-            now.held = now.held.saturating_sub(1);
-        }
-    }
-
     pub(super) fn count(&self) -> usize {
         lock(&self.state).slots.len()
     }
 
-    /// Ends everything; [`Hall::listen`] returns when that is done.
+    /// Cancels all commands. [`EventLoop::run`] returns when all have ended.
     pub(super) fn close(&self) {
         let slots: Vec<_> = {
             let mut state = lock(&self.state);
@@ -149,11 +135,11 @@ impl Hall {
             slot.cancel_current();
             self.send(&slot);
         }
-        self.hint();
+        self.notify();
     }
 
-    /// The pool's thread.
-    pub(super) fn listen(&self) {
+    /// The loop, on the pool's thread.
+    pub(super) fn run(&self) {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
         let mut give_up_at: Option<Instant> = None;
         loop {
@@ -169,41 +155,41 @@ impl Hall {
                 if key == WAKE {
                     let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
                     let slots: Vec<_> = lock(&self.state).slots.values().cloned().collect();
-                    slots.iter().for_each(|slot| self.hear(slot, false));
+                    slots.iter().for_each(|slot| self.receive(slot, false));
                     continue;
                 }
                 let Some(slot) = lock(&self.state).slots.get(&key).cloned() else { continue };
                 let flags = event.flags;
                 if flags.contains(EventFlags::OUT) {
-                    let flushed = lock(&slot.out).flush(&slot.stream);
+                    let flushed = lock(&slot.outgoing).flush(&slot.stream);
                     match flushed {
                         Ok(false) => {}
                         Ok(true) => self.watch(&slot, EventFlags::IN),
                         Err(_) => {
-                            self.lost(&slot);
+                            self.keeper_lost(&slot);
                             continue;
                         }
                     }
                 }
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                    self.hear(&slot, true);
+                    self.receive(&slot, true);
                 }
             }
             if lock(&self.state).closing {
-                let give_up = *give_up_at.get_or_insert_with(|| Instant::now() + LAST_WAIT);
-                if self.part(Instant::now() >= give_up) {
+                let give_up = *give_up_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
+                if self.shut_down(Instant::now() >= give_up) {
                     return;
                 }
             }
         }
     }
 
-    /// Says goodbye to all, once none is busy, or if it has been long enough.
-    fn part(&self, is_late: bool) -> bool {
+    /// Disconnects all keepers once none is busy, or when the timeout is over. `true`: it is done.
+    fn shut_down(&self, is_late: bool) -> bool {
         let slots: Vec<_> = lock(&self.state).slots.values().cloned().collect();
         let busy: Vec<_> = slots.iter().filter(|slot| slot.is_busy()).collect();
         if !busy.is_empty() && !is_late {
-            // A listener may have started one more meanwhile.
+            // A listener may have started another command meanwhile.
             for slot in busy {
                 slot.cancel_current();
                 self.send(slot);
@@ -212,17 +198,17 @@ impl Hall {
         }
         let mut state = lock(&self.state);
         state.idle.clear();
-        state.held.clear();
         state.slots.clear();
         drop(state);
+        self.held.clear();
         for slot in &slots {
-            // Ends that are held stay recorded: whoever asked for that has not settled them.
-            if !slot.is_busy() && lock(&slot.now).held == 0 {
+            // Held ends stay recorded: the client has not settled them.
+            if !slot.is_busy() && lock(&slot.state).held == 0 {
                 slot.ask(&Request::Bye);
                 self.send(slot);
             }
             let _ = epoll::delete(&self.epoll, &slot.stream);
-            // Handles may outlive the pool, so closing is not left to them.
+            // Handles may outlive the pool, so the socket is closed here.
             let _ = slot.stream.shutdown(std::net::Shutdown::Both);
         }
         for slot in slots.iter().filter(|slot| !slot.is_busy()) {
@@ -233,43 +219,36 @@ impl Hall {
         true
     }
 
-    /// Reads what a keeper says.
-    fn hear(&self, slot: &Arc<Slot>, read: bool) {
-        let there = !read || lock(&slot.come).fill(&slot.stream).unwrap_or(false);
-        let understood = loop {
-            let reply = lock(&slot.come).next::<Reply>();
+    /// Reads the replies of a keeper and passes them to its listener.
+    fn receive(&self, slot: &Arc<Slot>, read: bool) {
+        let is_connected = !read || lock(&slot.incoming).fill(&slot.stream).unwrap_or(false);
+        let is_valid = loop {
+            let reply = lock(&slot.incoming).next::<Reply>();
             match reply {
                 Ok(Some(reply)) => {
-                    let told = catch_unwind(AssertUnwindSafe(|| slot.tell(reply))).unwrap_or(Told::Done);
-                    if let Told::Ended(listen, end) = told {
-                        self.ended(slot, listen, end);
+                    let outcome = catch_unwind(AssertUnwindSafe(|| slot.report(reply))).unwrap_or(Outcome::Delivered);
+                    if let Outcome::Ended(listener, end) = outcome {
+                        self.ended(slot, listener, end);
                     }
                 }
                 Ok(None) => break true,
                 Err(_) => break false,
             }
         };
-        if !there || !understood {
-            self.lost(slot);
+        if !is_connected || !is_valid {
+            self.keeper_lost(slot);
         }
     }
 
-    /// The keeper is idle first, so that the listener can start the next command on it.
-    fn ended(&self, slot: &Arc<Slot>, listen: Option<Listener>, end: End) {
-        {
-            let mut state = lock(&self.state);
-            if self.hold_ends.load(Ordering::Relaxed) {
-                state.held.insert(end.token.clone(), Arc::clone(slot));
-            } else {
-                lock(&slot.now).held = 0;
-            }
-            state.idle.push(Arc::clone(slot));
-        }
-        tell(listen, end);
+    /// The keeper becomes idle before the listener is called, so the listener can start the next command on it.
+    fn ended(&self, slot: &Arc<Slot>, listener: Option<Listener>, end: End) {
+        self.held.add(&end.token, slot);
+        lock(&self.state).idle.push(Arc::clone(slot));
+        report_end(listener, end);
     }
 
-    /// A keeper's socket closed: it was killed, or broke.
-    fn lost(&self, slot: &Arc<Slot>) {
+    /// The socket of a keeper closed: the keeper was killed, or sent an invalid message.
+    fn keeper_lost(&self, slot: &Arc<Slot>) {
         {
             let mut state = lock(&self.state);
             state.slots.remove(&slot.key.load(Ordering::Relaxed));
@@ -277,29 +256,28 @@ impl Hall {
         }
         let _ = epoll::delete(&self.epoll, &slot.stream);
         if let Some(mut child) = lock(&slot.child).take() {
-            // It may not have died of itself: one that talks nonsense must not go on unheard.
+            // A keeper that sent an invalid message still runs, and must not run on without a client that listens.
             let _ = child.kill();
             let _ = child.wait();
         }
-        if let Some((listen, end)) = slot.lose() {
+        if let Some((listener, end)) = slot.mark_lost() {
             sweep::sweep(&slot.id, slot.pid);
-            // It may have recorded the end, and died before it could tell.
+            // The keeper may have recorded the end and died before it reported it.
             let recorded = self.home.as_deref().and_then(|home| record::end_of(home, &slot.id, &end.token));
-            let end = recorded.unwrap_or(end);
-            tell(listen, end);
+            report_end(listener, recorded.unwrap_or(end));
         }
     }
 }
 
-/// Waits for a keeper that goes. One that holds ends which it cannot record stays, and is not waited for.
+/// Waits for a keeper to exit, up to a timeout: a keeper that cannot record its ends stays alive.
 fn wait_for(mut keeper: Child) {
-    let until = Instant::now() + GOING;
+    let until = Instant::now() + KEEPER_EXIT_TIMEOUT;
     while matches!(keeper.try_wait(), Ok(None)) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// The listener goes after its last word; a panic in it stays with it.
-fn tell(listen: Option<Listener>, end: End) {
-    let _ = catch_unwind(AssertUnwindSafe(move || listen.map(|mut listen| listen(Report::Ended(end)))));
+/// Reports the end and drops the listener. A panic of the listener is caught.
+fn report_end(listener: Option<Listener>, end: End) {
+    let _ = catch_unwind(AssertUnwindSafe(move || listener.map(|mut listener| listener(Report::Ended(end)))));
 }

@@ -1,4 +1,6 @@
-//! Single stories, each told up to the moment at which it could go wrong.
+//! Single scenarios of the life cycle of jobs, each up to the moment at which it could go wrong.
+//!
+//! Room: tests.
 
 use core::time::Duration;
 
@@ -12,7 +14,7 @@ fn a_job_submitted_below_one_that_is_being_cancelled_does_not_wait_for_ever() {
     let mut stage = Stage::new(rules(1));
     let above = stage.submit(job("above"));
     assert_eq!(stage.pick(), [above]);
-    stage.cancel(above); // it runs on to its next checkpoint
+    stage.cancel(above); // it runs until its next checkpoint
     let below = stage.submit(job("below").needs("above"));
     stage.end(above, Ended::Stopped);
     assert_eq!((stage.state(above), stage.state(below)), (State::Cancelled, State::Cancelled));
@@ -49,7 +51,7 @@ fn a_named_resource_asked_for_twice_is_asked_for_in_sum() {
     let both = stage.submit(job("both").takes("licence", 1).takes("licence", 1));
     let one = stage.submit(job("one").takes("licence", 1));
     assert_eq!(stage.pick(), [both]);
-    stage.well(both);
+    stage.succeed(both);
     assert_eq!(stage.pick(), [one]);
     let error = stage.try_submit(&[job("three").takes("licence", 2).takes("licence", 1)]).unwrap_err();
     assert!(matches!(error, SubmitError::NeverFits { wanted: 3, hard_limit: 2, .. }), "{error}");
@@ -62,13 +64,13 @@ fn unlimited_memory_can_be_asked_for_without_limit() {
     let mut stage = Stage::new(rules);
     let (a, b) = (stage.submit(job("a").ram(u64::MAX)), stage.submit(job("b").ram(u64::MAX)));
     assert_eq!(stage.pick(), [a, b]);
-    stage.well(a);
-    stage.well(b);
+    stage.succeed(a);
+    stage.succeed(b);
     assert_eq!(stage.core.usage().ram_mb, 0);
 }
 
 #[test]
-fn a_job_that_ends_while_it_waits_to_be_let_back_is_not_let_back() {
+fn a_job_that_ends_while_its_resume_waits_for_slots_is_not_resumed() {
     let mut stage = Stage::new(rules(1));
     let first = stage.submit(job("first").remote());
     let second = stage.submit(job("second").remote());
@@ -76,14 +78,14 @@ fn a_job_that_ends_while_it_waits_to_be_let_back_is_not_let_back() {
     stage.pause_running(first);
     assert_eq!(stage.pick(), [second]);
     stage.resume(first); // waits for the slot
-    stage.well(first); // a report that was under way when it was frozen
-    stage.well(second);
+    stage.succeed(first); // a report that was on its way when the job was frozen
+    stage.succeed(second);
     let third = stage.submit(job("third"));
     assert_eq!(stage.pick(), [third], "nobody who has ended is waited for");
 }
 
 #[test]
-fn slots_given_back_by_a_pause_let_a_resumed_job_back() {
+fn slots_released_by_a_pause_let_a_resumed_job_run() {
     let mut stage = Stage::new(rules(1));
     let (first, second) = (stage.submit(job("first")), stage.submit(job("second")));
     stage.pick();
@@ -92,7 +94,7 @@ fn slots_given_back_by_a_pause_let_a_resumed_job_back() {
     stage.resume(first);
     assert_eq!(stage.state(first), State::Paused);
     stage.pause_running(second);
-    stage.core.let_back(stage.now);
+    stage.core.resume_waiting(stage.now);
     assert_eq!(stage.state(first), State::Running);
 }
 
@@ -116,7 +118,7 @@ fn a_paused_job_that_fails_waits_paused_for_its_next_attempt() {
     let id = stage.submit(job("flaky").remote().retries(1, 100));
     stage.pick();
     stage.pause_running(id);
-    stage.fail(id); // somebody killed the frozen process
+    stage.fail(id); // the frozen process was killed
     assert_eq!(stage.state(id), State::Paused);
     assert_eq!(stage.core.usage().ram_mb, 0, "it does not run any more, so it keeps nothing");
     stage.resume(id);
@@ -131,15 +133,15 @@ fn a_job_that_succeeded_in_the_end_has_no_cause_of_failure() {
     let id = stage.submit(job("flaky").retries(1, 100));
     stage.pick();
     stage.fail(id);
-    assert!(stage.core.cause(id).is_some(), "until then, the last attempt's error is told");
+    assert!(stage.core.cause(id).is_some(), "until then, the last attempt's error is reported");
     stage.now += 200 * MS;
     stage.pick();
-    stage.well(id);
+    stage.succeed(id);
     assert_eq!((stage.state(id), stage.core.cause(id)), (State::Succeeded, None));
 }
 
 #[test]
-fn a_retry_tries_everything_again_that_the_job_needs() {
+fn a_retry_also_retries_everything_that_the_job_needs() {
     let mut stage = Stage::new(rules(4));
     let (a, b) = (stage.submit(job("a")), stage.submit(job("b")));
     let below = stage.submit(job("below").needs("a").needs("b"));
@@ -148,8 +150,8 @@ fn a_retry_tries_everything_again_that_the_job_needs() {
     stage.fail(b);
     stage.core.retry(stage.now, below).unwrap();
     assert_eq!(stage.pick(), [a, b]);
-    stage.well(a);
-    stage.well(b);
+    stage.succeed(a);
+    stage.succeed(b);
     assert_eq!(stage.pick(), [below]);
 }
 
@@ -163,12 +165,12 @@ fn a_job_cancelled_by_request_is_retried_although_what_it_needs_failed_too() {
     stage.fail(above);
     stage.core.retry(stage.now, below).unwrap();
     assert_eq!(stage.pick(), [above]);
-    stage.well(above);
+    stage.succeed(above);
     assert_eq!(stage.pick(), [below]);
 }
 
 #[test]
-fn a_retry_leaves_alone_what_somebody_cancelled_and_what_still_cannot_run() {
+fn a_retry_leaves_alone_what_a_user_cancelled_and_what_still_cannot_run() {
     let mut stage = Stage::new(rules(4));
     let (a, b) = (stage.submit(job("a")), stage.submit(job("b")));
     let asked = stage.submit(job("asked").needs("a"));
@@ -197,7 +199,7 @@ fn a_pause_that_takes_too_long_cancels_and_only_once() {
     stage.now = 1_500 * MS;
     stage.core.tick(stage.now);
     assert!(stage.core.is_cancelling(id));
-    stage.well(id); // cancel wins over a result
+    stage.succeed(id); // cancel wins over a result
     assert_eq!(stage.ends_of(id), [What::Cancelled]);
     assert_eq!(stage.core.cause(id).and_then(Cause::code), Some(3003));
     assert_eq!(stage.effects, [Effect::Pause(id), Effect::Cancel(id)]);
@@ -210,7 +212,7 @@ fn an_old_pause_does_not_time_out_a_new_one() {
     stage.pick();
     stage.pause(id);
     stage.now = 1_000 * MS;
-    stage.resume(id); // before it stood still
+    stage.resume(id); // before it paused
     stage.now = 1_200 * MS;
     stage.pause(id);
     stage.now = 1_600 * MS;
@@ -248,7 +250,7 @@ fn back_off_doubles_up_to_the_longest_and_jitters_by_a_quarter_at_most() {
 }
 
 #[test]
-fn a_back_off_may_be_as_long_as_time_itself() {
+fn a_back_off_may_be_as_long_as_the_clock_can_count() {
     let mut stage = Stage::new(rules(1));
     let mut spec = job("patient").retries(1, 1);
     (spec.retry.backoff, spec.retry.longest) = (Duration::MAX, Duration::MAX);
@@ -281,7 +283,7 @@ fn a_paused_job_whose_dependency_succeeds_runs_after_resume_and_not_before() {
     let below = stage.submit(job("below").needs("above"));
     stage.pause(below);
     stage.pick();
-    stage.well(above);
+    stage.succeed(above);
     assert_eq!((stage.pick(), stage.state(below)), (vec![], State::Paused));
     stage.resume(below);
     assert_eq!(stage.pick(), [below]);
@@ -327,28 +329,28 @@ fn a_job_in_back_off_can_be_paused_resumed_and_cancelled() {
 }
 
 #[test]
-fn a_job_that_is_done_already_lets_those_start_that_need_it() {
+fn a_job_that_is_already_done_lets_its_dependents_start() {
     let mut stage = Stage::new(rules(4));
     let mut done = job("done").needs("late");
     done.done = true;
     stage.try_submit(&[job("after").needs("done"), done, job("late")]).unwrap();
     assert_eq!(stage.pick(), [0, 2]);
-    stage.well(0);
+    stage.succeed(0);
     stage.fail(2);
     assert_eq!(stage.state(1), State::Succeeded, "nothing leaves success");
     assert_eq!(stage.core.counts(), [0, 0, 0, 0, 2, 1, 0]);
 }
 
 #[test]
-fn a_place_of_an_earlier_attempt_is_no_place_of_the_next() {
+fn the_slot_of_an_earlier_attempt_is_not_the_slot_of_the_next() {
     let mut stage = Stage::new(rules(1));
     let id = stage.submit(job("flaky").retries(1, 100));
     stage.pick();
-    stage.core.set_place(id, 3);
+    stage.core.set_slot(id, 3);
     stage.fail(id);
     stage.now += 500 * MS;
     assert_eq!(stage.pick(), [id]);
-    assert_ne!(stage.core.place(id), 3, "another job may stand there by now");
+    assert_ne!(stage.core.slot(id), 3, "another job may stand there by now");
 }
 
 #[test]
@@ -361,26 +363,26 @@ fn a_permanent_failure_is_the_last_attempt_whatever_retries_are_left() {
     assert_eq!(stage.state(id), State::Queued, "an ordinary failure is retried");
     stage.now += 1000 * MS;
     stage.pick();
-    stage.end(id, Ended::Badly(Cause::Permanent("never".to_owned())));
+    stage.end(id, Ended::Failed(Cause::Permanent("never".to_owned())));
     assert_eq!((stage.state(id), stage.state(below)), (State::Failed, State::Cancelled));
     let why = stage.core.why(stage.now, id, None).to_string();
-    assert_eq!(why, "a does not wait: it failed: never (a permanent error, so it is not tried again)");
-    stage.core.retry(stage.now, id).unwrap(); // on request it is
+    assert_eq!(why, "a does not wait: it failed: never (a permanent error, so it is not retried)");
+    stage.core.retry(stage.now, id).unwrap(); // on request it is retried
     assert_eq!(stage.state(id), State::Ready);
 }
 
 #[test]
-fn a_job_that_fails_for_good_while_it_is_being_paused_has_failed() {
+fn a_job_that_fails_permanently_while_it_is_being_paused_has_failed() {
     let mut stage = Stage::new(rules(1));
     let id = stage.submit(job("a").retries(5, 1));
     stage.pick();
     stage.pause_running(id);
-    stage.end(id, Ended::Badly(Cause::Permanent("never".to_owned())));
+    stage.end(id, Ended::Failed(Cause::Permanent("never".to_owned())));
     assert_eq!(stage.ends_of(id), [What::Failed]);
 }
 
 #[test]
-fn times_are_those_of_the_last_attempt_and_an_end_is_forgotten_with_a_new_life() {
+fn times_are_those_of_the_last_attempt_and_an_end_is_cleared_by_a_new_life_cycle() {
     let mut stage = Stage::new(rules(1));
     let id = stage.submit(job("a").retries(1, 1));
     assert_eq!(stage.core.times(id), [Some(0), None, None]);
@@ -403,7 +405,7 @@ fn times_are_those_of_the_last_attempt_and_an_end_is_forgotten_with_a_new_life()
 }
 
 #[test]
-fn times_beyond_what_half_a_number_holds_are_kept() {
+fn times_beyond_32_bits_are_kept() {
     let mut stage = Stage::new(rules(2));
     let (first, second) = (stage.submit(job("first")), stage.submit(job("second")));
     stage.now = (7 << 32) + 9;
@@ -412,9 +414,9 @@ fn times_beyond_what_half_a_number_holds_are_kept() {
     assert_eq!(chain, [first, second]);
     stage.now += 3;
     stage.core.hand_over(stage.now, first, second);
-    stage.core.exact(second);
+    stage.core.trim_held(second);
     stage.now += 3;
-    stage.well(second);
+    stage.succeed(second);
     let at = (7 << 32) + 9;
     assert_eq!(stage.core.times(first), [Some(0), Some(at), Some(at + 3)]);
     assert_eq!(stage.core.times(second), [Some(0), Some(at + 3), Some(at + 6)]);
@@ -426,7 +428,7 @@ fn a_part_is_over_when_its_jobs_are_and_open_again_when_one_is_revived() {
     let other = stage.submit(job("other"));
     stage.try_submit_to(Some(1), &[job("a"), job("b").needs("a")]).unwrap();
     stage.pick();
-    stage.well(other);
+    stage.succeed(other);
     assert!(!stage.core.take_part_ended(), "the other is of no part");
     stage.pick();
     stage.fail(1);

@@ -1,18 +1,20 @@
-//! What a run would start if others gave something back.
+//! The job that a run would start if other runs released something.
 //!
-//! Runs that share a machine must know of each other's waiting, not only of each other's use: else many small jobs of one would keep a large one of
-//! another waiting for ever.
+//! Room: decisions.
+//!
+//! Runs that share a machine must know what the others wait for, not only what they use. Otherwise many small jobs of one run would starve a large job of
+//! another.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::Core;
-use super::room::{Lack, Need};
+use super::room::{BlockedBy, Need};
 use crate::JobId;
 
-/// A job that waits for what others hold.
+/// A job that waits for something that other runs hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PendingDemand {
     /// The job.
     pub job: JobId,
     /// CPU slots.
@@ -30,37 +32,37 @@ pub struct Wanted {
 }
 
 impl Core {
-    /// The job that has waited longest for what others hold, and whether one waits only for the machine's memory.
-    pub(super) fn wanted(&self) -> (Option<Wanted>, bool) {
+    /// The job that has waited longest for something that other runs hold, and whether a job waits only for memory of the machine.
+    pub(super) fn pending_demand(&self) -> (Option<PendingDemand>, bool) {
         if let Some(&id) = self.resuming.front() {
-            // It has its memory and lacks CPU slots; while it waits nothing else starts.
+            // It has its memory and needs CPU slots; while it waits no other job starts.
             let need = self.need(id);
-            let mut wanted = self.as_wanted(id, need);
-            (wanted.ram_mb, wanted.vram_mb, wanted.gpus, wanted.alone) = (0, 0, 0, false);
-            wanted.named.clear();
-            return (Some(wanted).filter(|_| self.room.could_come_back(need)), false);
+            let mut pending = self.pending_demand_of(id, need);
+            (pending.ram_mb, pending.vram_mb, pending.gpus, pending.alone) = (0, 0, 0, false);
+            pending.named.clear();
+            return (Some(pending).filter(|_| self.room.could_resume(need)), false);
         }
         let mut oldest = None;
         let mut lacks_memory = false;
         for (lane, head) in self.lanes.heads() {
             let need = &self.needs[lane.demand as usize];
-            match self.room.lack(need) {
-                Some(Lack::Others) => {
+            match self.room.blocked_by(need) {
+                Some(BlockedBy::Others) => {
                     let age = (head.ready_since, head.id);
                     if oldest.is_none_or(|(known, _)| age < known) {
                         oldest = Some((age, need));
                     }
                 }
-                Some(Lack::Machine) => lacks_memory = true,
-                Some(Lack::Own) | None => {}
+                Some(BlockedBy::Machine) => lacks_memory = true,
+                Some(BlockedBy::Own) | None => {}
             }
         }
-        (oldest.map(|((_, id), need)| self.as_wanted(id, need)), lacks_memory)
+        (oldest.map(|((_, id), need)| self.pending_demand_of(id, need)), lacks_memory)
     }
 
-    fn as_wanted(&self, id: u32, need: &Need) -> Wanted {
+    fn pending_demand_of(&self, id: u32, need: &Need) -> PendingDemand {
         let names: Vec<_> = self.room.named().map(|(name, _)| name).collect();
-        Wanted {
+        PendingDemand {
             job: JobId(id),
             cpu_slots: need.plain[super::room::CPU],
             ram_mb: need.plain[super::room::RAM],
