@@ -16,7 +16,7 @@ use vocab::Budget;
 
 use crate::{
     authority::Credentials,
-    raw::current,
+    kernel::current,
     strand::{self, Strand},
 };
 

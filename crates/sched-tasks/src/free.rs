@@ -6,12 +6,13 @@ use std::{
 };
 
 use crate::{
-    drive::{clock, give_way, runtime},
+    drive::runtime,
     error::{RunError, TaskError, TaskLabel},
+    kernel::clock,
     options::NurseryOptions,
-    raw,
+    raw, scope,
     strand::panics,
-    strand::{self, OutOfRoom, Strand},
+    strand::{self, OutOfRoom, Strand, give_way},
     wait::{self, End},
 };
 
@@ -31,7 +32,7 @@ where
     T: Send,
 {
     match strand::with(Strand::runtime) {
-        Some(shared) => runtime::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root),
+        Some(shared) => scope::run::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root),
         None => runtime::global()?.run(root),
     }
 }

@@ -24,8 +24,7 @@ use vocab::Budget;
 
 use crate::{
     alarm,
-    drive::give_way,
-    strand::{self, Strand},
+    strand::{self, Strand, give_way},
 };
 
 /// How far it is to the next check.

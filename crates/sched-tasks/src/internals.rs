@@ -7,11 +7,11 @@ use std::{future::Future, panic::Location};
 use policy_admission::Profile;
 
 use crate::{
-    budget::Treasury,
     channel::{Receiver, Sender},
     error::{Reason, TaskError},
     options::NurseryOptions,
     scope::{Nursery, Task},
+    spending::Treasury,
     strand,
     strand::panics,
     task_builder::TaskBuilder,

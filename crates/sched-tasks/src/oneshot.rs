@@ -27,7 +27,7 @@ use mech_sync::{SpinLock, WaitToken};
 
 use crate::{
     channel::{RecvError, RecvTimeoutError, SendError, TryRecvError},
-    drive::clock,
+    kernel::clock,
     strand::future_wait::FutureWait,
     strand::panics,
     strand::room,

@@ -19,8 +19,9 @@ use std::{
 use mech_sync::{TIMEOUT, WaitToken};
 
 use crate::{
+    chance::Decision,
     channel::{Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError},
-    drive::{chance::Decision, clock},
+    kernel::clock,
     strand::{self, Strand},
     wait::{self, End},
 };

@@ -9,7 +9,7 @@ use vocab::Priority;
 
 use crate::{
     error::TaskError,
-    raw::task::Details,
+    kernel::task::Details,
     scope::{Nursery, Task},
 };
 

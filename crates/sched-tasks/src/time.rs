@@ -11,10 +11,8 @@ use std::{
 };
 
 use crate::{
-    drive::{
-        clock::{self, Alarm, AlarmKey, Clock},
-        runtime,
-    },
+    drive::runtime,
+    kernel::clock::{self, Alarm, AlarmKey, Clock},
     strand,
     strand::future_wait::FutureWait,
     strand::room,

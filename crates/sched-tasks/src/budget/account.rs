@@ -27,13 +27,10 @@ use vocab::{Budget, Component, UNLIMITED};
 
 use super::{
     CHILD_BUDGET, Exhausted, Handler, Recharge,
-    meter::Reading,
+    meter::{Meter, Reading},
     pool::{Pool, Settlement},
 };
-use crate::{
-    drive::clock,
-    strand::{self, Strand},
-};
+use crate::deadline;
 
 /// Most children's budgets that a worker draws at a time.
 const PURSE_CHILDREN: u64 = 16;
@@ -77,42 +74,42 @@ pub(crate) struct Account {
     /// A holder lost its stack and cannot settle.
     lost: AtomicBool,
     /// To be rung when somebody asks the treasurer.
-    pub(super) bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    pub(super) books: SpinLock<Books>,
+    pub(crate) bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(crate) books: SpinLock<Books>,
     /// Held by who takes back what owners paid for ahead, until it is in the pool: who comes second finds it there.
     pub(crate) advances: SpinLock<()>,
 }
 
-pub(super) struct Books {
-    pub(super) pool: Pool,
+pub(crate) struct Books {
+    pub(crate) pool: Pool,
     /// The owner's meter, or what is left of it.
     aside: Option<Reading>,
     /// What later periods took from the source, beside what was given at first.
     fetched: Budget,
     /// Workers that have a worker_cache.
     purses: u32,
-    pub(super) treasurers: u32,
+    pub(crate) treasurers: u32,
     /// Treasurers that wait for somebody to ask.
-    pub(super) watchers: Vec<WaitToken>,
-    pub(super) waiting: Slab<Waiting>,
+    pub(crate) watchers: Vec<WaitToken>,
+    pub(crate) waiting: Slab<Waiting>,
     /// When the present period ends.
     period_end: Option<Instant>,
 }
 
 /// A task that is exhausted and waits.
-pub(super) struct Waiting {
-    pub(super) token: WaitToken,
-    pub(super) exhausted: Exhausted,
+pub(crate) struct Waiting {
+    pub(crate) token: WaitToken,
+    pub(crate) exhausted: Exhausted,
     /// It waits for a treasurer, who is to see it; not only for a settlement.
-    pub(super) asks: bool,
+    pub(crate) asks: bool,
     /// A treasurer was told of it.
-    pub(super) seen: bool,
-    pub(super) answer: Option<Told>,
+    pub(crate) seen: bool,
+    pub(crate) answer: Option<Told>,
 }
 
 /// What a waiter is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(crate) enum Told {
     /// Something came back: look again.
     Look,
     /// So much was drawn for it here.
@@ -122,7 +119,7 @@ pub(super) enum Told {
 }
 
 /// What became of a draw.
-pub(super) enum Draw {
+pub(crate) enum Draw {
     Drawn(Budget),
     /// There is not enough, but some may come back: the token is on the list, at this place.
     Wait {
@@ -132,6 +129,11 @@ pub(super) enum Draw {
     },
     Dry,
 }
+
+/// Tokens of those that wait here and are to look again. An account wakes no task itself: it knows no worker.
+#[derive(Debug, Default)]
+#[must_use = "whoever is not woken waits for ever"]
+pub(crate) struct ToWake(pub(crate) Vec<WaitToken>);
 
 /// How a nursery's account is to be.
 pub(crate) struct Terms {
@@ -155,24 +157,18 @@ pub(crate) enum Source {
 }
 
 impl Account {
-    /// Opens an account with as much of `wanted` as the source has, or all of it. A task that has a meter gets a new one, with a share of this pool, until the nursery ends.
-    pub(crate) fn open(terms: Terms, wanted: Option<Budget>, source: Source, strand: &Strand) -> Arc<Self> {
+    /// An account to which its source gave `given`, of `wanted` or of all it has. A task that has a meter gets a new one, with a share of this pool, until the nursery ends. The
+    /// first period, if there are periods, ends at `period_end`.
+    pub(crate) fn new(
+        terms: Terms,
+        wanted: Option<Budget>,
+        source: Source,
+        given: Budget,
+        meter: &Meter,
+        period_end: Option<Instant>,
+    ) -> Arc<Self> {
         let Terms { child, usual_child, recharge, handler, period, supervises } = terms;
         let all = wanted.unwrap_or(Budget::UNLIMITED);
-        let given = match &source {
-            Source::Root(usual) => wanted.unwrap_or(*usual),
-            Source::Meter => {
-                strand.draw_due(&wanted.unwrap_or(Budget::ZERO), supervises);
-                strand.meter.draw(&all)
-            }
-            Source::Account(around) => {
-                let mut given = around.draw(&all);
-                if let Some(wanted) = wanted {
-                    given.recharge(&strand.fetch_around(wanted.saturating_sub(&given), around));
-                }
-                given
-            }
-        };
         // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them. Shares are so small
         // that all children that may be spawned, should they wait at the same time, keep no more than half from those that work.
         let children = given.spawns.clamp(CHILDREN_MIN, CHILDREN_MAX);
@@ -186,7 +182,7 @@ impl Account {
             first.set(component, limit[component].min(share(component, 2 * children)));
         }
         static ACCOUNTS: AtomicU64 = AtomicU64::new(1);
-        let aside = strand.meter.is_metered().then(|| strand.meter.take());
+        let aside = meter.is_metered().then(|| meter.take());
         let account = Self {
             serial: ACCOUNTS.fetch_add(1, Relaxed),
             limit,
@@ -211,7 +207,7 @@ impl Account {
                 treasurers: 0,
                 watchers: Vec::new(),
                 waiting: Slab::new(),
-                period_end: period.map(clock::due),
+                period_end,
             }),
         };
         if account.has_aside {
@@ -219,7 +215,7 @@ impl Account {
             for component in SPENT {
                 own.set(component, share(component, OWNERS_PART));
             }
-            strand.meter.begin(&account.draw(&own));
+            meter.begin(&account.draw(&own));
         }
         Arc::new(account)
     }
@@ -237,7 +233,7 @@ impl Account {
     }
 
     /// How much more its pool gives to somebody who has spent what it had: to its `owner`, or to a task of it that was granted so much, which may not have had all its due.
-    pub(super) fn share_of(&self, exhausted: &Exhausted, granted: Option<u64>, owner: bool) -> u64 {
+    pub(crate) fn share_of(&self, exhausted: &Exhausted, granted: Option<u64>, owner: bool) -> u64 {
         let Exhausted { component, missing, .. } = *exhausted;
         let most = match (self.limit[component], granted) {
             _ if owner => UNLIMITED, // what is in the pool was its own
@@ -259,7 +255,7 @@ impl Account {
     }
 
     /// How much more a task of this nursery that was granted so much may have, wherever it comes from.
-    pub(super) fn most_for(&self, component: Component, granted: Option<u64>) -> u64 {
+    pub(crate) fn most_for(&self, component: Component, granted: Option<u64>) -> u64 {
         match self.limit[component] {
             UNLIMITED => UNLIMITED,
             _ if self.recharges() => UNLIMITED,
@@ -268,7 +264,7 @@ impl Account {
     }
 
     /// What its owner was granted of a component by the nursery around, as a task of that.
-    pub(super) fn owner_granted(&self, component: Component) -> Option<u64> {
+    pub(crate) fn owner_granted(&self, component: Component) -> Option<u64> {
         let books = self.books.lock();
         let came_in = books.pool.granted().saturating_sub(&self.given).saturating_sub(&books.fetched)[component];
         match self.source {
@@ -278,17 +274,17 @@ impl Account {
     }
 
     /// Whether somebody said how much of a component there is to be: then no other pool gives to it by itself.
-    pub(super) fn is_walled(&self, component: Component) -> bool {
+    pub(crate) fn is_walled(&self, component: Component) -> bool {
         self.walls[component] != UNLIMITED
     }
 
     /// Whether its owner asks further out as the nursery around it would, not as a task of that.
-    pub(super) fn supervises(&self) -> bool {
+    pub(crate) fn supervises(&self) -> bool {
         self.supervises
     }
 
     /// Whether its pool gives to whoever has spent its share.
-    pub(super) fn recharges(&self) -> bool {
+    pub(crate) fn recharges(&self) -> bool {
         self.recharge == Recharge::FromPool || self.period.is_some()
     }
 
@@ -303,7 +299,7 @@ impl Account {
         self.limit.saturating_sub(granted)
     }
 
-    pub(super) fn handler(&self) -> Option<&Handler> {
+    pub(crate) fn handler(&self) -> Option<&Handler> {
         self.handler.as_ref()
     }
 
@@ -335,24 +331,18 @@ impl Account {
     }
 
     /// Takes a worker's worker_cache back.
-    pub(crate) fn return_worker_cache(&self, worker_cache: &Settlement) {
-        let waiting = {
-            let mut books = self.books.lock();
-            books.purses -= 1;
-            books.pool.settle(worker_cache);
-            books.tell_to_look(&self.wanted)
-        };
-        wake(waiting);
+    pub(crate) fn return_worker_cache(&self, worker_cache: &Settlement) -> ToWake {
+        let mut books = self.books.lock();
+        books.purses -= 1;
+        books.pool.settle(worker_cache);
+        books.tell_to_look(&self.wanted)
     }
 
     /// Takes back what a task drew.
-    pub(crate) fn settle(&self, settlement: &Settlement) {
-        let waiting = {
-            let mut books = self.books.lock();
-            books.pool.settle(settlement);
-            books.tell_to_look(&self.wanted)
-        };
-        wake(waiting);
+    pub(crate) fn settle(&self, settlement: &Settlement) -> ToWake {
+        let mut books = self.books.lock();
+        books.pool.settle(settlement);
+        books.tell_to_look(&self.wanted)
     }
 
     /// Pays for one to `most` spawns; 0 if there is none left.
@@ -379,15 +369,21 @@ impl Account {
     }
 
     /// Draws `wanted`, or at least what is missing; nothing if there is less.
-    pub(super) fn draw_enough(&self, exhausted: &Exhausted, wanted: &Budget) -> Option<Budget> {
+    pub(crate) fn draw_enough(&self, exhausted: &Exhausted, wanted: &Budget) -> Option<Budget> {
         let mut books = self.books.lock();
         (books.pool.left()[exhausted.component] >= exhausted.missing).then(|| books.pool.draw(wanted))
     }
 
-    /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `token` is on the list.
-    pub(super) fn draw_or_wait(&self, exhausted: &Exhausted, wanted: &Budget, token: WaitToken) -> Draw {
+    /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `token` is on the list. `now` is asked if there are periods.
+    pub(crate) fn draw_or_wait(
+        &self,
+        exhausted: &Exhausted,
+        wanted: &Budget,
+        token: WaitToken,
+        now: impl FnOnce() -> Instant,
+    ) -> Draw {
         if let Some(length) = self.period {
-            self.begin_period(length, clock::now());
+            self.begin_period(length, now());
         }
         let around_has = match &self.source {
             Source::Account(around) if self.period.is_some() => around.pool().left()[exhausted.component] > 0,
@@ -437,24 +433,21 @@ impl Account {
     }
 
     /// What the waiter at `place` was told, who leaves.
-    pub(super) fn stop_waiting(&self, place: u32) -> Told {
+    pub(crate) fn stop_waiting(&self, place: u32) -> Told {
         let told = self.books.lock().waiting.remove(place as usize).answer;
         told.unwrap_or(Told::Look)
     }
 
     /// An amount from further out goes through here to whoever asked.
-    pub(super) fn pass_down(&self, amount: &Budget) {
+    pub(crate) fn pass_down(&self, amount: &Budget) {
         self.books.lock().pool.pass_down(amount);
     }
 
     /// Adds to the pool, and tells those who wait.
-    pub(crate) fn recharge(&self, amount: &Budget) {
-        let waiting = {
-            let mut books = self.books.lock();
-            books.pool.recharge(amount);
-            books.tell_to_look(&self.wanted)
-        };
-        wake(waiting);
+    pub(crate) fn recharge(&self, amount: &Budget) -> ToWake {
+        let mut books = self.books.lock();
+        books.pool.recharge(amount);
+        books.tell_to_look(&self.wanted)
     }
 
     // ---- the end ----
@@ -465,19 +458,18 @@ impl Account {
     }
 
     /// The owner has nothing to do any more but wait for its children: they may have what it does not spend.
-    pub(crate) fn return_owners_share(&self, strand: &Strand) {
-        if self.has_aside {
-            self.settle(&strand.meter.end_and_wait());
-        }
+    pub(crate) fn return_owners_share(&self, meter: &Meter) -> ToWake {
+        if self.has_aside { self.settle(&meter.end_and_wait()) } else { ToWake::default() }
     }
 
     /// The nursery is over: what is left goes back to where it came from. Without its owner, whose stack was lost, what the owner had is spent.
-    pub(crate) fn close(&self, strand: &Strand, by_owner: bool) {
+    pub(crate) fn close(&self, meter: &Meter, by_owner: bool) -> ToWake {
         let mut owed = Budget::ZERO;
+        let mut to_wake = ToWake::default();
         if self.has_aside {
             if by_owner {
-                owed = strand.meter.owed();
-                self.settle(&strand.meter.end());
+                owed = meter.owed();
+                to_wake = self.settle(&meter.end());
             } else {
                 self.holder_lost();
             }
@@ -488,28 +480,29 @@ impl Account {
         };
         let settlement = pool.close(self.lost.load(Acquire));
         if let Source::Account(around) = &self.source {
-            around.settle(&settlement);
+            to_wake.0.extend(around.settle(&settlement).0);
         }
-        if let (Some(mut meter), true) = (aside, by_owner) {
-            meter.owe(&owed); // found at the owner's next check
+        if let (Some(mut own), true) = (aside, by_owner) {
+            own.owe(&owed); // found at the owner's next check
             if let Source::Meter = self.source {
                 // Whatever more than it gave came in through this nursery is accounted for where the owner drew its own.
-                meter.granted.recharge(&pool.granted().saturating_sub(&self.given).saturating_sub(&fetched));
-                meter.left.recharge(&settlement.left);
+                own.granted.recharge(&pool.granted().saturating_sub(&self.given).saturating_sub(&fetched));
+                own.left.recharge(&settlement.left);
             }
-            strand.meter.put(&meter);
+            meter.put(&own);
         }
+        to_wake
     }
 }
 
 impl Books {
-    pub(super) fn enlist(&mut self, token: WaitToken, exhausted: &Exhausted, asks: bool) -> u32 {
+    pub(crate) fn enlist(&mut self, token: WaitToken, exhausted: &Exhausted, asks: bool) -> u32 {
         let waiting = Waiting { token, exhausted: exhausted.clone(), asks, seen: false, answer: None };
         u32::try_from(self.waiting.insert(waiting)).expect("fewer than 2^32 tasks wait at a time")
     }
 
     /// Gives answers to those who have none, and returns whom to wake.
-    pub(super) fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> Vec<WaitToken> {
+    pub(crate) fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> ToWake {
         let mut woken = Vec::new();
         for (_, waiting) in &mut self.waiting {
             if waiting.answer.is_none()
@@ -519,12 +512,12 @@ impl Books {
                 woken.push(waiting.token);
             }
         }
-        woken
+        ToWake(woken)
     }
 
-    fn tell_to_look(&mut self, wanted: &AtomicBool) -> Vec<WaitToken> {
+    fn tell_to_look(&mut self, wanted: &AtomicBool) -> ToWake {
         if !wanted.load(Relaxed) {
-            return Vec::new();
+            return ToWake::default();
         }
         wanted.store(false, Relaxed);
         self.tell(|waiting| (!waiting.asks).then_some(Told::Look))
@@ -535,7 +528,7 @@ impl Books {
         let Some(end) = self.period_end.filter(|end| *end <= now) else { return false };
         let late = now.duration_since(end).as_nanos() / length.as_nanos().max(1);
         let late = u32::try_from(late).unwrap_or(u32::MAX);
-        self.period_end = Some(clock::later(end, length.saturating_mul(late.saturating_add(1))));
+        self.period_end = Some(deadline::later(end, length.saturating_mul(late.saturating_add(1))));
         true
     }
 
@@ -543,11 +536,5 @@ impl Books {
     fn fetch(&mut self, amount: &Budget) {
         self.pool.recharge(amount);
         self.fetched.recharge(amount);
-    }
-}
-
-pub(super) fn wake(waiting: Vec<WaitToken>) {
-    for token in waiting {
-        strand::wake(token, 0);
     }
 }

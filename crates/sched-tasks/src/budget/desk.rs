@@ -11,43 +11,40 @@ use vocab::{Budget, TaskId};
 
 use super::{
     Answer, Exhausted, Settlement,
-    account::{Account, Told, Waiting, wake},
+    account::{Account, ToWake, Told, Waiting},
 };
 
 impl Account {
     /// Waits for a treasurer, if there is one.
-    pub(super) fn ask_treasurer(&self, exhausted: &Exhausted, token: WaitToken) -> Option<u32> {
-        let (place, watchers) = {
-            let mut books = self.books.lock();
-            if books.treasurers == 0 {
-                return None;
-            }
-            (books.enlist(token, exhausted, true), std::mem::take(&mut books.watchers))
-        };
-        wake(watchers);
+    pub(crate) fn ask_treasurer(&self, exhausted: &Exhausted, token: WaitToken) -> Option<(u32, ToWake)> {
+        let mut books = self.books.lock();
+        if books.treasurers == 0 {
+            return None;
+        }
+        Some((books.enlist(token, exhausted, true), ToWake(std::mem::take(&mut books.watchers))))
+    }
+
+    /// Calls who wants to be called when somebody asks.
+    pub(crate) fn ring_bell(&self) {
         if let Some(bell) = self.bell.get() {
             bell();
         }
-        Some(place)
     }
 
-    pub(super) fn treasurer_comes(&self) {
+    pub(crate) fn treasurer_comes(&self) {
         self.books.lock().treasurers += 1;
     }
 
     /// The last one leaves nobody waiting.
-    pub(super) fn treasurer_goes(&self) {
-        let refused = {
-            let mut books = self.books.lock();
-            books.treasurers -= 1;
-            let none_left = books.treasurers == 0;
-            books.tell(|waiting| (none_left && waiting.asks).then_some(Told::Look))
-        };
-        wake(refused);
+    pub(crate) fn treasurer_goes(&self) -> ToWake {
+        let mut books = self.books.lock();
+        books.treasurers -= 1;
+        let none_left = books.treasurers == 0;
+        books.tell(|waiting| (none_left && waiting.asks).then_some(Told::Look))
     }
 
     /// The next who asks and of whom no treasurer has heard; else `token` is woken when there is one.
-    pub(super) fn next_exhausted(&self, token: WaitToken) -> Option<Exhausted> {
+    pub(crate) fn next_exhausted(&self, token: WaitToken) -> Option<Exhausted> {
         let mut books = self.books.lock();
         let fresh = books.waiting.iter_mut().find(|(_, waiting)| waiting.asks && !waiting.seen);
         if let Some((_, waiting)) = fresh {
@@ -59,12 +56,12 @@ impl Account {
     }
 
     /// A treasurer does not wait any more.
-    pub(super) fn stop_watching(&self, token: WaitToken) {
+    pub(crate) fn stop_watching(&self, token: WaitToken) {
         self.books.lock().watchers.retain(|watcher| !watcher.is_same(token));
     }
 
     /// Who waits for a treasurer.
-    pub(super) fn exhausted(&self) -> Vec<Exhausted> {
+    pub(crate) fn exhausted(&self) -> Vec<Exhausted> {
         let books = self.books.lock();
         let asking = |(_, waiting): (usize, &Waiting)| {
             (waiting.asks && waiting.answer.is_none()).then(|| waiting.exhausted.clone())
@@ -79,43 +76,36 @@ impl Account {
     }
 
     /// A treasurer's answer. None: the task does not wait. Else what it was given.
-    pub(super) fn answer(&self, task: TaskId, answer: Answer) -> Option<Budget> {
-        let mut given = None;
-        let woken = {
-            let mut books = self.books.lock();
-            let asks =
-                |waiting: &Waiting| waiting.asks && waiting.answer.is_none() && waiting.exhausted.task.id == task;
-            let place = books.waiting.iter().find(|(_, waiting)| asks(waiting)).map(|(place, _)| place)?;
-            let told = match answer {
-                Answer::Ignore => return Some(Budget::ZERO),
-                Answer::Cancel => Told::Refused,
-                Answer::Recharge(amount) => {
-                    let drawn = books.pool.draw(&amount);
-                    if drawn[books.waiting[place].exhausted.component] == 0 {
-                        books.pool.settle(&Settlement { left: drawn, ..Settlement::default() });
-                        return Some(Budget::ZERO); // nothing that would help
-                    }
-                    given = Some(drawn);
-                    Told::Recharged(drawn)
+    pub(crate) fn answer(&self, task: TaskId, answer: Answer) -> Option<(Budget, ToWake)> {
+        let mut books = self.books.lock();
+        let asks = |waiting: &Waiting| waiting.asks && waiting.answer.is_none() && waiting.exhausted.task.id == task;
+        let place = books.waiting.iter().find(|(_, waiting)| asks(waiting)).map(|(place, _)| place)?;
+        let nothing = (Budget::ZERO, ToWake::default());
+        let told = match answer {
+            Answer::Ignore => return Some(nothing),
+            Answer::Cancel => Told::Refused,
+            Answer::Recharge(amount) => {
+                let drawn = books.pool.draw(&amount);
+                if drawn[books.waiting[place].exhausted.component] == 0 {
+                    books.pool.settle(&Settlement { left: drawn, ..Settlement::default() });
+                    return Some(nothing); // nothing that would help
                 }
-            };
-            let waiting = &mut books.waiting[place];
-            waiting.answer = Some(told);
-            waiting.token
+                Told::Recharged(drawn)
+            }
         };
-        wake(vec![woken]);
-        Some(given.unwrap_or(Budget::ZERO))
+        let waiting = &mut books.waiting[place];
+        waiting.answer = Some(told);
+        let given = if let Told::Recharged(drawn) = told { drawn } else { Budget::ZERO };
+        Some((given, ToWake(vec![waiting.token])))
     }
 
     /// A treasurer cannot help this one: it asks further out.
-    pub(super) fn let_go(&self, task: TaskId) {
-        let woken =
-            self.books.lock().tell(|waiting| (waiting.asks && waiting.exhausted.task.id == task).then_some(Told::Look));
-        wake(woken);
+    pub(crate) fn let_go(&self, task: TaskId) -> ToWake {
+        self.books.lock().tell(|waiting| (waiting.asks && waiting.exhausted.task.id == task).then_some(Told::Look))
     }
 
     /// What to call when somebody asks; the first to say so counts.
-    pub(super) fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
         let _ = self.bell.set(Box::new(bell));
     }
 }

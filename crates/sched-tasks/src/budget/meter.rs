@@ -44,9 +44,9 @@ pub(crate) struct Meter {
 /// What a task was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refused {
-    pub(super) component: Component,
-    pub(super) granted: u64,
-    pub(super) wanted: u64,
+    pub(crate) component: Component,
+    pub(crate) granted: u64,
+    pub(crate) wanted: u64,
     /// Operations that were left then: nobody may spend them, and they are not spent.
     ops_kept: u64,
 }
@@ -78,14 +78,14 @@ impl Reading {
     }
 
     /// Gives a part of it away: as much of `wanted` as there is.
-    pub(super) fn draw(&mut self, wanted: &Budget) -> Budget {
+    pub(crate) fn draw(&mut self, wanted: &Budget) -> Budget {
         let drawn = self.left.min(wanted);
         self.left.charge(&drawn).expect("no more than there is");
         drawn
     }
 
     /// Takes over what a nursery's owner still owes.
-    pub(super) fn owe(&mut self, amount: &Budget) {
+    pub(crate) fn owe(&mut self, amount: &Budget) {
         self.owed.recharge(amount);
     }
 }
@@ -109,7 +109,7 @@ impl Meter {
     }
 
     /// The task gets no more of what it asked for: nothing can be paid from now on.
-    pub(super) fn refuse(&self, shortage: &Shortage) {
+    pub(crate) fn refuse(&self, shortage: &Shortage) {
         let (component, granted) = (shortage.component, self.granted.get()[shortage.component]);
         let ops_kept = self.ops.replace(0);
         self.refused.set(Some(Refused { component, granted, wanted: shortage.wanted, ops_kept }));
@@ -124,7 +124,7 @@ impl Meter {
     }
 
     /// What it was refused.
-    pub(super) fn refused(&self) -> Option<Refused> {
+    pub(crate) fn refused(&self) -> Option<Refused> {
         self.refused.get()
     }
 
@@ -232,7 +232,7 @@ impl Meter {
     }
 
     /// The same, but it goes on with nothing. What it owes it still owes.
-    pub(super) fn end_and_wait(&self) -> Settlement {
+    pub(crate) fn end_and_wait(&self) -> Settlement {
         let (owed, refused) = (self.owed.get(), self.refused.get());
         let settlement = self.end();
         self.begin(&Budget::ZERO);
@@ -242,7 +242,7 @@ impl Meter {
     }
 
     /// Takes back operations that were paid and not done.
-    pub(super) fn unpay_ops(&self, ops: u64) {
+    pub(crate) fn unpay_ops(&self, ops: u64) {
         self.ops.set(self.ops.get().saturating_add(ops).min(self.granted.get().ops));
     }
 
@@ -373,7 +373,7 @@ impl Meter {
     }
 
     /// What it owes.
-    pub(super) fn owed(&self) -> Budget {
+    pub(crate) fn owed(&self) -> Budget {
         self.owed.get()
     }
 }

@@ -35,10 +35,10 @@ pub use self::{
 use policy_admission::ChannelPermit;
 
 use crate::{
-    authority,
-    drive::clock,
     error::TaskError,
+    kernel::clock,
     strand::panics,
+    strand::rights,
     strand::room::{self, LentGuard},
     strand::{self, Strand},
 };
@@ -83,7 +83,7 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>), TaskError> {
     let permits = strand::with(|strand| {
         strand.ensure_room();
-        authority::permit_channel(strand, capacity as u64)
+        rights::permit_channel(strand, capacity as u64)
     })?;
     Ok(ends(Core::bounded(capacity), permits))
 }
@@ -107,7 +107,7 @@ pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
 pub fn try_unbounded<T: Send>() -> Result<(Sender<T>, Receiver<T>), TaskError> {
     let permits = strand::with(|strand| {
         strand.ensure_room();
-        authority::permit_channel(strand, u64::MAX)
+        rights::permit_channel(strand, u64::MAX)
     })?;
     Ok(ends(Core::unbounded(), permits))
 }

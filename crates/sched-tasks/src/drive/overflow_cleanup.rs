@@ -10,14 +10,16 @@
 
 use std::rc::Rc;
 
-use super::{stats, worker::Worker};
 use crate::{
     error::{Reason, TaskError},
-    raw::{
+    kernel::{
         current::{self, StrandRef},
         scope::{self, Unfinished},
+        thread,
+        worker::Worker,
     },
-    strand::{self, Strand, Woken},
+    stats,
+    strand::{Strand, Woken},
 };
 
 impl Worker {
@@ -32,9 +34,9 @@ impl Worker {
         self.lost_stacks.set(true);
         if scope::unfinished(&strand).next().is_none() {
             // Nothing to wait for, so no stack is needed: there may be none left.
-            let thread = strand::for_thread_here();
-            current::enter(&thread, || end_lost(&strand, stack_bytes, &thread));
-            return strand::retire_thread(&thread);
+            let here = thread::for_thread_here();
+            current::enter(&here, || end_lost(&strand, stack_bytes, &here));
+            return thread::retire_thread(&here);
         }
         self.cleanups.borrow_mut().push_back(Box::new(move |cleaner| {
             for frame in scope::unfinished(&strand) {

@@ -2,11 +2,13 @@
 
 use std::{
     cell::Cell,
-    panic::Location,
     rc::Rc,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, Release},
+        },
     },
     thread::JoinHandle,
     time::Duration,
@@ -16,31 +18,30 @@ use mech_fiber::{SlabOptions, StackError};
 use mech_sync::{Deque, Idle, Injector};
 use policy_admission::{Cap, CapExecutor, ExecutorPermit, Lease, Ledger, Profile};
 
-use super::{
-    chance::{Divergence, Plan},
-    clock::Clock,
-    log::{self, Log, Logged},
-    seeded::{self, Options, Seeded},
-    shared::{Ended, Shared, WorkerSlot},
-    stacks::Stacks,
-    stats::{Counters, Stats},
-    trace::Trace,
-    unblock::Pool,
-    watchdog::{Hook, Stuck, Watchdog, Watched},
-    worker::Worker,
-};
 use crate::{
     MAX_WORKERS,
+    chance::Plan,
     decide::VictimStrategy,
-    error::{BuildError, RunError, TaskError},
-    nursery::Groups,
-    options::NurseryOptions,
+    error::BuildError,
+    kernel::{
+        clock::Clock,
+        groups::Groups,
+        log::{self, Log, Logged},
+        seeded::{Options, Seeded},
+        shared::{Ended, Shared, WorkerSlot},
+        strand::DEFAULT_YIELD_INTERVAL,
+        task::Runnable,
+        watchdog::{Hook, Stuck, Watchdog, Watched},
+        worker::Worker,
+        worker_set::WorkerSet,
+    },
     places,
-    raw::{overflow, task::Runnable, worker_set::WorkerSet},
-    scope::{self, Nursery},
-    strand::panics,
-    strand::room::in_own_frame,
-    strand::{self, Strand},
+    raw::overflow,
+    stacks::Stacks,
+    stats::{Counters, Stats},
+    strand::{self, Strand, panics},
+    threads::Pool,
+    trace::Trace,
 };
 
 /// Workers with their stacks, queues and timers.
@@ -377,7 +378,7 @@ impl Builder {
             yield_interval: self
                 .profile
                 .and_then(|profile| profile.yield_interval())
-                .map_or(strand::DEFAULT_YIELD_INTERVAL, u32::from),
+                .map_or(DEFAULT_YIELD_INTERVAL, u32::from),
             stopping: AtomicBool::new(false),
             process: std::process::id(),
             spins: workers > 1 && !self.is_seeded,
@@ -415,42 +416,6 @@ impl Runtime {
     /// One worker per CPU, and all defaults.
     pub fn new() -> Result<Self, BuildError> {
         Builder::default().build()
-    }
-
-    /// Runs `root` as a task and blocks the caller until it has ended. It may borrow from the caller, and block without blocking a worker.
-    #[track_caller]
-    pub fn run<F, T>(&self, root: F) -> Result<T, RunError>
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        run_on(self.shared, Location::caller(), NurseryOptions::of_root(self.shared), root)
-    }
-
-    /// The same in a nursery that is like `options` say.
-    #[track_caller]
-    pub fn run_with<F, T>(&self, options: NurseryOptions, root: F) -> Result<T, RunError>
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        run_on(self.shared, Location::caller(), options, root)
-    }
-
-    /// Opens a nursery whose tasks run here. Its body runs on the caller's thread.
-    pub fn nursery<'env, F, T>(&self, body: F) -> Result<T, TaskError>
-    where
-        F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
-    {
-        self.nursery_with(NurseryOptions::new(), body)
-    }
-
-    /// The same, as `options` say.
-    pub fn nursery_with<'env, F, T>(&self, options: NurseryOptions, body: F) -> Result<T, TaskError>
-    where
-        F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
-    {
-        seeded::run(self.shared, || scope::open(self.shared, options, body))
     }
 
     /// What happened in the last run of a [seeded](Builder::seeded) runtime. Empty if there was none, or if it is not seeded.
@@ -519,6 +484,29 @@ impl Runtime {
     }
 }
 
+impl Shared {
+    /// Ends everything that runs here, then the threads.
+    fn stop(&'static self, threads: Vec<JoinHandle<()>>) {
+        self.end_groups(); // while there are workers
+        self.stopping.store(true, Release);
+        self.idle.ring_all();
+        self.workers.iter().for_each(|worker| worker.inbox.ring());
+        for (thread, worker) in threads.into_iter().zip(&self.workers) {
+            let may_end = worker.ended.wait();
+            if may_end && thread.join().is_err() {
+                eprintln!("bursar: a worker ended by a panic that could not be contained");
+            }
+        }
+        if let Some(seeded) = &self.seeded {
+            seeded.set_worker_set(None);
+        }
+        self.clock.stop();
+        self.pool.stop();
+        self.workers.iter().for_each(|worker| places::give_inbox(worker.inbox));
+        self.stacks.retire();
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
         if self.shared.check_process().is_err() {
@@ -545,30 +533,6 @@ impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime").field("workers", &self.workers()).finish_non_exhaustive()
     }
-}
-
-/// Runs `root` as a task of `shared`.
-pub(crate) fn run_on<F, T>(
-    shared: &'static Shared,
-    site: &'static Location<'static>,
-    options: NurseryOptions,
-    root: F,
-) -> Result<T, RunError>
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    strand::with(Strand::checkpoint);
-    // In a frame of its own, made when there is room for it.
-    in_own_frame(|| {
-        shared.check_process()?;
-        let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
-        let outcome = seeded::run(shared, body);
-        if let Some(Divergence { at, expected, found }) = shared.seeded.as_ref().and_then(|seeded| seeded.diverged()) {
-            return Err(RunError::Diverged { at, expected: expected.into(), found: found.into() });
-        }
-        outcome.map_err(RunError::Task)
-    })
 }
 
 /// The virtual workers of a seeded runtime. They share one thread, and so the count of its unwindings.

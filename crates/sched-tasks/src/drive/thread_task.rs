@@ -20,12 +20,15 @@ use std::{
     task::{Wake, Waker},
 };
 
-use super::{shared::Shared, unblock::Job};
 use crate::{
     error::{Reason, TaskError},
-    nursery::{Member, NurseryCore},
-    raw::task::RunnableRef,
+    kernel::{
+        nursery::{Member, NurseryCore},
+        shared::Shared,
+        task::RunnableRef,
+    },
     strand,
+    threads::Job,
 };
 
 /// A task that no thread has taken yet.

@@ -19,14 +19,13 @@ use std::{
 
 use self::shrink::{Enough, shrink, unusual};
 use crate::{
-    drive::{
-        chance::Plan,
-        runtime::{self, Runtime},
-        seeded::{Options, Seeded},
-        trace::Trace,
-    },
+    chance::Plan,
+    drive::runtime::Runtime,
     error::{Reason, RunError},
+    kernel::seeded::{Options, Seeded},
     options::NurseryOptions,
+    scope::run,
+    trace::Trace,
 };
 
 /// Makes the one seed it names run alone, and its panics be printed.
@@ -274,7 +273,7 @@ impl<R: Outcome, P: Fn() -> R + Sync> Session<'_, P> {
     fn attempt(&self, plan: Plan, steps_max: u64) -> Option<Failure> {
         let one_in = self.explore.one_in;
         self.seeded().change(|options| *options = Options { plan, one_in, steps_max, ..options.clone() });
-        match runtime::run_on(self.runtime.shared(), self.site, NurseryOptions::new(), || (self.program)().failure()) {
+        match run::run_on(self.runtime.shared(), self.site, NurseryOptions::new(), || (self.program)().failure()) {
             Ok(failure) => failure.map(|message| Failure { kind: Kind::Returned, message }),
             Err(error) => Some(Failure::of(&error)),
         }

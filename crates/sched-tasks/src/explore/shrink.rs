@@ -6,7 +6,7 @@
 //! # Why it holds
 //! A list takes the place of the best one only if it was tried, showed the failure, and is lighter.
 
-use crate::drive::{chance::Drawn, trace::Trace};
+use crate::{chance::Drawn, trace::Trace};
 
 /// How much there is to understand in a run: the decisions that were not the plainest, then the steps.
 fn weight(trace: &Trace) -> (usize, u64) {
@@ -59,7 +59,7 @@ fn round(best: &mut Trace, show: &mut impl FnMut(Vec<Drawn>) -> Result<Option<Tr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::chance::Decision;
+    use crate::chance::Decision;
 
     fn trace(chosen: &[u32]) -> Trace {
         let decisions = chosen.iter().map(|&chosen| Drawn::new(Decision::Step, 4, chosen)).collect();

@@ -50,7 +50,7 @@ pub use stream::TcpStream;
 
 use crate::{
     block_on,
-    drive::clock,
+    kernel::clock,
     strand::{self, Strand},
     time::{Elapsed, timeout},
     unblock,

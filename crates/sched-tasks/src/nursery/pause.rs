@@ -21,23 +21,10 @@ use std::{
     task::Waker,
 };
 
-use mech_sync::WaitToken;
-
-use super::NurseryCore;
 use crate::{
-    raw::scope::ScopeRef,
-    scope::Nursery,
+    kernel::nursery::{NurseryCore, Standing},
     strand::{self, Strand},
-    wait::{self, End},
 };
-
-/// Those who stand still in a nursery.
-#[derive(Default)]
-pub(crate) struct Standing {
-    pub(crate) is_paused: bool,
-    tokens: Vec<WaitToken>,
-    wakers: Vec<Waker>,
-}
 
 /// Lets the tasks of a nursery stand still, and go on, from anywhere. Does nothing once the nursery is over.
 ///
@@ -67,18 +54,11 @@ pub(crate) struct Standing {
 #[derive(Clone)]
 pub struct Pauser(Weak<NurseryCore>);
 
-impl Nursery<'_, '_> {
-    /// Something that can pause this nursery, and resume it.
-    ///
-    /// What is paused, the body of the nursery included, stands still at its next checkpoint: an operation of this library that may wait, or [`checkpoint`](crate::checkpoint). One that waits goes on to
-    /// wait, and stands still when it comes back (one that waits for a [`Mutex`](crate::Mutex), at the next operation). What it holds meanwhile, locks and permits, it keeps. One that is
-    /// [shielded](crate::shield) goes on until it is not. Deadlines go on.
-    pub fn pauser(&self) -> Pauser {
-        Pauser(self.downgrade())
-    }
-}
-
 impl Pauser {
+    pub(crate) fn of(core: &Arc<NurseryCore>) -> Self {
+        Self(Arc::downgrade(core))
+    }
+
     /// Everything in the nursery, and in those inside it, stands still from its next checkpoint on. Does not wait for that.
     pub fn pause(&self) {
         strand::with(Strand::ensure_room);
@@ -132,79 +112,5 @@ impl NurseryCore {
         let Standing { tokens, wakers, .. } = self.standing(std::mem::take);
         tokens.into_iter().for_each(|token| _ = strand::wake(token, 0));
         wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl ScopeRef {
-    /// The innermost nursery around that is paused.
-    fn paused(self) -> Option<ScopeRef> {
-        let mut at = self;
-        loop {
-            if at.standing(|standing| standing.is_paused) {
-                return Some(at);
-            }
-            if at.is_shielded() {
-                return None;
-            }
-            at = at.outer()?;
-        }
-    }
-
-    /// Has `waker` called when the nursery is resumed. False if nothing is paused.
-    #[cold]
-    pub(crate) fn holds_back(self, waker: &Waker) -> bool {
-        let Some(paused) = self.paused() else { return false };
-        let waker = waker.clone();
-        paused.standing(|standing| {
-            if standing.is_paused {
-                standing.wakers.push(waker);
-            }
-            standing.is_paused
-        })
-    }
-}
-
-impl Strand {
-    /// The same at the entry of an operation that is no checkpoint of its own.
-    #[inline]
-    pub(crate) fn stand_still_if_paused(&self) {
-        if self.needs_attention() {
-            self.stand_still();
-        }
-    }
-
-    /// Stands still as long as a nursery around is paused. Unwinds if it is cancelled meanwhile.
-    #[cold]
-    pub(crate) fn stand_still(&self) {
-        if !self.rest_while_paused() {
-            self.unwind();
-        }
-    }
-
-    /// The same for who has something to finish first: a cancellation ends it, and is heeded at the next checkpoint. False if one did.
-    #[cold]
-    pub(crate) fn rest_while_paused(&self) -> bool {
-        while let Some(paused) = self.scope.get().and_then(ScopeRef::paused) {
-            if self.shields.get() > 0 || self.turn.is_fixed() || self.is_unwinding() {
-                return true;
-            }
-            let token = self.token();
-            let stands = paused.standing(|standing| {
-                if standing.is_paused {
-                    standing.tokens.push(token);
-                }
-                standing.is_paused
-            });
-            if stands && wait::wait_through_pauses(self, token, None) == End::Cancelled {
-                return false; // the token is withdrawn: whoever wakes it later wakes nobody
-            }
-        }
-        true
-    }
-}
-
-impl Nursery<'_, '_> {
-    fn downgrade(&self) -> Weak<NurseryCore> {
-        Arc::downgrade(self.shared_core())
     }
 }

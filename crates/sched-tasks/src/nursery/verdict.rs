@@ -5,9 +5,9 @@
 
 use std::any::Any;
 
-use super::NurseryCore;
 use crate::{
     error::{Reason, TaskError},
+    kernel::nursery::NurseryCore,
     options::OnFailure,
     state::NurseryState,
     strand::panics,

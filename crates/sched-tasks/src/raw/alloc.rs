@@ -9,8 +9,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use super::current;
-use crate::alarm;
+use crate::{alarm, kernel::current};
 
 /// A global allocator for programs whose tasks have budgets of memory. Tasks without a budget pay nothing but the question.
 ///

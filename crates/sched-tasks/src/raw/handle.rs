@@ -15,12 +15,11 @@ use std::{
 
 use mech_sync::Completion;
 
-use super::task::{Front, Header, Runnable, error_of, label};
+use super::task::{Front, error_of};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
-    strand::future_wait::FutureWait,
-    strand::panics,
-    strand::{self, Strand, Woken},
+    kernel::task::{Header, Runnable, label},
+    strand::{self, Strand, Woken, future_wait::FutureWait, panics},
     task_state::TaskState,
 };
 

@@ -18,17 +18,16 @@ use std::{
 use mech_sync::{Completion, Finish};
 use vocab::TaskId;
 
-use super::{
-    scope::{self, ScopeRef},
-    task::{self, Runnable, RunnableRef, Running, TaskRef, VTable},
-};
+use super::task;
 use crate::{
-    drive::worker::Worker,
     error::TaskError,
-    strand::local::Locals,
-    strand::panics,
-    strand::room::in_own_frame,
-    strand::{self, Strand, Woken},
+    kernel::{
+        locals::Locals,
+        scope::{self, ScopeRef},
+        task::{Runnable, RunnableRef, Running, TaskRef, VTable},
+        worker::Worker,
+    },
+    strand::{self, Strand, Woken, panics, room::in_own_frame},
     task_state::TaskState,
 };
 
@@ -152,7 +151,9 @@ where
     let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
     // SAFETY: only the one who runs it touches closure and result before it is done.
     let closure = unsafe { (*half.closure.get()).take() }.expect("a half is run once");
-    strand.begin(Running::new(half.task, this), half.scope);
+    // SAFETY: `end`, below, takes it off the strand; until then `join` waits for the half, on a strand of the task.
+    let running = unsafe { Running::new(half.task, this) };
+    strand.begin(running, half.scope);
     strand.shields.set(half.shields);
     strand.for_unwinding.set(half.for_unwinding);
     let outcome = catch_unwind(AssertUnwindSafe(|| {

@@ -12,8 +12,11 @@ use std::sync::{Mutex, PoisonError};
 
 use mech_sync::Waiter;
 
-use super::{scope::ScopeRef, task::Running};
-use crate::{budget::Reading, strand::Strand};
+use crate::{
+    budget::Reading,
+    kernel::{scope::ScopeRef, task::Running},
+    strand::Strand,
+};
 
 /// What one strand lends another.
 pub(crate) struct Loan {

@@ -9,18 +9,13 @@
 //! never reused, and its frames count as left only when an cleaner has waited in their place (see `scope`).
 
 pub(crate) mod alloc;
-pub(crate) mod current;
-pub(crate) mod fibers;
 pub(crate) mod future;
 pub(crate) mod handle;
 pub(crate) mod join;
 pub(crate) mod loan;
-pub(crate) mod local_queue;
-pub(crate) mod name_slot;
 pub(crate) mod overflow;
 pub(crate) mod owned;
 mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;
 pub(crate) mod unblock;
-pub(crate) mod worker_set;

@@ -15,8 +15,7 @@ use std::fmt::Write;
 
 use mech_fiber::OnOverflow;
 
-use super::current;
-use crate::{Builder, strand::Strand};
+use crate::kernel::{current, strand::Strand};
 
 /// Answers for the tasks of this crate, from now on.
 pub(crate) fn install_hook() {
@@ -57,22 +56,6 @@ fn on_overflow(line: &mut dyn Write) -> OnOverflow {
         OnOverflow::Leave
     } else {
         OnOverflow::EndProcess("frames that others may borrow from cannot be skipped")
-    }
-}
-
-impl Builder {
-    /// A task of this runtime that overflows its stack fails alone, whatever it borrows: its frames are skipped, and its stack is kept for ever.
-    ///
-    /// Safe code can do nearly the same: [`TaskBuilder::survives_overflow`](crate::TaskBuilder::survives_overflow) for a task that borrows nothing, and
-    /// `#[budgeted]` for code that checks its stack.
-    ///
-    /// # Safety
-    /// No task of the runtime overflows its stack while a frame on it borrows from a frame of another stack, from a value of its thread that is
-    /// dropped, or has pinned something that others know of. For example, `slice::sort_by` with a comparison that recurses, on a vector that belongs to
-    /// the parent, leads to a double free.
-    pub unsafe fn skip_frames_on_overflow(mut self) -> Self {
-        self.skips_frames = true;
-        self
     }
 }
 

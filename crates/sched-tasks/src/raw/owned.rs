@@ -8,8 +8,11 @@
 
 use std::sync::Arc;
 
-use super::task::{self, Identity, RunnableRef};
-use crate::nursery::NurseryCore;
+use super::task;
+use crate::kernel::{
+    nursery::NurseryCore,
+    task::{Identity, RunnableRef},
+};
 
 /// Spawns a closure; it is counted already. Nobody reads its result.
 pub(crate) fn spawn(core: &Arc<NurseryCore>, body: impl FnOnce() + Send + 'static, identity: Identity) -> RunnableRef {

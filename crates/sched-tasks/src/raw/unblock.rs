@@ -15,10 +15,11 @@ use std::{
 
 use mech_sync::{Completion, Finish};
 
-use super::{loan, scope};
+use super::loan;
 use crate::{
-    drive::unblock::{Job, Pool},
+    kernel::scope,
     strand::{self, Strand, Woken},
+    threads::{Job, Pool},
 };
 
 /// Where the closure's outcome goes.

@@ -7,25 +7,11 @@ use std::{
     thread,
 };
 
-use crate::{
-    strand::panics,
-    strand::{self, Cancellation, Strand},
-};
+use super::{self as strand, Cancellation, Strand, panics};
+use crate::kernel::locals::Locals;
 
 /// How often destructors of a task's locals may make new ones, as for a thread's.
 const MAX_LOCALS_ROUNDS: u32 = 5;
-
-/// The values of one task, each with its key, in the order they were made. They are few, and are dropped in that order: a map's would be another in every run.
-#[derive(Default)]
-pub(crate) struct Locals(Option<Box<Values>>); // most tasks have none, and pay one word for it
-
-type Values = Vec<(usize, Rc<dyn Any>)>;
-
-impl Locals {
-    fn get(&self, key: usize) -> Option<Rc<dyn Any>> {
-        self.0.as_ref()?.iter().find(|(other, _)| *other == key).map(|(_, value)| value.clone())
-    }
-}
 
 impl Drop for Locals {
     /// Of a thread that ends, or of a half of a `join`: the thread or task that drops them does not fail for it. A destructor that panics has told the panic hook.
@@ -41,25 +27,6 @@ impl Locals {
     /// Drops every value, whatever the destructors of others do. The first panic goes on afterwards.
     pub(crate) fn drop_each(mut self) {
         panics::drop_each(self.0.take().into_iter().flat_map(|values| *values));
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Adds the values of others for which it has none; returns the rest.
-    pub(crate) fn add(&mut self, mut others: Locals) -> Locals {
-        let own = self.0.get_or_insert_default();
-        let (twice, new) = others
-            .0
-            .take()
-            .into_iter()
-            .flat_map(|values| *values)
-            .partition(|(key, _)| own.iter().any(|(other, _)| other == key));
-        let (twice, mut new): (Values, Values) = (twice, new);
-        own.append(&mut new);
-        Locals((!twice.is_empty()).then(|| Box::new(twice)))
     }
 }
 

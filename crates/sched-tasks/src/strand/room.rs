@@ -8,11 +8,7 @@
 //! a second unwinding would end the process, and room for one operation was kept. Our own destructors cannot unwind at the door, since what they give back would be lost: half of
 //! the stack's guard is lent to them.
 
-use crate::strand::{self, Strand};
-
-/// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
-/// door, where it holds nothing: inside it would end the process.
-pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
+use crate::kernel::strand::{self, ROOM_BYTES, Strand};
 
 /// Runs something in a frame of its own. Inlined, what it keeps on the stack would be part of the caller's frame: foreign code would overflow the stack before its task
 /// began, and what needs much of it before there was a look at what is left.

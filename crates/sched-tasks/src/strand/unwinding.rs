@@ -12,10 +12,15 @@ use std::{
 use mech_fiber::PanicsAside;
 
 use crate::{
-    drive::worker::Worker,
-    error::TaskError,
-    raw::{current, scope::ScopeRef, task::Running},
-    strand::{Strand, UNWIND_ROOM_BYTES},
+    budget::Refused,
+    error::{Reason, TaskError},
+    kernel::{
+        current,
+        scope::ScopeRef,
+        strand::{Strand, UNWIND_ROOM_BYTES},
+        task::Running,
+        worker::Worker,
+    },
 };
 
 /// In the count of strands of a thread that stopped in the middle of an unwinding: those that the thread goes on to count; and that one was taken aside, ever. From then on
@@ -118,7 +123,7 @@ impl Strand {
     pub(crate) fn is_unwinding(&self) -> bool {
         let stopped = || match (&self.worker, &self.driver) {
             (Some(worker), _) => worker.stopped_unwinding.get(),
-            (None, Some(driver)) => driver.stopped_unwinding.get(),
+            (None, Some(driver)) => driver.stopped_unwinding().get(),
             (None, None) => 0,
         };
         let elsewhere = || stopped() & STOPPED > 0;
@@ -133,6 +138,12 @@ impl Strand {
             Some(error) => self.fail(error),
             None => self.rethrow(Box::new(Cancellation)),
         }
+    }
+
+    /// What ends a task that was refused a budget.
+    fn exhaustion(&self) -> Option<TaskError> {
+        let Refused { component, granted, wanted, .. } = self.meter.refused()?;
+        Some(TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label()))
     }
 
     /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.

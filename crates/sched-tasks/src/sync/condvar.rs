@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{MutexGuard, raw as lock};
 use crate::{
-    drive::clock,
+    kernel::clock,
     line::Line,
     strand::{self, Strand},
     wait::{self, End},

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_api::{GuardNoSend, RawMutex, RawMutexTimed};
 
 use super::{MutexGuard, lock::Lock};
-use crate::drive::clock;
+use crate::kernel::clock;
 
 // SAFETY: a `Lock` is had by one strand at a time, from `acquire` to `release`; see its first invariant. What the last one wrote is seen by the next: the word is released and
 // acquired, and a lock that is handed over goes with a claim, which is both.

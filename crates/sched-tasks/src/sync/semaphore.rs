@@ -18,7 +18,7 @@ use std::{
 use mech_sync::{SpinLock, WaitToken};
 
 use crate::{
-    drive::clock,
+    kernel::clock,
     line::{Claimed, Waits},
     strand::future_wait::FutureWait,
     strand::room,
