@@ -21,6 +21,7 @@ mod gate;
 #[doc(hidden)]
 pub mod internals;
 mod kernel;
+mod lifecycle;
 mod line;
 #[cfg(feature = "net")]
 pub mod net;

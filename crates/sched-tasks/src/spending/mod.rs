@@ -175,6 +175,14 @@ impl Strand {
         }
     }
 
+    /// At the entry of an operation of a channel that does not wait for others.
+    #[inline]
+    pub(crate) fn begin_try(&self) {
+        self.take_turn();
+        self.charge_channel_op();
+        self.interleave();
+    }
+
     /// Pays for an operation of a channel.
     #[inline(always)]
     pub(crate) fn charge_channel_op(&self) {

@@ -70,14 +70,6 @@ impl Strand {
         self.interleave();
     }
 
-    /// At the entry of an operation of a channel that does not wait for others.
-    #[inline]
-    pub(crate) fn begin_try(&self) {
-        self.take_turn();
-        self.charge_channel_op();
-        self.interleave();
-    }
-
     #[cold]
     fn interleave_now(&self) {
         if !self.scope.get().is_some_and(|scope| self.is_of(scope.shared())) {

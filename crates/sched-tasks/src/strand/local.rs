@@ -1,17 +1,9 @@
 //! Storage that belongs to a task: what `thread_local!` is to a thread.
 
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-    rc::Rc,
-    thread,
-};
+use std::{any::Any, rc::Rc};
 
-use super::{self as strand, Cancellation, Strand, panics};
+use super::{self as strand, Strand, panics};
 use crate::kernel::locals::Locals;
-
-/// How often destructors of a task's locals may make new ones, as for a thread's.
-const MAX_LOCALS_ROUNDS: u32 = 5;
 
 impl Drop for Locals {
     /// Of a thread that ends, or of a half of a `join`: the thread or task that drops them does not fail for it. A destructor that panics has told the panic hook.
@@ -31,39 +23,6 @@ impl Locals {
 }
 
 impl Strand {
-    /// Drops the values of the task, which had this outcome. They are its own: a panic there, or a budget that they are refused, is the task's.
-    #[cold]
-    pub(crate) fn drop_locals<R>(&self, outcome: thread::Result<R>) -> thread::Result<R> {
-        let place = self.panicked_at.take();
-        self.shields.set(1); // destructors may block, and are not interrupted
-        let dropped = catch_unwind(AssertUnwindSafe(|| {
-            for _ in 0..MAX_LOCALS_ROUNDS {
-                if !self.has_locals.replace(false) {
-                    break;
-                }
-                let locals = self.locals.take();
-                locals.drop_each(); // the borrow is over: they may make new ones
-            }
-            self.look_at_meter();
-        }));
-        match (dropped, outcome) {
-            (Ok(()), outcome) => {
-                self.panicked_at.replace(place);
-                outcome
-            }
-            (Err(worse), Ok(value)) => {
-                panics::drop_apart(value).unwrap_or_else(panics::discard);
-                Err(worse)
-            }
-            (Err(worse), Err(payload)) if payload.is::<Cancellation>() => Err(worse),
-            (Err(another), Err(payload)) => {
-                panics::discard(another);
-                self.panicked_at.replace(place);
-                Err(payload)
-            }
-        }
-    }
-
     /// Gives the task that runs here the values it had elsewhere.
     pub(crate) fn put_locals(&self, locals: Locals) {
         if !locals.is_empty() {

@@ -15,7 +15,6 @@ mod pause;
 pub(crate) mod rights;
 pub(crate) mod room;
 pub(crate) mod shield;
-mod task;
 mod turn;
 pub(crate) mod until;
 mod unwinding;
@@ -150,7 +149,7 @@ impl Strand {
 
     /// Before a fiber stops for the first time in its task, its nursery notes whom to interrupt.
     #[cold]
-    fn enlist(&self) {
+    pub(crate) fn enlist(&self) {
         if let Some(scope) = self.base.get() {
             let task = self.running.get().map(|running| running.task().id());
             self.enlisted.set(Some(scope.enlist(Member::Waiter(self.waiter, task))));

@@ -3,11 +3,7 @@
 //! # Invariant
 //! A strand that unwinds is not told to unwind again: that would end the process. Nobody else on its thread seems to.
 
-use std::{
-    any::Any,
-    cell::Cell,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::{any::Any, cell::Cell};
 
 use mech_fiber::PanicsAside;
 
@@ -16,9 +12,7 @@ use crate::{
     error::{Reason, TaskError},
     kernel::{
         current,
-        scope::ScopeRef,
         strand::{Strand, UNWIND_ROOM_BYTES},
-        task::Running,
         worker::Worker,
     },
 };
@@ -45,34 +39,6 @@ impl Strand {
         if !self.is_unwinding() {
             self.rethrow(Box::new(OutOfRoom { stack_bytes: mech_fiber::stack_bytes().unwrap_or(0) }));
         }
-    }
-
-    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block, and for a share of its own, so that they cannot spend without end. A
-    /// cancellation does not interrupt them.
-    pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
-        self.begin(running, scope);
-        self.shields.set(1);
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            drop();
-            self.look_at_meter();
-        }));
-        let outcome = if self.has_locals.get() { self.drop_locals(outcome) } else { outcome };
-        self.shields.set(0);
-        self.end();
-        outcome
-    }
-
-    /// The same for what is dropped where it is, in the task's memory. That is freed when the task has ended, so no frame of this may be skipped: an overflow ends the process.
-    pub(crate) fn aside_in_place(
-        &self,
-        running: Running,
-        scope: ScopeRef,
-        drop: impl FnOnce(),
-    ) -> std::thread::Result<()> {
-        self.drops_in_place.set(true);
-        let outcome = self.aside(running, scope, drop);
-        self.drops_in_place.set(false);
-        outcome
     }
 
     #[cold]

@@ -1,15 +1,23 @@
-//! A task on a strand: how it begins, goes on, and ends.
+//! A task on a strand: how it begins, goes on, and ends, and how what it leaves behind is dropped.
 //!
-//! Room: driver. Knows meters, members and names; what runs is `raw/task.rs`.
+//! Room: driver. Knows strands, meters and members; what runs is `raw/task.rs`.
 //!
 //! # Invariant
 //! When a task has ended on a strand, nothing of it is left there: no nursery, no member, no meter, no value, no shield.
 
-use super::{Strand, panics};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread,
+};
+
 use crate::{
     budget::{Account, Reading},
     kernel::{scope::ScopeRef, task::Running},
+    strand::{Cancellation, Strand, panics},
 };
+
+/// How often destructors of a task's locals may make new ones, as for a thread's.
+const MAX_LOCALS_ROUNDS: u32 = 5;
 
 impl Strand {
     /// Begins a task on this strand, in the nursery `scope`.
@@ -108,5 +116,66 @@ impl Strand {
         self.shields.set(0);
         self.unwinding.set(false);
         self.for_unwinding.set(false);
+    }
+
+    /// Drops the values of the task, which had this outcome. They are its own: a panic there, or a budget that they are refused, is the task's.
+    #[cold]
+    pub(crate) fn drop_locals<R>(&self, outcome: thread::Result<R>) -> thread::Result<R> {
+        let place = self.panicked_at.take();
+        self.shields.set(1); // destructors may block, and are not interrupted
+        let dropped = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..MAX_LOCALS_ROUNDS {
+                if !self.has_locals.replace(false) {
+                    break;
+                }
+                let locals = self.locals.take();
+                locals.drop_each(); // the borrow is over: they may make new ones
+            }
+            self.look_at_meter();
+        }));
+        match (dropped, outcome) {
+            (Ok(()), outcome) => {
+                self.panicked_at.replace(place);
+                outcome
+            }
+            (Err(worse), Ok(value)) => {
+                panics::drop_apart(value).unwrap_or_else(panics::discard);
+                Err(worse)
+            }
+            (Err(worse), Err(payload)) if payload.is::<Cancellation>() => Err(worse),
+            (Err(another), Err(payload)) => {
+                panics::discard(another);
+                self.panicked_at.replace(place);
+                Err(payload)
+            }
+        }
+    }
+
+    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block, and for a share of its own, so that they cannot spend without end. A
+    /// cancellation does not interrupt them.
+    pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
+        self.begin(running, scope);
+        self.shields.set(1);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            drop();
+            self.look_at_meter();
+        }));
+        let outcome = if self.has_locals.get() { self.drop_locals(outcome) } else { outcome };
+        self.shields.set(0);
+        self.end();
+        outcome
+    }
+
+    /// The same for what is dropped where it is, in the task's memory. That is freed when the task has ended, so no frame of this may be skipped: an overflow ends the process.
+    pub(crate) fn aside_in_place(
+        &self,
+        running: Running,
+        scope: ScopeRef,
+        drop: impl FnOnce(),
+    ) -> std::thread::Result<()> {
+        self.drops_in_place.set(true);
+        let outcome = self.aside(running, scope, drop);
+        self.drops_in_place.set(false);
+        outcome
     }
 }
