@@ -38,7 +38,7 @@ mod wait;
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
 pub use budget::{
-    Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, Treasury, budget_left, charge, recharge,
+    Answer, BudgetSupervisor, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, budget_left, charge, recharge,
 };
 pub use channel::{
     IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,

@@ -14,7 +14,7 @@ use std::{
 use vocab::{Priority, TaskId};
 
 use crate::{
-    budget::{Pool, Treasury},
+    budget::{BudgetSupervisor, Pool},
     drive::{runtime, shared::Shared, thread_task},
     error::{Reason, TaskError, TaskLabel},
     nursery::{Body, NurseryCore},
@@ -385,12 +385,12 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     ///
     /// # Panics
     /// If nothing in this nursery is limited: give it a [`budget`](NurseryOptions::budget).
-    pub fn treasury(&self) -> Treasury {
+    pub fn budget_supervisor(&self) -> BudgetSupervisor {
         assert!(
             self.core.account().is_some(),
-            "a nursery without a budget has no treasury; open it with `NurseryOptions::budget`"
+            "a nursery without a budget has no budget supervisor; open it with `NurseryOptions::budget`"
         );
-        Treasury::open(self.core.clone())
+        BudgetSupervisor::open(self.core.clone())
     }
 
     /// Where the nursery's budget is. None if nothing in it is limited.
@@ -487,7 +487,7 @@ impl<T> Task<'_, T> {
         self.handle.state()
     }
 
-    /// Whether it has spent its budget and waits for an answer; see [`Nursery::treasury`].
+    /// Whether it has spent its budget and waits for an answer; see [`Nursery::budget_supervisor`].
     pub fn is_exhausted(&self) -> bool {
         strand::with(Strand::ensure_room);
         self.handle.is_exhausted()

@@ -7,7 +7,7 @@
 //! Two accounts are never locked at the same time.
 //!
 //! # Why they hold
-//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a worker_cache is out, a treasurer
+//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a worker_cache is out, a budget supervisor
 //! is there, a period will end. Each of these, when it answers or goes away, takes the same lock and wakes the list.
 
 use std::{
@@ -76,7 +76,7 @@ pub(crate) struct Account {
     wanted: AtomicBool,
     /// A holder lost its stack and cannot settle.
     lost: AtomicBool,
-    /// To be rung when somebody asks the treasurer.
+    /// To be rung when somebody asks the budget supervisor.
     pub(super) bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(super) books: SpinLock<Books>,
     /// Held by who takes back what owners paid for ahead, until it is in the pool: who comes second finds it there.
@@ -91,8 +91,8 @@ pub(super) struct Books {
     fetched: Budget,
     /// Workers that have a worker_cache.
     purses: u32,
-    pub(super) treasurers: u32,
-    /// Treasurers that wait for somebody to ask.
+    pub(super) supervisors: u32,
+    /// Budget supervisors that wait for somebody to ask.
     pub(super) watchers: Vec<WaitToken>,
     pub(super) waiting: Slab<Waiting>,
     /// When the present period ends.
@@ -103,9 +103,9 @@ pub(super) struct Books {
 pub(super) struct Waiting {
     pub(super) token: WaitToken,
     pub(super) exhausted: Exhausted,
-    /// It waits for a treasurer, who is to see it; not only for a settlement.
+    /// It waits for a budget supervisor, who is to see it; not only for a settlement.
     pub(super) asks: bool,
-    /// A treasurer was told of it.
+    /// A budget supervisor was told of it.
     pub(super) seen: bool,
     pub(super) answer: Option<Told>,
 }
@@ -208,7 +208,7 @@ impl Account {
                 aside,
                 fetched: Budget::ZERO,
                 purses: 0,
-                treasurers: 0,
+                supervisors: 0,
                 watchers: Vec::new(),
                 waiting: Slab::new(),
                 period_end: period.map(clock::due),

@@ -14,7 +14,7 @@ mod desk;
 mod exhausted;
 mod meter;
 mod pool;
-mod treasury;
+mod supervisor;
 
 use std::{fmt, sync::Arc};
 
@@ -26,7 +26,7 @@ pub(crate) use self::{
 };
 pub use self::{
     pool::{Pool, Settlement},
-    treasury::Treasury,
+    supervisor::BudgetSupervisor,
 };
 use crate::{
     error::{Reason, TaskError, TaskLabel},
