@@ -28,7 +28,7 @@ use crate::{
     decide::{self, Decision, Ending, History, Restart, Rules, Sibling},
     error::{RestartsExceeded, SupervisorError},
     mailbox::{Signal, StopMode},
-    means::{Means, Treasurer},
+    means::{BudgetHandler, Means},
     run::{Link, Run},
     state::{ChildState, Happening},
     tree::{
@@ -58,7 +58,7 @@ pub(crate) fn supervise<'a>(
     let _ = nursery_with(means.nursery(), |children| {
         let keeper = Keeper {
             children,
-            treasurer: Treasurer::open(children, means),
+            budgets: BudgetHandler::open(children, means),
             shared,
             inbox,
             above,
@@ -96,7 +96,7 @@ enum Until {
 
 struct Keeper<'k, 'scope, 'env, 'a> {
     children: &'scope Nursery<'scope, 'env>,
-    treasurer: Option<Treasurer<'k>>,
+    budgets: Option<BudgetHandler<'k>>,
     shared: &'k Shared<'a>,
     inbox: &'k Receiver<Input<'a>>,
     above: Above<'k, 'a>,
@@ -119,8 +119,8 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         loop {
             self.look_up();
             self.advance();
-            if let Some(treasurer) = &self.treasurer {
-                treasurer.attend();
+            if let Some(budgets) = &self.budgets {
+                budgets.attend();
             }
             if self.finishing.is_some() && self.stopping.is_none() {
                 return self.finishing.take().map_or(Ok(()), |(outcome, _)| outcome);
@@ -169,13 +169,13 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
 
     fn receive_input(&self) -> Result<Input<'a>, RecvTimeoutError> {
         let patience = self.stopping.and_then(|(_, until)| until).map(|until| until.saturating_duration_since(now()));
-        let Some(treasurer) = &self.treasurer else {
+        let Some(budgets) = &self.budgets else {
             return match patience {
                 Some(time) => self.inbox.recv_timeout(time),
                 None => self.inbox.recv().map_err(RecvTimeoutError::from),
             };
         };
-        let (mut input, mut bell) = (self.inbox.case(), treasurer.bell.case());
+        let (mut input, mut bell) = (self.inbox.case(), budgets.bell.case());
         let select = Select::new().with(&mut input).with(&mut bell);
         let ready = match patience {
             Some(time) => select.wait_timeout(time),
@@ -185,7 +185,7 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
             None => Err(RecvTimeoutError::Timeout),
             Some(0) => input.take().map_err(RecvTimeoutError::from),
             Some(_) => {
-                let _ = bell.take(); // the treasurer looks anyway
+                let _ = bell.take(); // the handler looks anyway
                 Ok(Input::Nudge)
             }
         }

@@ -5,12 +5,13 @@
 //! supervisor that does not know.
 //!
 //! # Why it holds
-//! A child is on the list of the treasury before the bell is rung, and the supervisor looks at the list after it hears the bell, every time.
+//! A child is on the list of the budget supervisor before the bell is rung, and the supervisor looks at the list after it hears the bell, every time.
 
 use std::sync::Arc;
 
 use sched_tasks::{
-    Answer, Budget, Exhausted, Nursery, NurseryOptions, OnFailure, Receiver, Recharge, Treasury, channel, internals,
+    Answer, Budget, BudgetSupervisor, Exhausted, Nursery, NurseryOptions, OnFailure, Receiver, Recharge, channel,
+    internals,
 };
 
 /// How to answer for children that have spent their budget.
@@ -46,39 +47,39 @@ impl Means {
 }
 
 /// A supervisor at its desk.
-pub(crate) struct Treasurer<'m> {
-    treasury: Treasury,
+pub(crate) struct BudgetHandler<'m> {
+    supervisor: BudgetSupervisor,
     /// Somebody asks.
     pub(crate) bell: Receiver<()>,
     means: &'m Means,
 }
 
-impl<'m> Treasurer<'m> {
+impl<'m> BudgetHandler<'m> {
     /// None if nothing is limited.
     pub(crate) fn open(children: &Nursery<'_, '_>, means: &'m Means) -> Option<Self> {
         if !means.is_limited() {
             return None;
         }
         let (ring, bell) = channel(1);
-        let treasury = children.treasury();
-        internals::set_bell(&treasury, move || {
+        let supervisor = children.budget_supervisor();
+        internals::set_bell(&supervisor, move || {
             internals::put(&ring, ()); // full: it is ringing already
         });
-        Some(Self { treasury, bell, means })
+        Some(Self { supervisor, bell, means })
     }
 
     /// Answers everybody who asks.
     pub(crate) fn attend(&self) {
-        for exhausted in self.treasury.exhausted() {
+        for exhausted in self.supervisor.exhausted() {
             let answer = match &self.means.answer {
                 Some(answer) => answer(&exhausted),
                 None => Answer::Recharge(another_share(&exhausted)),
             };
-            let given = self.treasury.answer(exhausted.task.id, answer);
+            let given = self.supervisor.answer(exhausted.task.id, answer);
             let recharged = given.is_none_or(|given| given[exhausted.component] > 0); // or it does not wait any more
             if !recharged && answer != Answer::Cancel {
                 // The pool is dry, or nobody cares: somebody above may, else it fails and may be started again.
-                self.treasury.let_go(exhausted.task.id);
+                self.supervisor.let_go(exhausted.task.id);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     error::{Reason, TaskError},
     options::NurseryOptions,
     scope::{Nursery, Task},
-    spending::Treasury,
+    spending::BudgetSupervisor,
     strand,
     strand::panics,
     task_builder::TaskBuilder,
@@ -58,9 +58,9 @@ pub fn supervising(mut options: NurseryOptions) -> NurseryOptions {
     options
 }
 
-/// Has `bell` called when a task asks at `treasury`: a supervisor waits for other news at the same time. One bell a nursery.
-pub fn set_bell(treasury: &Treasury, bell: impl Fn() + Send + Sync + 'static) {
-    treasury.set_bell(bell);
+/// Has `bell` called when a task asks at `supervisor`: a supervisor waits for other news at the same time. One bell a nursery.
+pub fn set_bell(supervisor: &BudgetSupervisor, bell: impl Fn() + Send + Sync + 'static) {
+    supervisor.set_bell(bell);
 }
 
 /// One more sender, made from the receiver; if there was none left, the channel is closed already.

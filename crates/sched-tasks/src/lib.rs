@@ -73,7 +73,7 @@ pub use policy_admission::{
 pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, OwnedNursery, Spawner, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
-pub use spending::{Treasury, budget_left, charge, recharge};
+pub use spending::{BudgetSupervisor, budget_left, charge, recharge};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use stats::{Stats, WorkerStats};
 pub use strand::local::FiberLocal;

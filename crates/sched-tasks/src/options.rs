@@ -114,7 +114,7 @@ impl NurseryOptions {
     }
 
     /// Asks `handler` about every task that has spent its budget and gets no more from the pool. It is called on the exhausted task, and should be quick; for answers
-    /// that take time see [`Nursery::treasury`](crate::Nursery::treasury). What it spends it spends
+    /// that take time see [`Nursery::budget_supervisor`](crate::Nursery::budget_supervisor). What it spends it spends
     /// as that task, which has little: no handler is asked about that.
     pub fn on_exhausted(mut self, handler: impl Fn(&Exhausted) -> Answer + Send + Sync + 'static) -> Self {
         self.on_exhausted = Some(Arc::new(handler));

@@ -7,7 +7,7 @@
 //! Two accounts are never locked at the same time.
 //!
 //! # Why they hold
-//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a worker_cache is out, a treasurer
+//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a worker_cache is out, a budget supervisor
 //! is there, a period will end. Each of these, when it answers or goes away, takes the same lock and wakes the list.
 
 use std::{
@@ -73,7 +73,7 @@ pub(crate) struct Account {
     wanted: AtomicBool,
     /// A holder lost its stack and cannot settle.
     lost: AtomicBool,
-    /// To be rung when somebody asks the treasurer.
+    /// To be rung when somebody asks the budget supervisor.
     pub(crate) bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(crate) books: SpinLock<Books>,
     /// Held by who takes back what owners paid for ahead, until it is in the pool: who comes second finds it there.
@@ -88,8 +88,8 @@ pub(crate) struct Books {
     fetched: Budget,
     /// Workers that have a worker_cache.
     purses: u32,
-    pub(crate) treasurers: u32,
-    /// Treasurers that wait for somebody to ask.
+    pub(crate) supervisors: u32,
+    /// Budget supervisors that wait for somebody to ask.
     pub(crate) watchers: Vec<WaitToken>,
     pub(crate) waiting: Slab<Waiting>,
     /// When the present period ends.
@@ -100,9 +100,9 @@ pub(crate) struct Books {
 pub(crate) struct Waiting {
     pub(crate) token: WaitToken,
     pub(crate) exhausted: Exhausted,
-    /// It waits for a treasurer, who is to see it; not only for a settlement.
+    /// It waits for a budget supervisor, who is to see it; not only for a settlement.
     pub(crate) asks: bool,
-    /// A treasurer was told of it.
+    /// A budget supervisor was told of it.
     pub(crate) seen: bool,
     pub(crate) answer: Option<Told>,
 }
@@ -204,7 +204,7 @@ impl Account {
                 aside,
                 fetched: Budget::ZERO,
                 purses: 0,
-                treasurers: 0,
+                supervisors: 0,
                 watchers: Vec::new(),
                 waiting: Slab::new(),
                 period_end,

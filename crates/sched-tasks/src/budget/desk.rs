@@ -1,7 +1,7 @@
-//! An account as its treasurers know it: who asks, and what they are told.
+//! An account as its budget supervisors know it: who asks, and what they are told.
 //!
 //! # Invariant
-//! Whoever asks is on the list before a treasurer hears of it, and leaves the list with an answer, or because the last treasurer went.
+//! Whoever asks is on the list before a budget supervisor hears of it, and leaves the list with an answer, or because the last budget supervisor went.
 //!
 //! # Why it holds
 //! Both sides change the list under the lock of the account; wakes and bells come after it is released.
@@ -15,10 +15,10 @@ use super::{
 };
 
 impl Account {
-    /// Waits for a treasurer, if there is one.
-    pub(crate) fn ask_treasurer(&self, exhausted: &Exhausted, token: WaitToken) -> Option<(u32, ToWake)> {
+    /// Waits for a budget supervisor, if there is one.
+    pub(crate) fn ask_supervisor(&self, exhausted: &Exhausted, token: WaitToken) -> Option<(u32, ToWake)> {
         let mut books = self.books.lock();
-        if books.treasurers == 0 {
+        if books.supervisors == 0 {
             return None;
         }
         Some((books.enlist(token, exhausted, true), ToWake(std::mem::take(&mut books.watchers))))
@@ -31,19 +31,19 @@ impl Account {
         }
     }
 
-    pub(crate) fn treasurer_comes(&self) {
-        self.books.lock().treasurers += 1;
+    pub(crate) fn add_supervisor(&self) {
+        self.books.lock().supervisors += 1;
     }
 
     /// The last one leaves nobody waiting.
-    pub(crate) fn treasurer_goes(&self) -> ToWake {
+    pub(crate) fn remove_supervisor(&self) -> ToWake {
         let mut books = self.books.lock();
-        books.treasurers -= 1;
-        let none_left = books.treasurers == 0;
+        books.supervisors -= 1;
+        let none_left = books.supervisors == 0;
         books.tell(|waiting| (none_left && waiting.asks).then_some(Told::Look))
     }
 
-    /// The next who asks and of whom no treasurer has heard; else `token` is woken when there is one.
+    /// The next who asks and of whom no budget supervisor has heard; else `token` is woken when there is one.
     pub(crate) fn next_exhausted(&self, token: WaitToken) -> Option<Exhausted> {
         let mut books = self.books.lock();
         let fresh = books.waiting.iter_mut().find(|(_, waiting)| waiting.asks && !waiting.seen);
@@ -55,12 +55,12 @@ impl Account {
         None
     }
 
-    /// A treasurer does not wait any more.
+    /// A budget supervisor does not wait any more.
     pub(crate) fn stop_watching(&self, token: WaitToken) {
         self.books.lock().watchers.retain(|watcher| !watcher.is_same(token));
     }
 
-    /// Who waits for a treasurer.
+    /// Who waits for a budget supervisor.
     pub(crate) fn exhausted(&self) -> Vec<Exhausted> {
         let books = self.books.lock();
         let asking = |(_, waiting): (usize, &Waiting)| {
@@ -69,13 +69,13 @@ impl Account {
         books.waiting.iter().filter_map(asking).collect()
     }
 
-    /// Whether this task waits for a treasurer.
+    /// Whether this task waits for a budget supervisor.
     pub(crate) fn is_exhausted(&self, task: TaskId) -> bool {
         let books = self.books.lock();
         books.waiting.iter().any(|(_, waiting)| waiting.exhausted.task.id == task)
     }
 
-    /// A treasurer's answer. None: the task does not wait. Else what it was given.
+    /// A budget supervisor's answer. None: the task does not wait. Else what it was given.
     pub(crate) fn answer(&self, task: TaskId, answer: Answer) -> Option<(Budget, ToWake)> {
         let mut books = self.books.lock();
         let asks = |waiting: &Waiting| waiting.asks && waiting.answer.is_none() && waiting.exhausted.task.id == task;
@@ -99,7 +99,7 @@ impl Account {
         Some((given, ToWake(vec![waiting.token])))
     }
 
-    /// A treasurer cannot help this one: it asks further out.
+    /// A budget supervisor cannot help this one: it asks further out.
     pub(crate) fn let_go(&self, task: TaskId) -> ToWake {
         self.books.lock().tell(|waiting| (waiting.asks && waiting.exhausted.task.id == task).then_some(Told::Look))
     }

@@ -33,7 +33,7 @@ use crate::{
     nursery::{Body, Pauser},
     options::NurseryOptions,
     raw::{handle::Handle, scope as raw},
-    spending::Treasury,
+    spending::BudgetSupervisor,
     state::NurseryState,
     strand::{self, Strand, panics, shield::shield},
     task_state::TaskState,
@@ -379,12 +379,12 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     ///
     /// # Panics
     /// If nothing in this nursery is limited: give it a [`budget`](NurseryOptions::budget).
-    pub fn treasury(&self) -> Treasury {
+    pub fn budget_supervisor(&self) -> BudgetSupervisor {
         assert!(
             self.core().account().is_some(),
-            "a nursery without a budget has no treasury; open it with `NurseryOptions::budget`"
+            "a nursery without a budget has no budget supervisor; open it with `NurseryOptions::budget`"
         );
-        Treasury::open(self.shared_core().clone())
+        BudgetSupervisor::open(self.shared_core().clone())
     }
 
     /// Where the nursery's budget is. None if nothing in it is limited.
@@ -490,7 +490,7 @@ impl<T> Task<'_, T> {
         self.handle.state()
     }
 
-    /// Whether it has spent its budget and waits for an answer; see [`Nursery::treasury`].
+    /// Whether it has spent its budget and waits for an answer; see [`Nursery::budget_supervisor`].
     pub fn is_exhausted(&self) -> bool {
         strand::with(Strand::ensure_room);
         self.handle.is_exhausted()

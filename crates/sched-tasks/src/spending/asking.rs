@@ -12,7 +12,7 @@
 //! # Why it holds
 //! `pay_slowly` returns only after the charge succeeded. One that was refused is asked no more: its meter pays nothing, see `meter.rs`, so whoever catches the unwinding
 //! and goes on comes back here at its next operation, and at the end of its task. Each nursery from the task's own outwards is asked in turn: its pool, if it recharges by itself; its
-//! handler, who answers at once; its treasurers, who may take their time. See `account.rs` for why the waiting ends.
+//! handler, who answers at once; its budget supervisors, who may take their time. See `account.rs` for why the waiting ends.
 
 use policy_admission::CapError;
 use vocab::{Budget, Component, Shortage, UNLIMITED};
@@ -213,7 +213,7 @@ impl Strand {
     /// Asks every nursery from `innermost` outwards, until one answers. What it gives has passed through those between.
     ///
     /// At each level it asks as a task of that nursery: as itself, which was `granted` so much, then as the owner of the one inside. Behind a wall, a nursery whose
-    /// budget somebody set, no pool gives by itself, but a handler or a treasurer may.
+    /// budget somebody set, no pool gives by itself, but a handler or a budget supervisor may.
     fn ask_from(&self, innermost: Option<ScopeRef>, exhausted: &Exhausted, mut asker: Asker) -> Reply {
         if let Some(worker) = &self.worker {
             worker.report(); // what is missing may be in our own worker_cache
@@ -273,9 +273,9 @@ impl Strand {
             }
         }
         if self.owns(&scope) || !waits {
-            return Reply::NotMe; // the treasurer of its own nursery is most likely itself, who cannot answer now
+            return Reply::NotMe; // the budget supervisor of its own nursery is most likely itself, who cannot answer now
         }
-        self.ask_treasurer(account, exhausted)
+        self.ask_supervisor(account, exhausted)
     }
 
     /// What a handler spends it spends as the exhausted task itself. No handler is asked about that: it would be asked for ever.
@@ -357,16 +357,16 @@ impl Strand {
         }
     }
 
-    fn ask_treasurer(&self, account: &Account, exhausted: &Exhausted) -> Reply {
+    fn ask_supervisor(&self, account: &Account, exhausted: &Exhausted) -> Reply {
         let token = self.token();
-        let Some((place, to_wake)) = account.ask_treasurer(exhausted, token) else { return Reply::NotMe };
+        let Some((place, to_wake)) = account.ask_supervisor(exhausted, token) else { return Reply::NotMe };
         to_wake.wake();
         account.ring_bell();
         let ended = wait::wait(self, token, None);
         match (account.stop_waiting(place), ended) {
             (Told::Recharged(amount), _) => Reply::Given(amount),
             (_, End::Cancelled) => Reply::Cancelled,
-            (Told::Look, _) => Reply::NotMe, // the last treasurer went
+            (Told::Look, _) => Reply::NotMe, // the last budget supervisor went
             (Told::Refused, _) => Reply::Refused,
         }
     }

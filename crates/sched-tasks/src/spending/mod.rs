@@ -4,13 +4,13 @@
 
 mod asking;
 mod spawns;
-mod treasury;
+mod supervisor;
 
 use std::sync::Arc;
 
 use vocab::Budget;
 
-pub use self::treasury::Treasury;
+pub use self::supervisor::BudgetSupervisor;
 use crate::{
     budget::{Account, Source, Terms},
     error::{Reason, TaskError},

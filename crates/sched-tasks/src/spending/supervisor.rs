@@ -1,4 +1,4 @@
-//! A treasurer's desk: exhausted tasks of a nursery wait here for an answer.
+//! A budget supervisor: exhausted tasks of a nursery wait here for an answer.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     wait::{self, End},
 };
 
-/// Answers for the tasks of a nursery that have spent their budget; made by [`Nursery::treasury`](crate::Nursery::treasury).
+/// Answers for the tasks of a nursery that have spent their budget; made by [`Nursery::budget_supervisor`](crate::Nursery::budget_supervisor).
 ///
 /// While there is one, an exhausted task waits instead of failing; except for the owner of the nursery, who would wait for itself: it asks further out. When the last one is dropped, those that still wait go on asking further out, or fail.
 ///
@@ -20,30 +20,30 @@ use crate::{
 ///
 /// let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(1)).task_budget(Budget::ops(100));
 /// nursery_with(options, |n| {
-///     let treasury = n.treasury();
+///     let supervisor = n.budget_supervisor();
 ///     let task = n.spawn(|| charge(150)); // more than it has
-///     let exhausted = treasury.next();
+///     let exhausted = supervisor.next();
 ///     assert_eq!(exhausted.missing, 50);
-///     treasury.answer(exhausted.task.id, Answer::Recharge(Budget::ops(50)));
+///     supervisor.answer(exhausted.task.id, Answer::Recharge(Budget::ops(50)));
 ///     task.join()
 /// })?;
 /// # Ok::<(), bursar::TaskError>(())
 /// ```
-pub struct Treasury {
+pub struct BudgetSupervisor {
     /// Has an account.
     core: Arc<NurseryCore>,
 }
 
-impl Treasury {
+impl BudgetSupervisor {
     /// The nursery has an account.
     pub(crate) fn open(core: Arc<NurseryCore>) -> Self {
-        let treasury = Self { core };
-        treasury.account().treasurer_comes();
-        treasury
+        let supervisor = Self { core };
+        supervisor.account().add_supervisor();
+        supervisor
     }
 
     fn account(&self) -> &Account {
-        self.core.account().expect("a treasury is opened for a nursery with an account")
+        self.core.account().expect("a budget supervisor is opened for a nursery with an account")
     }
 
     /// Waits for a task that asks for more and was not seen before.
@@ -104,19 +104,19 @@ impl Treasury {
 
     /// Where the nursery's budget is.
     pub fn pool(&self) -> Pool {
-        self.core.pool().expect("a treasury is opened for a nursery with an account")
+        self.core.pool().expect("a budget supervisor is opened for a nursery with an account")
     }
 }
 
-impl Drop for Treasury {
+impl Drop for BudgetSupervisor {
     fn drop(&mut self) {
         let _room = room::to_drop();
-        self.account().treasurer_goes().wake();
+        self.account().remove_supervisor().wake();
     }
 }
 
-impl fmt::Debug for Treasury {
+impl fmt::Debug for BudgetSupervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Treasury").field("pool", &self.pool()).finish_non_exhaustive()
+        f.debug_struct("BudgetSupervisor").field("pool", &self.pool()).finish_non_exhaustive()
     }
 }
