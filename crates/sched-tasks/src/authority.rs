@@ -1,5 +1,7 @@
 //! What the tasks of a nursery may do, by capabilities.
 //!
+//! Room: values. Knows leases and ledgers; knows nothing of strands and nurseries.
+//!
 //! # Invariant
 //! A nursery has the authority that it was given, and of what it was not given, that of the nursery around it, on whatever thread or runtime it is opened. What it was given
 //! takes the place of what is around only if the same ledger granted both; a capability of another ledger is counted *beside* it, so a task that makes a ledger of its own

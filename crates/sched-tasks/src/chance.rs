@@ -1,5 +1,7 @@
 //! Chance in a seeded run: one source, and every choice drawn from it is kept.
 //!
+//! Room: state. Knows seeds and lists of answers; knows nothing of workers.
+//!
 //! # Invariant
 //! Two runs of one program that get the same answers from here do the same steps.
 //!

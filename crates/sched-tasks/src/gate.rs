@@ -1,5 +1,7 @@
 //! Who may spawn into a nursery, and how many tasks.
 //!
+//! Room: state. Knows permits and limits; who pays is `nursery/admission.rs`.
+//!
 //! # Invariant
 //! A task is admitted only after everything that counts it was paid: the nursery's own limit, a permit of its capability, a spawn of its pool. A permit is
 //! given back only after its task ended; where permits are scarce, before anybody who waits for that task hears of it.

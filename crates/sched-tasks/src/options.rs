@@ -1,4 +1,6 @@
 //! What a nursery is to be like.
+//!
+//! Room: values.
 
 use std::{fmt, sync::Arc, time::Duration};
 

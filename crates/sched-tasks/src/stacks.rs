@@ -1,6 +1,6 @@
 //! The stacks of a runtime, by size.
 //!
-//! Room: drive. Knows slabs and sizes; which task gets which stack is said by the task.
+//! Room: driver. Knows slabs and sizes; which task gets which stack is said by the task.
 //!
 //! # Invariant
 //! A stack is at least as large as was asked for, and below the double of it where it is larger than the usual one. A slab of a larger size is

@@ -1,4 +1,6 @@
 //! What workers count. Each number has one writer, so counting is a load and a store.
+//!
+//! Room: values.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,5 +1,7 @@
 //! Threads for closures that block a thread, so that workers need not.
 //!
+//! Room: driver. Knows threads; knows nothing of tasks.
+//!
 //! # Invariant
 //! A job that was submitted is run once, unless it is taken back first. There are never more threads than allowed, and none stands idle for
 //! longer than [`IDLE_TIMEOUT`].

@@ -1,5 +1,7 @@
 //! What happened in a seeded run, as a list that can be compared, kept in a file and replayed.
 //!
+//! Room: values. Knows events and choices, and how they are written and read.
+//!
 //! # Invariant
 //! Two runs with the same events have the same hash, on any machine and in any build.
 //!

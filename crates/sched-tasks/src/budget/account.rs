@@ -1,5 +1,7 @@
 //! A nursery's account: its pool, what its children get of it, and those who wait for more.
 //!
+//! Room: state. Knows pools and tokens; wakes no task itself.
+//!
 //! # Invariants
 //! Whoever waits here is told: by a recharge, a refusal, a settlement that may have brought what it needs, a new period; or nobody is left who could, and
 //! then it does not wait.

@@ -1,5 +1,7 @@
 //! An account as its budget supervisors know it: who asks, and what they are told.
 //!
+//! Room: state. Knows who asks; wakes no task itself.
+//!
 //! # Invariant
 //! Whoever asks is on the list before a budget supervisor hears of it, and leaves the list with an answer, or because the last budget supervisor went.
 //!

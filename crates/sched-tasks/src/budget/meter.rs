@@ -1,5 +1,7 @@
 //! A meter: what the task that runs here may still spend.
 //!
+//! Room: state. Knows numbers; knows nothing of pools.
+//!
 //! Only the strand's own thread touches it, so a charge is a few loads, tests and stores, and for a task without a budget a load and a test.
 //!
 //! # Invariants

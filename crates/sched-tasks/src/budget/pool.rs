@@ -1,5 +1,7 @@
 //! A nursery's pool: what it was granted, and where that is now.
 //!
+//! Room: values.
+//!
 //! # Invariant
 //! For every component with a limit: `granted == left + out + spent`. Nothing is made and nothing is lost, whatever the order of
 //! draws, returns, charges and recharges.

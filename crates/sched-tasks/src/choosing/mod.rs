@@ -69,7 +69,7 @@ impl Worker {
                     let nothing_ahead = choice == Choice::Ahead && matches!(found, Next::Start(_));
                     self.log_next(if nothing_ahead { Choice::Oldest } else { choice }, &found);
                 }
-                return Some(found); // else somebody was quicker: look again
+                return Some(found); // else another worker was quicker: look again
             }
         }
     }
@@ -120,7 +120,7 @@ impl Worker {
         self.inbox.arrivals().for_each(|waiter| self.enqueue(waiter));
     }
 
-    /// What a fiber that stops leaves with: whom to enter next, or that the worker_strand must see.
+    /// What a fiber that stops leaves with: the fiber to enter next, or that the worker must search.
     #[inline]
     pub(crate) fn choose_successor(&self) -> usize {
         self.next().map_or(STOP, |next| self.successor(next))
@@ -158,7 +158,7 @@ impl Worker {
         let share = self.shared.injected.len() / self.shared.workers.len();
         let first = self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()));
         if share > 0 {
-            self.shared.idle.published(); // on their way from there to here nobody saw them
+            self.shared.idle.published(); // on their way from there to here no worker saw them
         }
         first
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Worker {
-    /// Robs the others, then looks at what has low priority.
+    /// Steals from the others, then looks at what has low priority.
     pub(crate) fn steal(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
         let may_steal = workers.len() > 1 && self.slot().may_steal.load(Relaxed);

@@ -29,19 +29,19 @@ impl Worker {
         STOP
     }
 
-    /// Robs one of those who have something.
+    /// Steals from one of the workers that have something.
     #[cold]
     pub(crate) fn steal_step(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
         let behind = (1..workers.len()).map(|steps| (self.index + steps) % workers.len());
-        let rich: Vec<usize> = behind.filter(|&index| !workers[index].stealer.is_empty()).collect();
-        let &first = rich.first()?;
+        let loaded: Vec<usize> = behind.filter(|&index| !workers[index].stealer.is_empty()).collect();
+        let &first = loaded.first()?;
         let victim = match self.shared.strategy {
-            VictimStrategy::Random => rich[self.own().seeded.choose(rich.len(), Decision::Victim)],
+            VictimStrategy::Random => loaded[self.own().seeded.choose(loaded.len(), Decision::Victim)],
             VictimStrategy::RoundRobin => first,
             VictimStrategy::LeastLoaded => {
-                // The first of the richest: `max_by_key` would give the last.
-                rich.into_iter().rev().max_by_key(|&index| workers[index].stealer.len()).unwrap_or(first)
+                // The first of those with most: `max_by_key` would give the last.
+                loaded.into_iter().rev().max_by_key(|&index| workers[index].stealer.len()).unwrap_or(first)
             }
         };
         let Steal::Taken(item) = workers[victim].stealer.steal() else { return None };

@@ -1,5 +1,7 @@
 //! A task that overflowed its stack, and whose frames may be skipped, is put to rest. See `raw::overflow` for whose may be.
 //!
+//! Room: driver. Knows lost stacks; who may lose one without harm is `raw/overflow.rs`.
+//!
 //! # Invariant
 //! A lost task is counted as ended only after everything that its lost frames waited for has ended. So whatever borrows from those frames, or from frames around them, is
 //! gone first.

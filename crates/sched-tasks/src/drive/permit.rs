@@ -1,5 +1,7 @@
 //! Who may start the threads of a runtime.
 //!
+//! Room: driver. Knows capabilities; knows nothing of how threads start.
+//!
 //! # Invariant
 //! Where a profile wants everything by name, the runtime's own or that of the task that builds it, no thread starts without a `CapExecutor` of the ledger that counts there.
 

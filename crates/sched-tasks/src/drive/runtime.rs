@@ -1,4 +1,6 @@
 //! Making a runtime, and running something on it.
+//!
+//! Room: interface. Knows threads and options; how a worker runs is `drive/worker.rs`.
 
 use std::{
     cell::Cell,

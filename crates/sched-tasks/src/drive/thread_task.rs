@@ -1,5 +1,7 @@
 //! Tasks that have a thread to themselves: a system stack, and they may block it.
 //!
+//! Room: driver. Knows threads and nurseries; knows nothing of fibers.
+//!
 //! # Invariant
 //! A thread task is run once: by a thread of the pool, or, if its nursery is cancelled before one is free, by a worker, which only drops it.
 //!

@@ -56,7 +56,7 @@ impl NurseryCore {
         self.cancel_tree(true);
     }
 
-    /// Wakes all who wait in it and in what is inside it, shields or not: to wait on would be in vain.
+    /// Wakes all that wait in it and in what is inside it, shields or not: what they wait for will not come.
     #[cold]
     pub(crate) fn break_shields(&self) {
         self.cancel_one(true);
@@ -67,7 +67,7 @@ impl NurseryCore {
         }
     }
 
-    /// Wakes its owner and who waits in it; returns the nurseries directly inside.
+    /// Wakes its owner and what waits in it; returns the nurseries directly inside.
     fn interrupt_all(&self) -> Vec<Arc<NurseryCore>> {
         let (mut waiters, mut wakers) = (Vec::from_iter(self.owner), Vec::new());
         let inside = {
@@ -85,7 +85,7 @@ impl NurseryCore {
         inside
     }
 
-    /// Cancels this nursery and all inside it, and wakes those who wait if they are to be interrupted.
+    /// Cancels this nursery and all inside it, and wakes those that wait if they are to be interrupted.
     pub(crate) fn cancel_tree(&self, interrupt: bool) {
         let mut inside = self.cancel_one(interrupt);
         while let Some(nursery) = inside.pop() {
@@ -100,7 +100,7 @@ impl NurseryCore {
         let cancelled = self.step(NurseryEvent::Cancel);
         let interrupted = interrupt && !self.interrupts.swap(true, AcqRel);
         if interrupted {
-            self.attention.store(true, Relaxed); // as weak as the look at it; whoever waits is interrupted
+            self.attention.store(true, Relaxed); // as weak as the look at it; what waits is interrupted
         }
         if !cancelled && !interrupted {
             return Vec::new();

@@ -1,6 +1,8 @@
 //! Alarms: what is to happen at a time.
 //!
-//! One thread per runtime, started by the first alarm, sleeps until the earliest. Setting and clearing an alarm is a lock and a step in a tree; nobody polls.
+//! Room: driver. Knows time; knows nothing of what a wait is for.
+//!
+//! One thread per runtime, started by the first alarm, sleeps until the earliest. Setting and clearing an alarm is a lock and a step in a tree; there is no polling.
 //!
 //! The clock of a seeded runtime has no thread. It stands still until the driver moves it, and alarms go off on the driver's thread: the earliest first, and of two
 //! for the same time the one that was set first.
@@ -29,7 +31,7 @@ pub(crate) enum Alarm {
     Deadline { nursery: Weak<NurseryCore>, after: Duration },
     /// A cancelled nursery had its grace.
     Interrupt(Weak<NurseryCore>),
-    /// The watchdog looks round.
+    /// The watchdog looks at the workers.
     Look(&'static Shared),
 }
 

@@ -1,4 +1,4 @@
-//! The owned nurseries of a runtime: which have not ended, and who ends one.
+//! The owned nurseries of a runtime: which have not ended, and in which phase each is.
 //!
 //! Room: state. Knows which phase each is in; how one is ended is `nursery/groups.rs`.
 
@@ -15,14 +15,14 @@ use super::nursery::NurseryCore;
 pub(crate) struct Group {
     pub(crate) core: Arc<NurseryCore>,
     pub(crate) phase: Mutex<Phase>,
-    /// Nobody will end it but the runtime.
+    /// Its owner is gone: the runtime ends it.
     pub(crate) was_left: AtomicBool,
 }
 
 /// Whether an owned nursery has ended.
 pub(crate) enum Phase {
     Open,
-    /// Somebody waits for its tasks; these wait for that one.
+    /// One strand waits for its tasks; these tokens wait for that strand.
     Ending(Vec<WaitToken>),
     Ended,
 }

@@ -1,4 +1,6 @@
-//! What the workers of a parallel runtime chose lately, if somebody wants to know.
+//! What the workers of a parallel runtime chose lately, if a log was asked for.
+//!
+//! Room: state. Knows choices; knows nothing of why they were made.
 //!
 //! # Invariant
 //! A log never holds more than it was made for, and its entries have one order over all workers.
@@ -31,13 +33,13 @@ use crate::decide::Choice;
 pub struct Logged {
     /// Later choices have larger numbers.
     pub number: u64,
-    /// Who chose.
+    /// The worker that chose.
     pub worker: usize,
     /// Where it took the task from.
     pub choice: Choice,
-    /// Whom it robbed, if it did.
+    /// From which worker it stole, if it did.
     pub victim: Option<usize>,
-    /// Which task it goes on with; 0 if that cannot be told.
+    /// Which task it goes on with; 0 if that is not known.
     pub task: TaskId,
 }
 

@@ -45,7 +45,7 @@ use crate::{
     task_state::TaskState,
 };
 
-/// Somebody to be woken by a cancellation.
+/// What a cancellation wakes.
 pub(crate) enum Member {
     /// A fiber, and the task it runs.
     Waiter(&'static Waiter, Option<TaskId>),
@@ -65,14 +65,14 @@ pub(crate) struct NurseryCore {
     pub(crate) countdown: Countdown,
     pub(crate) owners: Owners,
     pub(crate) state: AtomicU8,
-    /// Children heed the cancellation: at once, or after the grace.
+    /// Children are to stop at their next checkpoint: from the cancellation on, or after the grace.
     pub(crate) interrupts: AtomicBool,
-    /// Whoever runs in it looks closer at its next checkpoint: it is interrupted, or in a seeded run.
+    /// A task in it looks closer at its next checkpoint: the nursery is interrupted, was paused, or is in a seeded run.
     pub(crate) attention: AtomicBool,
     /// For a deadline, which may outlive the nursery.
     pub(crate) this: Weak<NurseryCore>,
     pub(crate) shared: &'static Shared,
-    /// Who waits for its tasks, if that is known before: not if it is owned by a handle.
+    /// The waiter of its owner, if that is known before: not if it is owned by a handle.
     pub(crate) owner: Option<&'static Waiter>,
     pub(crate) options: NurseryOptions,
     /// A cancellation from around it does not come in.
@@ -84,7 +84,7 @@ pub(crate) struct NurseryCore {
     pub(crate) credentials: Option<Arc<Credentials>>,
     /// What its tasks may spend, if that is limited. Nurseries that one task opens inside each other may share it.
     pub(crate) account: Option<Arc<Account>>,
-    /// Whether and how many tasks may be spawned, if not everybody may.
+    /// Whether and how many tasks may be spawned, if there is a limit.
     pub(crate) gate: Option<Gate>,
     pub(crate) has_alarms: AtomicBool,
     pub(crate) inner: SpinLock<Inner>,
@@ -185,7 +185,7 @@ impl NurseryCore {
         outer.is_some_and(|outer| self.account().is_some_and(|own| std::ptr::eq(own, outer)))
     }
 
-    /// Whether whoever sits on `waiter` opened it.
+    /// Whether the strand with `waiter` opened it.
     #[inline]
     pub(crate) fn is_owned_by(&self, waiter: &'static Waiter) -> bool {
         self.owner.is_some_and(|owner| std::ptr::eq(owner, waiter))
@@ -196,12 +196,12 @@ impl NurseryCore {
         self.shielded
     }
 
-    /// Whoever runs in it looks closer at its next checkpoint.
+    /// Every task in it looks closer at its next checkpoint.
     pub(crate) fn ask_attention(&self) {
         self.attention.store(true, Relaxed);
     }
 
-    /// Those who stand still in it, under its lock.
+    /// Those that stand still in it, under its lock.
     pub(crate) fn standing<R>(&self, f: impl FnOnce(&mut Standing) -> R) -> R {
         f(&mut self.inner.lock().standing)
     }
@@ -245,7 +245,7 @@ impl NurseryCore {
         &self.owners.paid
     }
 
-    /// Who may spawn into it, if not everybody.
+    /// What lets tasks in, if there is a limit.
     pub(crate) fn gate(&self) -> Option<&Gate> {
         self.gate.as_ref()
     }
@@ -255,14 +255,14 @@ impl NurseryCore {
         self.inner.lock().nested.iter().map(|(_, nursery)| nursery.clone()).collect()
     }
 
-    /// A task has run to its end, and nobody has heard of it yet: its permit is free before whoever joins it goes on. False if there are plenty, and it is given back with the
+    /// A task has run to its end, and that is not known yet: its permit is free before the task that joins it goes on. False if there are plenty, and it is given back with the
     /// next ones.
     #[inline]
     pub(crate) fn give_permit_back(&self) -> bool {
         self.gate.as_ref().is_none_or(Gate::task_ended)
     }
 
-    /// Tells that children ended, of which so many have not given their permit back; the last one wakes the owner. The nursery must not be touched after.
+    /// Notes that children ended, of which so many have not given their permit back; the last one wakes the owner. The nursery must not be touched after.
     pub(crate) fn children_ended(&self, children: u32, permits: u32) {
         if let Some(gate) = self.gate.as_ref().filter(|_| permits > 0) {
             gate.give_back(permits);
@@ -272,7 +272,7 @@ impl NurseryCore {
         }
     }
 
-    /// Notes somebody to be woken by a cancellation. Returns the place to be given back.
+    /// Adds a member, to be woken by a cancellation. Returns its key, for [`NurseryCore::delist`].
     pub(crate) fn enlist(&self, member: Member) -> u32 {
         u32::try_from(self.inner.lock().members.insert(member)).expect("fewer than 2^32 tasks wait at a time")
     }
@@ -295,7 +295,7 @@ impl NurseryCore {
         }
     }
 
-    /// Strikes a member off.
+    /// Removes a member.
     pub(crate) fn delist(&self, place: u32) {
         let member = self.inner.lock().members.remove(place as usize);
         drop(member); // a waker may free its task: not under the lock

@@ -1,16 +1,18 @@
 //! What a worker owes to one nursery: the news that tasks ended, and the budget it drew for the next ones.
 //!
+//! Room: state. Knows nurseries and accounts; knows nothing of what a task does.
+//!
 //! # Invariants
 //! A worker owes at most one nursery at a time, and pays before it runs anything of another, goes on with a stopped fiber, or sleeps. So a nursery that
 //! is owed has not ended: a task of it is unreported, runs here, or is about to.
-//! What was drawn from a pool is in the worker_cache, on a meter, or has been settled.
+//! What was drawn from a pool is in the worker cache, on a meter, or has been settled.
 //!
 //! # Why they hold
-//! Tasks are begun and ended only through here. Whoever begins without an end that is reported, a future that will be polled elsewhere or a half of a
+//! Tasks are begun and ended only through here. Code that begins a task without reporting its end, as for a future that will be polled elsewhere or a half of a
 //! `join`, calls [`Worker::report`] while it still keeps its nursery open.
 //!
 //! # Rejected
-//! A draw and a return for every task: a lock that all workers fight for, twice a task. With a worker_cache the lock is taken once for many.
+//! A draw and a return for every task: a lock that all workers fight for, twice a task. With a cache the lock is taken once for many.
 
 use std::{cell::Cell, ptr};
 
@@ -31,12 +33,12 @@ pub(crate) struct PendingEnds {
     permits: Cell<u32>,
     /// Whether something was drawn from its pool.
     has_worker_cache: Cell<bool>,
-    /// The worker_cache: what was drawn and nobody has, and what those spent who had it.
+    /// The worker cache: what was drawn and no task has, and what tasks spent of it.
     left: Cell<Budget>,
     spent: Cell<Budget>,
     /// Enough is left for another child.
     is_enough: Cell<bool>,
-    /// The meter of a task that runs, if what it began with is still counted as left: most tasks end before anybody asks, and spend little or nothing.
+    /// The meter of a task that runs, if what it began with is still counted as left: most tasks end before that is asked, and spend little or nothing.
     lent_to: Cell<*const Meter>,
 }
 
@@ -127,7 +129,7 @@ impl Worker {
     #[inline(never)]
     fn report_now(&self) {
         let Some(scope) = self.pending_ends.scope.take() else { return };
-        // The worker_cache first: after the last end was told the nursery may be gone.
+        // The worker cache first: after the last end was told the nursery may be gone.
         if let Some(account) = scope.account()
             && let Some(worker_cache) = self.pending_ends.take_worker_cache(account)
         {
@@ -203,7 +205,7 @@ impl Worker {
         if account.is_wanted()
             && let Some(worker_cache) = pending_ends.take_worker_cache(account)
         {
-            account.return_worker_cache(&worker_cache).wake(); // somebody waits for what is in it
+            account.return_worker_cache(&worker_cache).wake(); // a task waits for what is in it
         }
     }
 }

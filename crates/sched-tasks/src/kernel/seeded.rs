@@ -62,7 +62,7 @@ impl Default for Options {
 /// What a seeded runtime has beside what all have.
 pub(crate) struct Seeded {
     pub(crate) options: Mutex<Options>,
-    /// Who runs now, and whoever waits for its turn.
+    /// Which thread has a run now; others wait for their turn.
     pub(crate) turn: Mutex<Option<ThreadId>>,
     pub(crate) over: Condvar,
     /// At rest between runs.
@@ -70,11 +70,11 @@ pub(crate) struct Seeded {
     pub(crate) run: Mutex<Run>,
     pub(crate) last: Mutex<Last>,
     pub(crate) tasks: AtomicU64,
-    /// Panics are not printed: somebody tries many seeds.
+    /// Panics are not printed: many seeds are tried.
     pub(crate) quiet: AtomicBool,
     /// The run ends in spite of shields.
     pub(crate) breaks_shields: AtomicBool,
-    /// What somebody wanted to do that no run with a seed can.
+    /// What a task wanted to do that no run with a seed can.
     pub(crate) refused: Mutex<Option<Reason>>,
 }
 
@@ -158,7 +158,7 @@ impl Seeded {
         self.breaks_shields.load(Relaxed)
     }
 
-    /// Somebody is about to wait for a runtime whose threads no seed decides: the run fails.
+    /// A task is about to wait for a runtime whose threads no seed decides: the run fails.
     #[cold]
     pub(crate) fn refuse_foreign(&self) -> TaskError {
         let seed = lock(&self.options).plan.seed();

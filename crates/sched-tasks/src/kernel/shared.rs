@@ -1,4 +1,6 @@
 //! What the workers of a runtime share.
+//!
+//! Room: state. Knows queues and workers; knows nothing of how a task runs.
 
 use std::sync::{
     Condvar, Mutex, PoisonError,
@@ -25,7 +27,7 @@ use crate::{
     authority::Demands, decide::VictimStrategy, error::RunError, stacks::Stacks, stats::Counters, threads::Pool,
 };
 
-/// One runtime's common ground. Leaked: tokens, wakers and handles may point to it after the runtime is gone. Its stacks are given back; the largest buffer
+/// What one runtime has. Leaked: tokens, wakers and handles may point to it after the runtime is gone. Its stacks are given back; the largest buffer
 /// each deque had is not.
 pub(crate) struct Shared {
     pub(crate) high: Injector<RunnableRef>,
@@ -80,7 +82,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Tells. Does not return if the thread must not end: its locals stay, as the frames that may have lent them on.
+    /// The worker has ended. Does not return if the thread must not end: its locals stay, as the frames that may have lent them on.
     pub(crate) fn set(&self, may_end: bool) {
         *self.may_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(may_end);
         self.changed.notify_all();

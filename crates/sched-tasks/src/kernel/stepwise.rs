@@ -15,7 +15,7 @@ pub(crate) struct Stepwise {
     pub(crate) seeded: &'static Seeded,
     /// The fiber in which it was interrupted.
     pub(crate) paused: Cell<Option<&'static Waiter>>,
-    /// It takes a step: its worker_strand may wait in the middle, for a destructor.
+    /// It takes a step: the worker's own strand may wait in the middle, for a destructor.
     pub(crate) in_step: Cell<bool>,
     /// The last step ended with a yield.
     pub(crate) yielded: Cell<bool>,

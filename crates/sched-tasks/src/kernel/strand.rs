@@ -38,14 +38,14 @@ pub(crate) struct Strand {
     pub(crate) worker: Option<Rc<Worker>>,
     /// The workers that are played by this plain thread while it waits: of a seeded runtime.
     pub(crate) driver: Option<Rc<dyn Driver>>,
-    /// The innermost nursery around what runs here: the one whose cancellation it heeds.
+    /// The innermost nursery around what runs here: the one whose cancellation ends it.
     pub(crate) scope: Cell<Option<ScopeRef>>,
     /// The nursery the task belongs to, and whether this waiter is among its members, to be interrupted when it is cancelled.
     pub(crate) base: Cell<Option<ScopeRef>>,
     pub(crate) enlisted: Cell<Option<u32>>,
     /// What runs here.
     pub(crate) running: Cell<Option<Running>>,
-    /// What the worker's name_slot says while it runs.
+    /// What the name slot of its worker says while it runs.
     pub(crate) name: Cell<Name>,
     /// How many shields are up.
     pub(crate) shields: Cell<u32>,
@@ -69,7 +69,7 @@ pub(crate) struct Strand {
     pub(crate) answering: Cell<bool>,
     /// On whose behalf it runs, if not on its own; see `raw::loan`.
     pub(crate) acts_for: Cell<Option<&'static Waiter>>,
-    /// What somebody runs with who belongs to no nursery, and was started by one that does.
+    /// The credentials of code that belongs to no nursery and was started by a task that does.
     pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
     /// It runs on behalf of a destructor of a strand that unwinds: neither a budget nor a cancellation may stop it, which would come out of that destructor.
     pub(crate) for_unwinding: Cell<bool>,

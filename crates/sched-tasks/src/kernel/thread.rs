@@ -1,4 +1,6 @@
 //! Strands of plain threads.
+//!
+//! Room: driver. Knows waiters and inboxes.
 
 use std::rc::Rc;
 

@@ -54,7 +54,7 @@ impl Turn {
         result
     }
 
-    /// Whether it is over, and nobody has been let in yet.
+    /// Whether it is over, and no other has run yet.
     #[inline(always)]
     pub(crate) fn is_over(&self) -> bool {
         self.left.get() == 0

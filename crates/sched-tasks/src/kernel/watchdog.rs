@@ -1,5 +1,7 @@
 //! Names the task that keeps a worker for itself, and saves from it what can be saved.
 //!
+//! Room: driver. Knows workers and time; knows nothing of what a task does.
+//!
 //! Four times in the time a task may take, the clock's thread looks at every worker, leaves a question and goes. A task that begins, stops or goes on moves the
 //! worker's counters; a checkpoint that finds nothing else to do answers the question. Neither happened for too long: the task is stuck.
 //!
@@ -8,14 +10,14 @@
 //! What a stuck worker has not started, others can take.
 //!
 //! # Why they hold
-//! When a look is due is `mech_sync::arming`'s affair, which has a model; whoever it tells to sets the alarm at once. Whoever stops takes the name off the plate or
-//! puts another there; and time counts only from look to look, at most twice the usual, so a process that was halted accuses nobody.
+//! When a look is due is decided by `mech_sync::arming`, which has a model; the worker that it tells to sets the alarm at once. A worker whose task stops clears its name slot or
+//! writes another name; and time counts only from look to look, at most twice the usual, so a process that was halted accuses no task.
 //!
-//! Unstarted tasks can be stolen anyway, unless those who may steal are stuck themselves; and futures that yielded stand in a line that only their worker serves.
-//! The look moves both into the shared queue, where everybody takes. Started fibers cannot move: they are counted.
+//! Unstarted tasks can be stolen anyway, unless the workers that may steal are stuck themselves; and futures that yielded are in a queue that only their worker serves.
+//! The look moves both into the shared queue, from which all workers take. Started fibers cannot move: they are counted.
 //!
 //! # Rejected
-//! A pointer to the task on the plate: the task may be gone when it is read. A thread of its own: the clock has one, and it sleeps as long.
+//! A pointer to the task in the name slot: the task may be gone when it is read. A thread of its own: the clock has one, and it sleeps as long.
 
 use std::{
     collections::VecDeque,
@@ -81,14 +83,14 @@ impl fmt::Display for Stuck {
     }
 }
 
-/// Whom to tell.
+/// What is called with each stuck task.
 #[derive(Clone)]
 pub(crate) struct Hook(pub(crate) Arc<dyn Fn(&Stuck) + Send + Sync>);
 
 impl Default for Hook {
     fn default() -> Self {
         Self(Arc::new(|stuck| {
-            let _ = writeln!(std::io::stderr(), "bursar: {stuck}"); // nobody reads it? then nobody
+            let _ = writeln!(std::io::stderr(), "bursar: {stuck}"); // it may have no reader
         }))
     }
 }
@@ -103,7 +105,7 @@ impl fmt::Debug for Hook {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Watched {
-    plate: NameSlot,
+    name: NameSlot,
     /// How many started tasks are in the worker's line, futures that yielded among them.
     ready: AtomicUsize,
     /// The watchdog's question; a checkpoint takes it back.
@@ -112,15 +114,15 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Who runs now: a task that begins, or one that stopped and goes on.
+    /// This task runs now: one that begins, or one that stopped and goes on.
     #[inline(always)]
     pub(crate) fn show(&self, name: Name) {
-        self.plate.show(name);
+        self.name.show(name);
     }
 
-    /// Whether this task runs now, as far as the plate says.
+    /// Whether this task runs now, as far as the name slot says.
     pub(crate) fn shows(&self, task: TaskId) -> bool {
-        self.plate.read().task().is_some_and(|(id, _)| id == task)
+        self.name.read().task().is_some_and(|(id, _)| id == task)
     }
 
     /// So many are ready on the worker. A yield from one to the next leaves their number as it is, so it need not say.
@@ -129,10 +131,10 @@ impl Watched {
         self.ready.store(ready, Relaxed);
     }
 
-    /// Nobody runs.
+    /// No task runs.
     #[inline(always)]
     pub(crate) fn clear(&self) {
-        self.plate.clear();
+        self.name.clear();
     }
 
     /// A checkpoint: one load, unless there is a question.
@@ -152,7 +154,7 @@ impl Watched {
 /// One runtime's watchdog.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    /// How long a task may take; none: nobody watches.
+    /// How long a task may take; none: there is no watchdog.
     limit: Option<Duration>,
     hook: Hook,
     arming: Arming,
@@ -173,14 +175,14 @@ struct Suspect {
     beat: u64,
     /// For how long it has given no sign of life.
     held: Duration,
-    /// The last task that was told of, and how long it must hold the worker to be told of again.
-    told: Option<(TaskId, Duration)>,
+    /// The last task that was reported, and how long it must hold the worker to be reported again.
+    reported: Option<(TaskId, Duration)>,
     /// Futures taken out of its line since the last sign of life.
     futures_taken: usize,
 }
 
 impl Suspect {
-    const FRESH: Self = Self { beat: u64::MAX, held: Duration::ZERO, told: None, futures_taken: 0 };
+    const FRESH: Self = Self { beat: u64::MAX, held: Duration::ZERO, reported: None, futures_taken: 0 };
 }
 
 /// What a look saw of one worker.
@@ -202,8 +204,8 @@ enum Verdict {
     Alive,
     /// It did not move, but not for long.
     Quiet,
-    /// It has not moved for too long. `is_new`: at the last look that was not so yet. `tell`: it is worth a word.
-    Stuck { is_new: bool, tell: bool },
+    /// It has not moved for too long. `is_new`: at the last look that was not so yet. `report`: the hook is called.
+    Stuck { is_new: bool, report: bool },
 }
 
 /// Judges one worker. Pure: time arrives in `view`.
@@ -211,22 +213,22 @@ fn judge(suspect: Suspect, view: Observation, limit: Duration) -> (Suspect, Verd
     let mut next = suspect;
     let moved = view.beat != suspect.beat || view.answered;
     let Some(task) = view.task.filter(|_| !moved) else {
-        next = Suspect { beat: view.beat, told: suspect.told, ..Suspect::FRESH };
+        next = Suspect { beat: view.beat, reported: suspect.reported, ..Suspect::FRESH };
         return (next, Verdict::Alive);
     };
     next.held += view.elapsed;
     if next.held < limit {
         return (next, Verdict::Quiet);
     }
-    let due = match suspect.told {
-        Some((told, due)) if told == task => due,
+    let due = match suspect.reported {
+        Some((reported, due)) if reported == task => due,
         _ => limit,
     };
-    let tell = next.held >= due;
-    if tell {
-        next.told = Some((task, next.held.saturating_mul(2)));
+    let report = next.held >= due;
+    if report {
+        next.reported = Some((task, next.held.saturating_mul(2)));
     }
-    (next, Verdict::Stuck { is_new: suspect.held < limit, tell })
+    (next, Verdict::Stuck { is_new: suspect.held < limit, report })
 }
 
 impl Watchdog {
@@ -269,7 +271,7 @@ impl Watchdog {
         if self.arming.go_on(shared.workers.iter().map(|worker| &worker.watch.awake)) {
             self.set_alarm(shared);
         } else {
-            // The next time begins with the next look. One who woke just now may have set its alarm: then a quarter of the time is forgiven.
+            // The next time begins with the next look. A worker that woke just now may have set its alarm: then a quarter of the time is forgiven.
             self.lock().last_look = None;
         }
     }
@@ -278,17 +280,17 @@ impl Watchdog {
     pub(crate) fn look(&self, shared: &'static Shared) {
         let Some(limit) = self.limit else { return };
         stats::add(&self.looks, 1);
-        let mut to_tell = Vec::new();
+        let mut to_report = Vec::new();
         {
             let mut state = self.lock();
             let now = Instant::now();
             let elapsed = state.last_look.replace(now).map_or(Duration::ZERO, |last| now - last);
             for index in 0..shared.workers.len() {
-                to_tell.extend(state.look_at(shared, index, elapsed.min(limit / LOOKS * 2), limit));
+                to_report.extend(state.look_at(shared, index, elapsed.min(limit / LOOKS * 2), limit));
             }
         }
-        for stuck in &to_tell {
-            // Its panic is its own affair; timers depend on this thread. The panic hook has told.
+        for stuck in &to_report {
+            // A panic of the hook ends here: timers depend on this thread. The panic hook has printed it.
             let _ = catch_unwind(AssertUnwindSafe(|| (self.hook.0)(stuck)));
         }
         self.rest_or_go_on(shared);
@@ -296,24 +298,24 @@ impl Watchdog {
 }
 
 impl State {
-    /// Looks at one worker. If it is stuck, helps those behind it, and says whether to tell.
+    /// Looks at one worker. If it is stuck, helps those behind it, and returns it if it is to be reported.
     fn look_at(&mut self, shared: &Shared, index: usize, elapsed: Duration, limit: Duration) -> Option<Stuck> {
         let worker = &shared.workers[index];
         let beat = || worker.counters.executed.load(Relaxed).wrapping_add(worker.counters.switches.load(Relaxed));
         let before = beat();
-        let name = worker.watch.plate.read();
+        let name = worker.watch.name.read();
         let named = name.task().filter(|_| beat() == before);
         let answered = !worker.watch.asked.load(Relaxed);
         let view = Observation { task: named.map(|(task, _)| task), beat: before, answered, elapsed };
         let (suspect, verdict) = judge(self.suspects[index], view, limit);
         self.suspects[index] = suspect;
-        let (is_new, tell) = match verdict {
+        let (is_new, report) = match verdict {
             Verdict::Alive => {
                 worker.watch.asked.store(true, Relaxed);
                 return None;
             }
             Verdict::Quiet => return None,
-            Verdict::Stuck { is_new, tell } => (is_new, tell),
+            Verdict::Stuck { is_new, report } => (is_new, report),
         };
         let (task, spawned_at) = named?;
         let taken = rescue(shared, index, |other| self.suspects[other].held < limit);
@@ -330,7 +332,7 @@ impl State {
         } else if let Some(known) = self.stuck.iter_mut().rfind(|known| (known.worker, known.task) == (index, task)) {
             *known = stuck.clone();
         }
-        tell.then_some(stuck)
+        report.then_some(stuck)
     }
 }
 
@@ -374,43 +376,43 @@ mod tests {
         Observation { task: Some(TASK), beat, answered: false, elapsed: LIMIT / 4 }
     }
 
-    /// The looks, counted from the first, at which something is told, and how often a new episode begins.
-    fn told(sights: impl IntoIterator<Item = Observation>) -> (Vec<usize>, usize) {
+    /// The looks, counted from the first, at which something is reported, and how often a new episode begins.
+    fn reported(sights: impl IntoIterator<Item = Observation>) -> (Vec<usize>, usize) {
         let mut suspect = Suspect::FRESH;
-        let (mut told, mut episodes) = (Vec::new(), 0);
+        let (mut reported, mut episodes) = (Vec::new(), 0);
         for (look, view) in sights.into_iter().enumerate() {
             let verdict;
             (suspect, verdict) = judge(suspect, view, LIMIT);
-            if let Verdict::Stuck { is_new, tell } = verdict {
+            if let Verdict::Stuck { is_new, report } = verdict {
                 episodes += usize::from(is_new);
-                if tell {
-                    told.push(look);
+                if report {
+                    reported.push(look);
                 }
             }
         }
-        (told, episodes)
+        (reported, episodes)
     }
 
     #[test]
-    fn a_stuck_task_is_told_of_once_and_then_whenever_the_time_has_doubled() {
-        assert_eq!(told((0..40).map(|_| view(1))), (vec![4, 8, 16, 32], 1));
+    fn a_stuck_task_is_reported_once_and_then_whenever_the_time_has_doubled() {
+        assert_eq!(reported((0..40).map(|_| view(1))), (vec![4, 8, 16, 32], 1));
     }
 
     #[test]
-    fn whoever_moves_answers_or_has_nothing_to_do_is_not_stuck() {
-        assert_eq!(told((0..40).map(view)).1, 0, "its counters move");
-        assert_eq!(told((0..40).map(|look| Observation { answered: look % 3 == 0, ..view(1) })).1, 0, "it answers");
-        assert_eq!(told((0..40).map(|_| Observation { task: None, ..view(1) })).1, 0, "it sleeps");
+    fn a_worker_that_moves_answers_or_has_nothing_to_do_is_not_stuck() {
+        assert_eq!(reported((0..40).map(view)).1, 0, "its counters move");
+        assert_eq!(reported((0..40).map(|look| Observation { answered: look % 3 == 0, ..view(1) })).1, 0, "it answers");
+        assert_eq!(reported((0..40).map(|_| Observation { task: None, ..view(1) })).1, 0, "it sleeps");
     }
 
     #[test]
-    fn a_task_that_is_stuck_again_is_counted_and_told_of_only_if_it_is_worse() {
+    fn a_task_that_is_stuck_again_is_counted_and_reported_only_if_it_is_worse() {
         let episodes = |looks: usize| (0..3).flat_map(move |episode| (0..looks).map(move |_| view(episode)));
-        assert_eq!(told(episodes(6)), (vec![4], 3));
-        assert_eq!(told(episodes(10)), (vec![4, 8], 3));
+        assert_eq!(reported(episodes(6)), (vec![4], 3));
+        assert_eq!(reported(episodes(10)), (vec![4, 8], 3));
         let others =
             (0..3).flat_map(|task| (0..6).map(move |_| Observation { task: Some(TaskId(task)), ..view(task) }));
-        assert_eq!(told(others), (vec![4, 10, 16], 3));
+        assert_eq!(reported(others), (vec![4, 10, 16], 3));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::decide;
 
-/// What a fiber stops with: nobody to enter, or (plus its key) the fiber to enter next.
+/// What a fiber stops with: no fiber to enter, or (plus its key) the fiber to enter next.
 pub(crate) const STOP: usize = 0;
 pub(crate) const HOP: usize = 1;
 
@@ -65,15 +65,15 @@ pub(crate) struct Worker {
     pub(crate) pending_ends: PendingEnds,
     /// Fibers that stopped in a destructor, in the middle of an unwinding that the thread goes on to count.
     pub(crate) stopped_unwinding: Rc<Cell<u32>>,
-    /// A fiber has stopped here in the middle of an unwinding, ever: from then on who yields looks closely whose unwinding is whose.
+    /// A fiber has stopped here in the middle of an unwinding, ever: from then on a strand that yields checks closely which unwinding is its own.
     pub(crate) looks_closely: Cell<bool>,
-    /// Undertakers of overflowed stacks, see `overflow_cleanup.rs`.
+    /// Cleanups of overflowed stacks, see `overflow_cleanup.rs`.
     pub(crate) cleanups: RefCell<VecDeque<Cleanup>>,
     /// A stack of this thread was left for ever: so must the thread be.
     pub(crate) lost_stacks: Cell<bool>,
 }
 
-/// What an cleaner does, on a strand of its own.
+/// The cleanup after an overflow, on a strand of its own.
 type Cleanup = Box<dyn FnOnce(&Strand)>;
 
 #[derive(Clone, Copy)]
@@ -146,7 +146,7 @@ impl Worker {
         self.shared.idle.published();
     }
 
-    /// Takes `item` back if nothing was pushed after it and nobody took it.
+    /// Takes `item` back if nothing was pushed after it and no other worker took it.
     #[inline]
     pub(crate) fn pop_if_newest(&self, item: *mut Runnable) -> bool {
         match self.deque.pop() {

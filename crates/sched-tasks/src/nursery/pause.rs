@@ -1,5 +1,7 @@
 //! Pausing a nursery: what runs in it stands still at its next checkpoint, until it is resumed.
 //!
+//! Room: interface. Knows nurseries; how a task stands still is `strand/pause.rs`.
+//!
 //! # Invariants
 //! 1. Between [`Pauser::pause`] and [`Pauser::resume`] no task of the nursery, or of one inside it, passes a checkpoint, begins, or is polled; unless it is shielded.
 //! 2. Every task that stands still goes on after `resume`, or unwinds when it is cancelled.

@@ -1,5 +1,7 @@
 //! What fails in a nursery, and what its block is worth in the end.
 //!
+//! Room: driver. Knows failures; knows nothing of how a task ran.
+//!
 //! # Invariant
 //! What failed first is what the block says; what failed besides is attached to it, and nothing is forgotten but what [`MAX_OTHERS`] cuts off.
 

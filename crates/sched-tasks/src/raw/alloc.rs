@@ -1,5 +1,7 @@
 //! An allocator that charges the running task for the memory it takes, and credits it for what it frees.
 //!
+//! Room: mechanism. Knows the meter of the running task.
+//!
 //! # Invariant
 //! It gives out exactly what the allocator behind it gives. Counting never allocates, never waits and never unwinds: an allocator must not.
 //!

@@ -1,5 +1,7 @@
 //! A future as a task: polled by any worker, one at a time, when its waker says so.
 //!
+//! Room: mechanism. Knows wakers and polls; knows nothing of which worker polls.
+//!
 //! ```text
 //!            wake 1               run 2              Ready 4
 //!    IDLE ─────────► SCHEDULED ─────────► RUNNING ─────────► DONE

@@ -1,5 +1,7 @@
 //! The reader's end of a task.
 //!
+//! Room: mechanism. Knows results; knows nothing of what ran.
+//!
 //! # Invariant
 //! A handle's task is live. Its result is taken at most once, and only when it is there.
 //!

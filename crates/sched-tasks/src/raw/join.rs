@@ -1,5 +1,7 @@
 //! Two closures, perhaps at the same time: fork-join without an allocation.
 //!
+//! Room: mechanism. Knows two closures and a deque.
+//!
 //! # Invariant
 //! `join` is not left, by return or by unwinding, before its second half was run to its end or taken back unrun.
 //!

@@ -1,5 +1,7 @@
 //! A strand that runs on behalf of another, which waits meanwhile: with its nursery, its name, its budget and its rights.
 //!
+//! Room: mechanism. Knows strands; knows nothing of threads.
+//!
 //! # Invariant
 //! While one strand acts for another, the other does not run. So a loan is never used after the nursery or the task it names has ended, and what is on its meter is spent by
 //! one at a time.

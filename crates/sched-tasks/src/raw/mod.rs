@@ -1,5 +1,7 @@
 //! The unsafe room of this crate: where scopes lend their lifetimes to tasks that run elsewhere.
 //!
+//! Room: mechanism. Knows tasks and lifetimes; knows nothing of queues and clocks.
+//!
 //! # Invariant
 //! Nothing that borrows from a scope is used after the scope's frame is gone.
 //!

@@ -1,5 +1,7 @@
 //! Who ran out of stack, and whether its frames may be skipped.
 //!
+//! Room: mechanism. Knows who ran; how a lost task ends is `drive/overflow_cleanup.rs`.
+//!
 //! # Invariant
 //! Frames are skipped only on the stack of a task that borrows nothing, or of a runtime whose builder vouched for all its tasks.
 //!

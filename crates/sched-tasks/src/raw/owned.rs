@@ -1,5 +1,7 @@
 //! Tasks that borrow nothing, in a nursery that a value owns.
 //!
+//! Room: mechanism.
+//!
 //! # Invariant
 //! The nursery's memory is there until its last task was counted as ended.
 //!

@@ -1,5 +1,7 @@
 //! Memory for tasks: a few recently freed blocks per thread, by size.
 //!
+//! Room: mechanism. Knows sizes; knows nothing of tasks.
+//!
 //! # Invariant
 //! A block in a list is free, was allocated with its class's layout, and belongs to this thread's list alone.
 //!

@@ -1,5 +1,7 @@
 //! A task's memory: what to run, where the result goes, and who frees it.
 //!
+//! Room: mechanism. Knows closures and results; knows nothing of which worker runs them.
+//!
 //! # Invariant
 //! The closure is called or dropped once. The result is written once, then read or dropped once. The memory is freed by whichever of
 //! runner and handle leaves last. All of the closure is gone before the nursery is told that the task ended.

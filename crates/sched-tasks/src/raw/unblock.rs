@@ -1,5 +1,7 @@
 //! A closure that another thread runs while its caller waits.
 //!
+//! Room: mechanism. Knows one closure and the frame that waits for it.
+//!
 //! # Invariant
 //! `run_elsewhere` is not left, by return or by unwinding, before its closure has been run and dropped, or taken back unrun.
 //!

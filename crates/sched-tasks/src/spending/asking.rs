@@ -1,5 +1,7 @@
 //! What happens when a budget is spent: somebody is asked, from the inside out.
 //!
+//! Room: driver. Knows nurseries, handlers and budget supervisors; the numbers are `budget/account.rs`.
+//!
 //! ```text
 //!   Running ── a charge finds too little ──► Exhausted ── drawn from a pool, or granted ──► Ready, at the back of the line
 //!                                               ├── refused, or nobody can answer ──► ends with `BudgetExhausted`

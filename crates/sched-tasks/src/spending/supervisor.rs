@@ -1,4 +1,6 @@
 //! A budget supervisor: exhausted tasks of a nursery wait here for an answer.
+//!
+//! Room: interface. Knows one nursery and its account.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,6 @@
 //! Waits of futures: a waiter that is parked while no thread is, and wakes a waker.
+//!
+//! Room: driver. Knows wakers and waiters; knows nothing of what is waited for.
 
 use std::task::Waker;
 

@@ -1,5 +1,7 @@
 //! Giving way: by a yield, which goes behind everything, and at the end of a turn, which goes behind what is ready.
 //!
+//! Room: driver. Knows the queues of one worker; knows nothing of why a strand gives way.
+//!
 //! # Invariants
 //! Whoever gives way is in the line of its worker before it stops. What other threads woke until then goes before it.
 //!

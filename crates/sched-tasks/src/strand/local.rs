@@ -1,4 +1,6 @@
 //! Storage that belongs to a task: what `thread_local!` is to a thread.
+//!
+//! Room: interface. Knows the values of a task; knows nothing of threads.
 
 use std::{any::Any, rc::Rc};
 

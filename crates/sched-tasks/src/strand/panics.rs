@@ -1,4 +1,6 @@
 //! What a panic said, and where. The place is only told to the panic hook, so we stand in front of whatever hook there is.
+//!
+//! Room: driver. Knows panic payloads; knows nothing of nurseries.
 
 use std::{
     any::Any,

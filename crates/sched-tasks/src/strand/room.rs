@@ -1,5 +1,7 @@
 //! How much stack is left: asked before the runtime does anything on a caller's stack.
 //!
+//! Room: driver. Knows stacks; knows nothing of what an operation does.
+//!
 //! # Invariant
 //! An operation that began has room to come to its end, and to unwind from there.
 //!

@@ -1,5 +1,7 @@
 //! Turns: how many operations a task may do before others run, whether it had to wait or not. What tokio calls its cooperative budget.
 //!
+//! Room: driver. Knows what a strand may do before others run; knows nothing of clocks.
+//!
 //! # Invariants
 //! 1. Between two turns of its worker a fiber does at most [`TURN`] operations, and a future at most [`TURN`] in a poll, plus [`REST`] for each part of it that goes
 //!    on after it was refused.

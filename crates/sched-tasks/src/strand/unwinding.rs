@@ -1,5 +1,7 @@
 //! How a strand unwinds, and stops in the middle of it.
 //!
+//! Room: driver. Knows panics and strands; knows nothing of what is unwound.
+//!
 //! # Invariant
 //! A strand that unwinds is not told to unwind again: that would end the process. Nobody else on its thread seems to.
 

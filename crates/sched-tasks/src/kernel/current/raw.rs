@@ -1,5 +1,7 @@
 //! Which strand runs on this thread.
 //!
+//! Room: mechanism. Knows threads and strands; knows nothing of workers.
+//!
 //! # Invariant
 //! `CURRENT` is null or points to a strand that outlives its being current.
 //!
@@ -64,7 +66,7 @@ pub(crate) fn peek() -> Option<StrandRef> {
     (!current.is_null()).then_some(StrandRef(current))
 }
 
-/// The thread's own strand from now on. A thread that ends and has given it up gets another, which nobody takes back: destructors of
+/// The thread's own strand from now on. A thread that ends and has given it up gets another, which is never taken back: destructors of
 /// thread-local values may wake others, and even wait.
 #[cold]
 fn adopt_thread() -> *const Strand {
@@ -87,14 +89,14 @@ pub(crate) fn enter<R>(strand: &Strand, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Makes `strand` current (or nobody, until the fiber that is entered introduces its own), inside an [`enter`] that will put the one before back. The caller
+/// Makes `strand` current (or none, until the fiber that is entered introduces its own), inside an [`enter`] that will put the one before back. The caller
 /// keeps it while it is current.
 #[inline(always)]
 pub(in crate::kernel) fn set(strand: *const Strand) {
     CURRENT.set(strand);
 }
 
-/// Runs `f` in nobody's name: what it allocates and frees no task pays for. For code that asks nothing of the runtime.
+/// Runs `f` without a current strand: no task pays for what it allocates and frees. For code that asks nothing of the runtime.
 #[cold]
 pub(crate) fn without<R>(f: impl FnOnce() -> R) -> R {
     struct Back(*const Strand);

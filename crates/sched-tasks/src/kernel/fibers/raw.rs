@@ -1,11 +1,13 @@
 //! A worker's fibers, each with its strand at the top of its own stack.
 //!
+//! Room: mechanism. Knows stacks and strands; knows nothing of queues.
+//!
 //! # Invariant
-//! A fiber is entered by the worker_strand of its worker, one at a time; fibers are added and removed only while none runs. A slot that is `gone` has no fiber. A strand
+//! A fiber is entered by its worker's own strand, one at a time; fibers are added and removed only while none runs. A slot that is `gone` has no fiber. A strand
 //! that was introduced lives as long as its fiber.
 //!
 //! # Why it holds
-//! All methods but `introduce` are called by the worker_strand alone, which does not run while a fiber does; the table is not `Sync` and belongs to the worker's
+//! All methods but `introduce` are called on the worker's own strand alone, which does not run while a fiber does; the table is not `Sync` and belongs to the worker's
 //! thread. A key is not entered between `remove` and the `add` that takes its place: the worker keeps such keys apart. A strand lives in the outermost frame of its
 //! fiber, which is left when the fiber ends, and never if its stack was lost: then its content stays as it was.
 //!
@@ -74,9 +76,9 @@ impl Fibers {
         Self(UnsafeCell::new(Vec::new()))
     }
 
-    /// Adds a fiber in the place of one that is gone, or at the end. Trunk only.
+    /// Adds a fiber in the place of one that is gone, or at the end. Only on the worker's own strand.
     pub(crate) fn add(&self, place: Option<u32>, fiber: Fiber, waiter: &'static Waiter) -> u32 {
-        // SAFETY: the worker_strand runs, so no fiber does, and nobody else has a reference.
+        // SAFETY: the worker's own strand runs, so no fiber does, and there is no other reference.
         let slots = unsafe { &mut *self.0.get() };
         let slot = Slot { fiber: ManuallyDrop::new(fiber), gone: false, waiter, strand: Cell::new(ptr::null()) };
         match place {
@@ -91,7 +93,7 @@ impl Fibers {
         }
     }
 
-    /// Runs fiber `key` until it stops. Trunk only.
+    /// Runs fiber `key` until it stops. Only on the worker's own strand.
     #[inline(always)]
     pub(crate) fn enter(&self, key: u32, word: usize) -> Step {
         // SAFETY: as in `add`; and while the fiber runs nothing touches the table, except for the one cell in `introduce`.
@@ -119,7 +121,7 @@ impl Fibers {
         Some(running.task().id())
     }
 
-    /// Who waits on these fibers. Trunk only.
+    /// Which tasks wait on these fibers. Only on the worker's own strand.
     pub(crate) fn labels(&self) -> Vec<TaskLabel> {
         // SAFETY: as in `add`.
         let slots = unsafe { &*self.0.get() };
@@ -133,18 +135,18 @@ impl Fibers {
 
     /// Notes the strand of the running fiber `key`, once, and makes it current. The strand must stay where it is for as long as the fiber exists.
     pub(crate) fn introduce(&self, key: u32, strand: &Strand) {
-        // SAFETY: `key` is the running fiber's, so there is such a slot; and of that slot the worker_strand uses only the fiber until it is back.
+        // SAFETY: `key` is the running fiber's, so there is such a slot; and of that slot the worker's own strand uses only the fiber until it is back.
         unsafe { (*(*self.0.get()).as_ptr().add(key as usize)).strand.set(strand) };
         current::set(strand);
     }
 
-    /// Who ran on fiber `key` until its stack was lost. Trunk only.
+    /// The strand that ran on fiber `key` until its stack was lost. Only on the worker's own strand.
     pub(crate) fn strand(&self, key: u32) -> StrandRef {
         // SAFETY: as in `add`; and by the invariant the strand is there, for ever.
         unsafe { StrandRef::new((&*self.0.get())[key as usize].strand.get()) }
     }
 
-    /// Drops fiber `key`, which has returned, makes `worker_strand` current in its place, and gives its waiter back to the caller. Trunk only.
+    /// Drops fiber `key`, which has returned, makes `worker_strand` current in its place, and gives its waiter back to the caller. Only on the worker's own strand.
     pub(crate) fn remove(&self, key: u32, worker_strand: &Strand) -> &'static Waiter {
         current::set(worker_strand); // the strand went with its frame
         // SAFETY: as in `add`.
@@ -153,7 +155,7 @@ impl Fibers {
         slot.waiter
     }
 
-    /// Ends all fibers that have not ended, by resuming each with `word`, and gives their waiters back. Trunk only.
+    /// Ends all fibers that have not ended, by resuming each with `word`, and gives their waiters back. Only on the worker's own strand.
     pub(crate) fn end_all(&self, word: usize, worker_strand: &Strand) -> Vec<&'static Waiter> {
         // SAFETY: as in `add`. The table stays where it is: a fiber that never ran introduces itself first.
         let count = unsafe { (&*self.0.get()).len() };

@@ -1,5 +1,7 @@
 //! A queue of one thread, without a lock and without a borrow flag.
 //!
+//! Room: mechanism.
+//!
 //! # Invariant
 //! At most one reference to the slots exists at a time, and the slots from `head` up to `tail` are initialised.
 //!
@@ -81,7 +83,7 @@ impl<T: Copy> LocalQueue<T> {
     /// Takes the first of the `most` at the front that is `wanted`; the others keep their order.
     pub(crate) fn take_first(&self, most: usize, wanted: impl Fn(T) -> bool) -> Option<T> {
         let head = self.head.get();
-        // SAFETY: called for places inside `head..tail`; a copy, so nobody holds a reference while `wanted` runs.
+        // SAFETY: called for places inside `head..tail`; a copy, so there is no reference while `wanted` runs.
         let at = |place: usize| unsafe { self.slot(head.wrapping_add(place)).read() };
         let found = (0..self.len().min(most)).find(|&place| wanted(at(place)))?;
         let taken = at(found);

@@ -1,13 +1,15 @@
-//! Who runs on a worker, for others to read.
+//! The name of the task that runs on a worker, for other threads to read.
+//!
+//! Room: mechanism.
 //!
 //! # Invariant
-//! Whatever a reader finds here lives for ever: a plate holds a number and the address of a `static` place in the source, never the address of a task.
+//! Whatever a reader finds here lives for ever: a name slot holds a number and the address of a `static` location in the source, never the address of a task.
 //!
 //! # Why it holds
-//! `show` takes the place as `&'static`, and nothing else writes the address.
+//! `show` takes the location as `&'static`, and nothing else writes the address.
 //!
-//! The two words are written one after the other, so a reader may see one of the old and one of the new. It tells by the worker's counters: they move before a
-//! plate changes, and a plate is written with Release and read with Acquire. Same counters before and after, same name.
+//! The two words are written one after the other, so a reader may see one of the old and one of the new. The worker's counters tell it: they move before a
+//! name changes, and a name is written with Release and read with Acquire. Same counters before and after, same name.
 
 use std::{
     panic::Location,
@@ -20,7 +22,7 @@ use std::{
 
 use vocab::TaskId;
 
-/// What a plate says.
+/// The task that a name slot names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     site: Option<&'static Location<'static>>,
@@ -42,7 +44,7 @@ impl Name {
     }
 }
 
-/// Shows who runs on a worker. Written by the worker alone.
+/// Names the task that runs on a worker. Written by the worker alone.
 #[derive(Debug, Default)]
 pub(crate) struct NameSlot {
     site: AtomicPtr<Location<'static>>,
@@ -57,13 +59,13 @@ impl NameSlot {
         self.site.store(name.site.map_or(ptr::null_mut(), |site| ptr::from_ref(site).cast_mut()), Release);
     }
 
-    /// From now on nobody does.
+    /// From now on none runs.
     #[inline(always)]
     pub(crate) fn clear(&self) {
         self.site.store(ptr::null_mut(), Relaxed);
     }
 
-    /// Who runs, if the worker's counters are the same before and after.
+    /// The task that runs, if the worker's counters are the same before and after.
     pub(crate) fn read(&self) -> Name {
         let site = self.site.load(Acquire);
         let id = self.id.load(Acquire);

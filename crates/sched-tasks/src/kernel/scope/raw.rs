@@ -1,5 +1,7 @@
 //! The nursery around what runs, and the frames that wait for others.
 //!
+//! Room: mechanism. Knows nurseries and frames; knows nothing of tasks.
+//!
 //! # Invariant
 //! A `ScopeRef` is used only while the nursery it names has not ended. An `OpenRef` names a frame of a live or quarantined stack.
 //!
@@ -61,7 +63,7 @@ enum What {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenRef(NonNull<Open>);
 
-/// What an cleaner waits for in place of a frame whose stack overflowed.
+/// What a cleanup waits for in place of a frame whose stack overflowed.
 pub(crate) enum Unfinished<'a> {
     Nursery(&'a NurseryCore),
     Join(&'a Completion),
@@ -78,7 +80,7 @@ pub(crate) fn enter<R>(strand: &Strand, core: &NurseryCore, body: impl FnOnce() 
             self.0.shields.set(self.2);
         }
     }
-    // A shield around it keeps out what comes from around; the nursery's own deadline and cancellation are heeded.
+    // A shield around it keeps out what comes from around; the nursery's own deadline and cancellation count.
     let _leave = Leave(strand, strand.scope.replace(Some(scope)), strand.shields.replace(0));
     body()
 }

@@ -186,7 +186,7 @@ impl TaskRef {
         label(unsafe { self.0.as_ref() })
     }
 
-    /// The same in short, for the worker's name_slot.
+    /// The same in short, for the name slot of the worker.
     #[inline(always)]
     pub(crate) fn name(self) -> Name {
         // SAFETY: as in `label`.
@@ -195,7 +195,7 @@ impl TaskRef {
     }
 }
 
-/// What runs on a strand: on behalf of which task, and what to tell if its stack is lost.
+/// What runs on a strand: on behalf of which task, and what to fail if its stack is lost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Running {
     task: TaskRef,
