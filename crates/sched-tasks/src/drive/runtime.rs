@@ -501,7 +501,7 @@ impl Runtime {
     pub fn set_stealing(&self, index: usize, allowed: bool) -> bool {
         self.shared.workers.get(index).is_some_and(|worker| {
             worker.may_steal.store(allowed, Relaxed);
-            worker.inbox.ring(); // it may sleep by the old rule
+            worker.inbox.notify(); // it may sleep by the old rule
             true
         })
     }
@@ -511,7 +511,7 @@ impl Runtime {
     pub fn fail_worker(&self, index: usize) {
         let worker = &self.shared.workers[index];
         worker.fails_next.store(true, Relaxed);
-        worker.inbox.ring();
+        worker.inbox.notify();
     }
 
     pub(crate) fn shared(&self) -> &'static Shared {

@@ -147,8 +147,8 @@ impl Shared {
     pub(crate) fn stop(&'static self, threads: Vec<JoinHandle<()>>) {
         self.end_groups(); // while there are workers
         self.stopping.store(true, Release);
-        self.idle.ring_all();
-        self.workers.iter().for_each(|worker| worker.inbox.ring());
+        self.idle.notify_all();
+        self.workers.iter().for_each(|worker| worker.inbox.notify());
         for (thread, worker) in threads.into_iter().zip(&self.workers) {
             let may_end = worker.ended.wait();
             if may_end && thread.join().is_err() {
