@@ -1,6 +1,7 @@
-//! Unixes without a handler for overflows: the guard still stops the overflow, and the process with it.
+//! Unixes without a handler for overflows: the guard still stops the overflow, and the process with it. The same names
+//! as `overflow.rs` and `thread.rs`, so that callers need no `cfg`.
 //!
-//! Room: mechanism. The same names as `overflow.rs` and `thread.rs`, so that callers need no `cfg`.
+//! Room: mechanism.
 
 use crate::StackError;
 

@@ -1,6 +1,6 @@
 //! The C library finishes what it began before an overflowed fiber leaves.
 //!
-//! Room: mechanism. Knows where the C library's code lies and how to run it to its end.
+//! Room: mechanism. Knows where the C library's code lies and how to run it to its end; knows nothing of tasks.
 //!
 //! # Invariant
 //! No fiber is left behind in the middle of the C library: its allocator's lock is not held, its
@@ -22,7 +22,7 @@
 //!
 //! # Rejected
 //! Aborting whenever `malloc` overflows: most overflows would. A check in every allocation:
-//! everybody pays.
+//! every program pays.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -147,7 +147,7 @@ extern "C" fn on_step(signal: c_int, _info: *mut libc::siginfo_t, context: *mut 
     if !is_foreign(interrupted.instruction()) {
         STEPS_LEFT.set(0);
         interrupted.step(false);
-        interrupted.go_on(leave_for_good, escape_top());
+        interrupted.continue_at(leave_for_good, escape_top());
     } else if left == 1 {
         let who = Line::new();
         abort(header, interrupted.instruction(), who, "the C library did not come to an end");

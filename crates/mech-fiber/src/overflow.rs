@@ -1,11 +1,12 @@
 //! A fiber that runs out of stack ends the process, or leaves its stack for ever.
 //!
-//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; who it was and
-//! whether it may leave is said by a hook from above.
+//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; knows nothing of which task it was.
+//!
+//! A hook from above says which task it was and whether it may leave.
 //!
 //! # Invariant
 //! No frame is skipped unless the hook vouched for all frames of that stack. Without a hook, or
-//! while the fiber unwinds, an overflow ends the process with one line that says who it was.
+//! while the fiber unwinds, an overflow ends the process with one line that names it.
 //!
 //! # Why the process ends
 //! Skipped frames may have borrowed from frames that live on: `slice::sort_by` on a vector of an
@@ -71,13 +72,13 @@ pub enum OnOverflow {
     Leave,
 }
 
-/// Says who runs on the current fiber, by writing it, and what becomes of it.
+/// Writes which task runs on the current fiber, and says what happens to it.
 pub type OverflowHook = fn(&mut dyn Write) -> OnOverflow;
 
-/// What to ask; null: nobody, and every overflow ends the process.
+/// The hook; null: none, and every overflow ends the process.
 static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Chooses who answers for overflows, for the whole process, from now on.
+/// Sets the hook that answers for overflows, for the whole process, from now on.
 ///
 /// # Safety
 /// - `hook` is called in a signal handler, on the thread of the fiber: it may read thread-locals
@@ -94,7 +95,7 @@ pub unsafe fn set_overflow_hook(hook: OverflowHook) {
 fn ask_hook(line: &mut Line) -> OnOverflow {
     let hook = HOOK.load(Ordering::Relaxed);
     if hook.is_null() {
-        return OnOverflow::EndProcess("nobody vouched for its frames");
+        return OnOverflow::EndProcess("no hook vouched for its frames");
     }
     // SAFETY: not null, so stored by `set_overflow_hook` from a function of this type.
     let hook = unsafe { mem::transmute::<*mut (), OverflowHook>(hook) };
@@ -118,8 +119,8 @@ pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, con
                 abort(header, interrupted.instruction(), who, reason);
             }
             match foreign::finish_first(header, &mut interrupted) {
-                Ok(true) => {} // the C library goes on; `foreign` makes the fiber leave afterwards
-                Ok(false) => interrupted.go_on(leave_for_good, escape_top()),
+                Ok(true) => {} // the C library continues; `foreign` makes the fiber leave afterwards
+                Ok(false) => interrupted.continue_at(leave_for_good, escape_top()),
                 Err(reason) => abort(header, interrupted.instruction(), who, reason),
             }
             return;

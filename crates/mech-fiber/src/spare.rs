@@ -1,7 +1,7 @@
 //! The two spare stacks of a thread: one for the signal handler, one to leave an overflowed fiber
 //! from.
 //!
-//! Room: mechanism. Knows the thread it runs on.
+//! Room: mechanism. Knows the thread it runs on; knows nothing of the fiber that overflowed.
 //!
 //! # Invariant
 //! While [`escape_top`] is not zero, this thread has an alternate signal stack of
@@ -73,7 +73,7 @@ impl Spare {
         }
         let spare = Spare { start: start as usize, bytes }; // from here on unmapped on failure
         let open = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: inside the mapping, which nobody uses yet.
+        // SAFETY: inside the mapping, which is not in use yet.
         if unsafe { libc::mprotect(start.byte_add(page), escape + signal, open) } != 0 {
             return Err(failed("mprotect"));
         }
