@@ -1,4 +1,6 @@
-//! What a ledger keeps, and every capability of it reaches: who is alive, and what happened.
+//! What a ledger keeps, and every capability of it reaches: which capabilities are alive, and the log.
+//!
+//! Room: state.
 //!
 //! # Locks
 //! The arena's is taken to derive, to revoke and to forget, never to use. The log's is taken inside it, or alone.
@@ -18,7 +20,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Nobody is alive yet, and the log keeps so many records.
+    /// No capability is alive yet, and the log keeps `audit_capacity` records.
     pub(crate) fn new(audit_capacity: usize) -> Self {
         Self { arena: Mutex::new(Arena::default()), log: AuditLog::new(audit_capacity) }
     }

@@ -1,5 +1,7 @@
 //! The states of a supervised child, and the one function that moves it.
 //!
+//! Room: state.
+//!
 //! ```text
 //!             launched 1             started 2
 //!   Waiting ─────────────► Starting ───────────► Running ─┐
@@ -11,17 +13,18 @@
 //!      └ asked 3 ─┼──── Stopped or Failed ◄───────────┘
 //!                 └───────────┘
 //! ```
-//! 1 `Keeper::launch`, 2 `Keeper::heard`, 3 `Keeper::begin_stop`, 4 `Keeper::ended`, 5 `Keeper::queue`. One that was asked to stop ends as Stopped, however it
-//! took it; what it said is kept beside.
+//! 1 `SupervisorLoop::launch`, 2 `SupervisorLoop::on_child_event`, 3 `SupervisorLoop::begin_stop`, 4
+//! `SupervisorLoop::ended`, 5 `SupervisorLoop::queue`. A child that was asked to stop ends as Stopped, also if it
+//! failed; its error is kept beside.
 
 use std::fmt;
 
-/// Where a child stands.
+/// The state of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildState {
-    /// Not started yet: those before it come first.
+    /// Not started yet: the children before it come first.
     Waiting,
-    /// It was given a fiber, and has not said that it is ready.
+    /// It was given a fiber, and has not reported that it is ready.
     Starting,
     /// It runs.
     Running,
@@ -46,13 +49,13 @@ pub enum Happening {
     StopAsked,
     /// It ended well.
     Returned,
-    /// It ended otherwise.
+    /// It ended with an error.
     Failed,
     /// It is to be started again.
     Queued,
 }
 
-/// Something that cannot happen in a state.
+/// An event that cannot happen in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IllegalStep {
     /// The state it was in.
@@ -69,14 +72,14 @@ impl ChildState {
             (S::Waiting | S::Restarting, H::Launched) => S::Starting,
             (S::Starting, H::Started) => S::Running,
             (S::Starting | S::Running, H::StopAsked) => S::Stopping,
-            // It got ready before it heard that it is to stop, or is asked once more.
+            // It got ready before it saw that it is to stop, or is asked once more.
             (S::Stopping, H::Started | H::StopAsked) => S::Stopping,
             (S::Waiting | S::Restarting, H::StopAsked) => S::Stopped,
             (S::Starting | S::Running | S::Stopping, H::Returned) | (S::Stopping, H::Failed) => S::Stopped,
             (S::Starting | S::Running, H::Failed) => S::Failed,
             (S::Stopped | S::Failed | S::Restarting, H::Queued) => S::Restarting,
             (S::Waiting, H::Queued) => S::Waiting,
-            // Whoever has ended need not be asked.
+            // A child that has ended need not be asked.
             (S::Stopped | S::Failed, H::StopAsked) => self,
             (from, happening) => return Err(IllegalStep { from, happening }),
         })

@@ -1,4 +1,6 @@
-//! What a supervisor is told about a child before it starts: a name, what it runs, and the rules for its end.
+//! What is described of a child before it starts: a name, what it runs, and the rules for its end.
+//!
+//! Room: interface.
 //!
 //! A child is a recipe: what it runs can be started any number of times, each time from the beginning. What survives a restart, a mailbox or the inbox of a
 //! supervisor below, is made by [`Recipe::prepare`] once for all incarnations.
@@ -12,11 +14,11 @@ use crate::{
     decide::Restart,
     error::SupervisorError,
     life::{Actor, Context, live},
-    mailbox::{CAPACITY, DeadLetter, Hook, Mailbox, Post, Signal},
+    mailbox::{AnyMailbox, CAPACITY, DeadLetter, Hook, Mailbox, Signal},
 };
 
 /// How long an actor may take to end after it was asked to, before it is cancelled.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One child of a [`Supervisor`](crate::Supervisor). It may borrow what outlives the nursery in which the supervisor is started.
 pub struct Child<'a> {
@@ -24,7 +26,7 @@ pub struct Child<'a> {
     /// Where it was described.
     pub(crate) site: &'static Location<'static>,
     pub(crate) restart: Restart,
-    /// None waits as long as it takes.
+    /// None: no limit.
     pub(crate) shutdown: Option<Duration>,
     pub(crate) recipe: Arc<dyn Recipe<'a> + 'a>,
 }
@@ -40,7 +42,7 @@ impl Clone for Child<'_> {
 pub(crate) trait Recipe<'a>: Send + Sync {
     /// Makes what survives restarts.
     fn prepare(&self, child: &Child<'a>) -> Life<'a>;
-    /// Looks for mistakes in it before anything starts.
+    /// Checks it for mistakes before anything starts.
     fn check(&self) -> Result<(), SupervisorError> {
         Ok(())
     }
@@ -60,22 +62,23 @@ pub(crate) type Run<'a> = Arc<dyn Fn(Incarnation<'_>) -> Result<(), TaskError> +
 pub(crate) struct Life<'a> {
     pub(crate) run: Run<'a>,
     pub(crate) kind: Kind<'a>,
-    /// Whether it is gone for good: a next life needs another of these.
+    /// Whether it is gone for good: the next incarnation needs a new one.
     pub(crate) retired: bool,
 }
 
-/// How a child is talked to.
+/// How a supervisor reaches a child.
 #[derive(Clone)]
 pub(crate) enum Kind<'a> {
-    Actor(Arc<dyn Post>),
+    Actor(Arc<dyn AnyMailbox>),
     Task,
     Supervisor(SupervisorHandle<'a>, Receiver<Input<'a>>),
 }
 
 impl<'a> Child<'a> {
-    /// An actor, made anew by `make` for every incarnation, on the fiber on which it lives.
+    /// An actor, made anew by `make` for every incarnation, on its own fiber.
     ///
-    /// Permanent unless told otherwise. When it is to end it has five seconds to finish the message it handles, and if it is to end for good those that wait.
+    /// Permanent by default. When it is asked to end it has five seconds to finish the message it handles. If it is to
+    /// end for good, that includes the messages that wait.
     #[track_caller]
     pub fn actor<A, F>(name: impl Into<Arc<str>>, make: F) -> ActorChild<'a, A::Message>
     where
@@ -90,15 +93,15 @@ impl<'a> Child<'a> {
             name: name.into(),
             site: Location::caller(),
             restart: Restart::default(),
-            shutdown: Some(PATIENCE),
+            shutdown: Some(SHUTDOWN_TIMEOUT),
             recipe: ActorRecipe { live: Arc::new(live), capacity: CAPACITY, hook: None },
         }
     }
 
     /// A fiber that runs `body`, from the beginning in every incarnation.
     ///
-    /// Permanent unless told otherwise. When it is to end it is cancelled at once; with [`shutdown`](Self::shutdown) it has that much time in which only
-    /// [`is_cancelled`](sched_tasks::is_cancelled) tells it.
+    /// Permanent by default. When it is asked to end it is cancelled at once. With [`shutdown`](Self::shutdown) it has
+    /// that much time first, in which it sees the request only by [`is_cancelled`](sched_tasks::is_cancelled).
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -111,7 +114,7 @@ impl<'a> Child<'a> {
     ///         _ => Ok(()),
     ///     });
     ///     Supervisor::new(Strategy::OneForOne).child(fetch.restart(Restart::Transient)).start(n)?;
-    ///     Ok(()) // nobody holds the supervisor: it ends when the task has done its work
+    ///     Ok(()) // no handle is left: the supervisor ends when the task has done its work
     /// })?;
     /// assert_eq!(attempts.into_inner(), 3);
     /// # Ok::<(), TaskError>(())
@@ -146,7 +149,7 @@ impl<'a> Child<'a> {
         self
     }
 
-    /// What to add to a nursery of its own: for a task, polite means to be cancelled with grace.
+    /// The grace period of its own nursery: a task with a shutdown time is cancelled with grace.
     pub(crate) fn grace(&self, kind: &Kind<'_>) -> Option<Duration> {
         self.shutdown.filter(|time| matches!(kind, Kind::Task) && !time.is_zero())
     }
@@ -187,7 +190,7 @@ impl<'a, M: Send + 'static> Recipe<'a> for ActorRecipe<'a, M> {
     }
 }
 
-/// An actor as a child; made by [`Child::actor`]. Knows of its messages, which a [`Child`] does not.
+/// An actor as a child; made by [`Child::actor`]. Knows its message type, which a [`Child`] does not.
 #[must_use = "nothing starts before the supervisor does"]
 pub struct ActorChild<'a, M> {
     name: Arc<str>,
@@ -210,13 +213,14 @@ impl<M> ActorChild<'_, M> {
         self
     }
 
-    /// How many messages its mailbox holds before senders wait: 64 unless told otherwise.
+    /// How many messages its mailbox holds before senders wait: 64 by default.
     pub fn mailbox(mut self, capacity: usize) -> Self {
         self.recipe.capacity = capacity;
         self
     }
 
-    /// Told of every message that will not be handled. Called by the supervisor between two other things, so it should be quick.
+    /// Called with every message that will not be handled. The supervisor calls it between two other things, so it
+    /// should be quick.
     pub fn dead_letters(mut self, hook: impl Fn(DeadLetter<M>) + Send + Sync + 'static) -> Self {
         self.recipe.hook = Some(Arc::new(hook));
         self
