@@ -1,4 +1,6 @@
-//! Tasks: fibers and futures in nurseries, on workers that steal.
+//! Tasks: fibers and futures in nurseries (structured concurrency), on workers that steal work.
+//!
+//! Room: interface.
 
 mod alarm;
 mod authority;
@@ -16,7 +18,6 @@ pub mod fs;
 mod fuel;
 #[doc(hidden)]
 pub mod internals;
-mod line;
 #[cfg(feature = "net")]
 pub mod net;
 mod nursery;
@@ -34,6 +35,7 @@ mod task_state;
 mod time;
 mod unblock;
 mod wait;
+mod wait_queue;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
@@ -80,5 +82,5 @@ pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use unblock::{Unblock, unblock, unblock_async};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
 
-/// A runtime has at most so many workers.
+/// The limit of workers of a runtime.
 pub const MAX_WORKERS: usize = 256;

@@ -255,7 +255,7 @@ fn a_panic_behind_a_door_gives_the_budget_back() {
 }
 
 #[test]
-fn a_closure_that_nobody_waits_for_has_nothing_to_spend() {
+fn a_closure_that_is_not_waited_for_has_nothing_to_spend() {
     let spent = std::sync::Arc::new(AtomicU64::new(0));
     let there = spent.clone();
     let options = NurseryOptions::new().task_budget(Budget::ops(1_000).syscalls(5).spawns(5));
@@ -268,7 +268,7 @@ fn a_closure_that_nobody_waits_for_has_nothing_to_spend() {
 }
 
 #[test]
-fn a_closure_that_nobody_waits_for_has_the_callers_capabilities() {
+fn a_closure_that_is_not_waited_for_has_the_callers_capabilities() {
     let cap = Ledger::new().grant(CapSpawn::new().max_tasks(1));
     let error = nursery_with(NurseryOptions::new().capability(&cap), |n| {
         n.spawn_async(async move { unblock_async(|| nursery(|m| m.spawn(|| ()).join())).await }).join()?
