@@ -40,7 +40,7 @@ use crate::{args::Args, instrument::Instrumenter};
 ///
 /// A check may let other tasks run, stop the task until it is recharged, or end it by unwinding, as `checkpoint()` does.
 ///
-/// # Where it stands
+/// # Where to write it
 ///
 /// On a `fn`: free or a method, async, generic, unsafe. On an `impl`, a `trait` or a `mod { … }` it means every function in it, those of inner impls, traits
 /// and mods too; `#[budgeted(skip)]` exempts one, and a function with its own attribute follows that.
@@ -81,9 +81,9 @@ use crate::{args::Args, instrument::Instrumenter};
 /// - Arguments of macros: a loop in the arguments of `vec![…]` or `println!(…)` is not checked. Bind its value before.
 /// - Loops that are not written here, in iterator adaptors such as `for_each` and `sum`, or in functions without the attribute. Write a `for` loop, or
 ///   call a budgeted function from the closure.
-/// - A loop that counts operations is not vectorised by the compiler. The exception is a loop over a range, `for i in
-///   a..b`, that only computes: it is checked once in a chunk of iterations. Else leave the attribute off the innermost
-///   function and put it on the one that calls it, block by block.
+/// - A loop that counts operations is not vectorised by the compiler. The exception is a loop over a range,
+///   `for i in a..b`, that only computes: it is checked once in a chunk of iterations. Else leave the attribute off the
+///   innermost function and put it on the one that calls it, block by block.
 ///
 /// # What is refused
 ///

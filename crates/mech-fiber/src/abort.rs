@@ -1,6 +1,6 @@
 //! Ends the process with one line that names the fiber that ran out of stack.
 //!
-//! Room: mechanism. Knows how to write from a signal handler, without allocating or locking; knows nothing of who overflowed.
+//! Room: mechanism. Knows how to write from a signal handler, without allocating or locking; knows nothing of tasks.
 
 use std::fmt::{self, Write};
 

@@ -14,10 +14,10 @@ pub enum OnOverflow {
     Leave,
 }
 
-/// Says who runs on the current fiber. Never called on this system.
+/// Writes which task runs on the current fiber. Never called on this system.
 pub type OverflowHook = fn(&mut dyn std::fmt::Write) -> OnOverflow;
 
-/// Ignored: nothing goes on after an overflow.
+/// Ignored: nothing continues after an overflow.
 ///
 /// # Safety
 /// None needed.

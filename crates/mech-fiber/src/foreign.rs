@@ -18,7 +18,7 @@
 //! - A program's own handler of SIGTRAP is replaced at the first overflow inside the C library.
 //! - Allocators inside the program itself (static jemalloc, static musl) are not recognised.
 //! - Where it cannot be done (8 KiB are not enough, a million instructions are not, or not on
-//!   x86_64), the process aborts with a message: going on would be worse.
+//!   x86_64), the process aborts with a message: continuing would be worse.
 //!
 //! # Rejected
 //! Aborting whenever `malloc` overflows: most overflows would. A check in every allocation:
@@ -94,7 +94,7 @@ fn is_foreign(instruction: usize) -> bool {
     (TEXT[0].load(Ordering::Relaxed)..TEXT[1].load(Ordering::Relaxed)).contains(&instruction)
 }
 
-/// Lets the C library go on if the overflow happened inside it. `Ok(false)`: it did not. `Err`:
+/// Lets the C library continue if the overflow happened inside it. `Ok(false)`: it did not. `Err`:
 /// it cannot.
 ///
 /// Called in the handler of SIGSEGV.

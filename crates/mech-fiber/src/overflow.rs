@@ -22,7 +22,7 @@
 //! escape stack; returning from the handler restores the signal mask, so the next fault is
 //! delivered. It leaves through the fiber's yielder, which only reads the overflowed stack. To the
 //! resumer this is a suspend: its registers are on its own stack. `Slab` quarantines the stack, so
-//! whatever borrows from those frames stays valid.
+//! everything that borrows from those frames stays valid.
 //!
 //! # What counts as an overflow
 //! An access inside the guard of the fiber that runs on this thread, at or just below its stack
@@ -32,7 +32,7 @@
 //!
 //! # Limits
 //! - Locks that a fiber held when it left stay locked, and its destructors never run. Code that
-//!   holds one asks [`has_room`](crate::has_room) first. The C library's own locks are let go: see
+//!   holds one asks [`has_room`](crate::has_room) first. The C library's own locks are released: see
 //!   `foreign.rs`.
 //! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does
 //!   not fit, the kernel ends the process.
@@ -86,7 +86,7 @@ static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 ///   given text. It does not allocate, lock or panic.
 /// - It returns [`OnOverflow::Leave`] only for a fiber whose frames may all be skipped: none of
 ///   them borrows from anything that ends, is moved or is dropped while the process lives, unless
-///   the caller of `resume` sees to that; and no destructor of theirs is relied on.
+///   the caller of `resume` ensures that; and no destructor of theirs is relied on.
 pub unsafe fn set_overflow_hook(hook: OverflowHook) {
     HOOK.store(hook as *mut (), Ordering::Relaxed);
 }

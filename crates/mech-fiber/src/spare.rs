@@ -52,7 +52,7 @@ pub(crate) fn make() -> Result<(), StackError> {
     })
 }
 
-/// `[guard][escape stack][signal stack]`: two mappings. The escape stack, whose user code may be deeper than planned, stands before the guard; above it, the
+/// `[guard][escape stack][signal stack]`: two mappings. The escape stack, whose user code may be deeper than planned, is next to the guard; above it, the
 /// signal stack is far larger than what the handler uses.
 struct Spare {
     start: usize,

@@ -109,8 +109,7 @@ impl Completion {
     }
 
     /// The reader changes its mind. False if the producer has already seen its token: then the token *will* be woken,
-    /// and the
-    /// reader must wait for that.
+    /// and the reader must wait for that.
     pub fn retract(&self) -> bool {
         self.bits.fetch_and(!WAITING, AcqRel) & or_planted!(DONE, "retract-without-look" => 0) == 0
     }

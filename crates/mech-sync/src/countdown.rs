@@ -64,7 +64,7 @@ impl Countdown {
         self.word.load(Acquire) == OWNER
     }
 
-    /// How many members are left, if the owner has started so many; as of a moment ago.
+    /// How many members are left, if the owner has started `started`; the answer may be old.
     pub fn members(&self, started: u64) -> i64 {
         match self.word.load(Acquire) {
             open if open >= OWNER / 2 => open - OWNER + i64::try_from(started).expect("fewer than 2^48 members"),

@@ -203,7 +203,7 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Where the next push goes. Everything now in the deque stands before this mark.
+    /// Where the next push goes. Everything now in the deque is before this mark.
     #[inline]
     pub fn mark(&self) -> isize {
         self.bottom.get()

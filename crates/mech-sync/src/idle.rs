@@ -12,7 +12,7 @@
 //! given up yet, and its second look is still to come. The counts themselves are relaxed: the fences order them, the
 //! locks the rest.
 //!
-//! The last searcher that finds work notifies the next sleeper before it works. So a flood of work wakes all sleepers,
+//! A searcher that finds work, and is the last one, notifies a sleeper before it works. So a flood of work wakes all,
 //! one after the other, and a single item wakes one. A searcher whose second look finds work is a searcher again,
 //! because publishers may have relied on it meanwhile. One that slept is not: its second look found nothing, so nothing
 //! was left to it.
@@ -57,7 +57,7 @@ struct Sleeper {
     inbox: &'static Inbox,
     /// It searched until it gave up.
     was_searching: bool,
-    /// It can take all published work. Workers that cannot stand first in the list, and are notified last.
+    /// It can take all published work. Workers that cannot are first in the list, and notified last.
     takes_all: bool,
 }
 
@@ -77,7 +77,7 @@ impl Idle {
         }
     }
 
-    /// Notifies the sleeper whose turn it is, if it is `wanted`.
+    /// Notifies the last sleeper in the list, if it is `wanted`.
     #[cold]
     fn notify_if(&self, wanted: impl Fn(&Sleeper) -> bool) {
         let inbox = {

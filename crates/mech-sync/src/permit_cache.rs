@@ -86,7 +86,7 @@ impl<P> PermitCache<P> {
         self.keep.store(keep, Relaxed);
     }
 
-    /// So many uses ended, or did not begin. If more than `keep` permits are spare now, all spare ones come off the
+    /// `uses` uses ended, or did not begin. If more than `keep` permits are spare now, all spare ones come off the
     /// pile: `split` takes that many from it, under the lock, and the caller gives back what it returns, outside the
     /// lock.
     #[inline]

@@ -19,11 +19,11 @@
 //! # Waiting
 //! The cursors move by SeqCst RMW, and *full* and *empty* are decided by SeqCst loads of the cursors. So a waiter that
 //! announces itself by a SeqCst RMW and then finds the ring empty is seen by every pusher that looks (SeqCst) for
-//! waiters after its push: all four are in one total order. `channel` stands on this. loom models fences rather than
+//! waiters after its push: all four are in one total order. Channels rely on this. loom models fences rather than
 //! SeqCst accesses, so under loom the same places have a fence as well.
 //!
 //! Checked by `tests/loom/ring.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the
-//! fences that stand for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`; with the bit set in two
+//! fences that replace the one total order, `a_waiter_sees_the_ring_change_or_is_seen`; with the bit set in two
 //! steps, `a_value_not_found_after_close_never_comes` and `one_of_several_closers_wins`. Also
 //! `the_ring_is_full_or_empty_only_if_it_is`.
 

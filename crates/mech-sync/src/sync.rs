@@ -49,7 +49,7 @@ impl<T> std::ops::Deref for Padded<T> {
     }
 }
 
-/// Locks, and goes on if a holder panicked: the data behind our locks is valid between any two of its
+/// Locks, also if a holder panicked: the data behind our locks is valid between any two of its
 /// writes, and a worker must not die of another's panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

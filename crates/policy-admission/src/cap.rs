@@ -20,7 +20,7 @@ use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Delegation, Grant,
 /// Authority that cannot be forged, only narrowed.
 ///
 /// Dropping it ends it, if nothing was derived from it and there is no lease or permit of it; else with the last of those. What was derived
-/// from it goes on: only [`revoke`](Cap::revoke) takes that back.
+/// from it stays: only [`revoke`](Cap::revoke) takes that back.
 ///
 /// It cannot be made from terms,
 /// ```compile_fail,E0308

@@ -212,12 +212,12 @@ impl fmt::Display for CapError {
             }
             CapError::TaskLimitExceeded { limit, in_use } => write!(
                 f,
-                "{in_use} tasks are running and the limit is {limit}; wait for one to end, or attenuate less: `.max_tasks({})`",
+                "{in_use} of {limit} allowed tasks are running; wait for one to end, or attenuate less: `.max_tasks({})`",
                 limit.saturating_add(1)
             ),
             CapError::ChannelLimitExceeded { what: ChannelLimit::Channels, limit, in_use, wanted } => write!(
                 f,
-                "{in_use} channels are open, the limit is {limit} and {wanted} more was wanted; drop one, or attenuate less: \
+                "{in_use} of {limit} allowed channels are open and {wanted} more was wanted; drop one, or attenuate less: \
                  `.max_channels({})`",
                 in_use.saturating_add(wanted)
             ),

@@ -6,7 +6,7 @@
 //! The holder of a [`Ledger`] may grant anything of it and revoke anything of it. No other code can make a first
 //! capability. A runtime keeps its ledger and hands out capabilities; using those takes no ledger.
 //!
-//! What it keeps stands in `registry.rs`.
+//! Its data is in `registry.rs`.
 
 use std::{fmt, sync::Arc};
 
@@ -79,7 +79,7 @@ impl Ledger {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether two capabilities, of whatever kind, come from the same ledger.
+    /// Whether two capabilities, of any kind, come from the same ledger.
     pub fn is_common<A: Terms, B: Terms>(one: &Lease<A>, other: &Lease<B>) -> bool {
         Arc::ptr_eq(&one.node.registry, &other.node.registry)
     }

@@ -8,7 +8,7 @@
 //! # Why it holds
 //! - *Counter ≤ limit*: a counter grows by one CAS, from a value it had to at most the limit; and limits do not change.
 //! - *Held ≤ counter*: [`take`](Node::take) adds to the counters from the holder upwards and answers only after the last. Where one gives
-//!   less, the surplus is taken back from those below before going on; so when it answers, each has counted exactly the answer, and when it
+//!   less, the surplus is taken back from those below before the walk continues; so when it answers, each has counted exactly the answer, and when it
 //!   refuses, none has counted anything. [`give`](Node::give) is called by permits that are dropped, for what they
 //!   hold, see `permits.rs`, and by [`take_all`](Node::take_all) for what it got and will not hand out.
 //! - Derived terms are within their parent's, so above one without a limit there is none with: the walk ends there, and capabilities
@@ -202,7 +202,7 @@ fn take_up_to(used: &AtomicU64, limit: u64, want: u64) -> (u64, u64) {
 fn put_back(used: &AtomicU64, amount: u64) {
     let release = or_planted!(Release, "put-back-relaxed" => Relaxed);
     let result = used.fetch_update(release, Relaxed, |used| used.checked_sub(amount));
-    // Going on would create authority out of nothing.
+    // Continuing would create authority out of nothing.
     assert!(result.is_ok(), "{amount} were given back but only {} had been taken", used.load(Relaxed));
 }
 

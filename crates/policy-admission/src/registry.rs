@@ -57,7 +57,7 @@ impl Registry {
         outcome
     }
 
-    /// Revokes on behalf of the holder; 0 if it is over already.
+    /// Revokes on behalf of the holder; 0 if it has ended already.
     pub(crate) fn revoke_own(&self, id: CapId, kind: Kind, parent: Option<CapId>, label: Option<Arc<str>>) -> usize {
         let mut arena = self.arena();
         let Some(reached) = arena.revoke(id) else { return 0 };

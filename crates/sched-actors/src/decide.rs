@@ -16,10 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Which children share the fate of one that is started again.
+/// Which other children are restarted with one that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// None: the others do not depend on it.
+    /// None: they do not depend on it.
     #[default]
     OneForOne,
     /// All: each depends on every other.
@@ -49,12 +49,12 @@ pub enum Ending {
     Failed,
 }
 
-/// How often is too often.
+/// The limit of restarts within a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intensity {
-    /// So many restarts are fine.
+    /// The limit of restarts.
     pub max_restarts: u32,
-    /// Within so much time.
+    /// Within this time.
     pub within: Duration,
 }
 
@@ -65,12 +65,12 @@ impl Default for Intensity {
     }
 }
 
-/// What a supervisor was told when it was made.
+/// The rules a supervisor was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// Who shares whose fate.
+    /// Which children are restarted together.
     pub strategy: Strategy,
-    /// How often is too often.
+    /// The limit of restarts within a time.
     pub intensity: Intensity,
 }
 

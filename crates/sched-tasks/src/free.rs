@@ -85,7 +85,7 @@ pub fn sleep(time: Duration) {
 
 /// Runs `first` here and `second` here or on a worker that has nothing else to do; returns when both are done.
 ///
-/// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic goes on here after the other has ended.
+/// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic continues here after the other has ended.
 /// In a task with a [limit of its own](crate::NurseryOptions::task_budget), in one that has a value of a [`fiber_local!`](crate::fiber_local), and in the body of a nursery with
 /// a budget, one half runs after the other.
 ///

@@ -66,7 +66,7 @@ pub struct ChildInfo {
     pub name: Arc<str>,
     /// Its state.
     pub state: ChildState,
-    /// How often it was started again, for whatever reason.
+    /// How often it was started again, for any reason.
     pub restarts: u64,
     /// How it last failed.
     pub last_error: Option<TaskError>,

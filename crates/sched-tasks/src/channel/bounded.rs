@@ -13,7 +13,7 @@
 //!
 //! - Every push is followed by one `wake_one`. By the wait queue's first invariant it sees every receiver that found
 //!   the ring empty before the push; and one that found it non-empty takes its wait back and tries again.
-//! - A wake claims one live wait. Waits that timed out or were cancelled are over, cannot be claimed, and the wake goes to the next.
+//! - A wake claims one live wait. Waits that timed out or were cancelled cannot be claimed, and the wake goes to the next.
 //! - A claimed receiver tries the ring. It takes one value, because one push made one wake; or it finds the ring empty.
 //!   Then it need not wake another: the receiver that took the value was awake, and every later push has a wake of its
 //!   own.
