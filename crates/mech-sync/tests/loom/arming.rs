@@ -3,13 +3,13 @@
 use super::*;
 
 /// Two workers that wake and sleep, and a clock: it counts timers that are armed and have not fired. The count is relaxed and orders nothing.
-struct Workers {
+struct WorkerPool {
     arming: Arming,
     awake: [Awake; 2],
     timers: AtomicU32,
 }
 
-impl Workers {
+impl WorkerPool {
     fn new() -> &'static Self {
         leak(Self { arming: Arming::new(), awake: [Awake::new(), Awake::new()], timers: AtomicU32::new(0) })
     }
@@ -42,15 +42,15 @@ fn a_check_is_due_while_a_worker_is_awake() {
     // A check is due, and the worker that armed it sleeps again. Meanwhile one worker wakes, or two.
     for wakers in [1, 2] {
         check(move || {
-            let workers = Workers::new();
-            workers.wake(0);
-            workers.awake[0].mark_asleep();
-            let others: Vec<_> = (1..wakers).map(|who| thread::spawn(move || workers.wake(who))).collect();
-            let waker = thread::spawn(move || workers.wake(0));
-            workers.check_all();
+            let pool = WorkerPool::new();
+            pool.wake(0);
+            pool.awake[0].mark_asleep();
+            let others: Vec<_> = (1..wakers).map(|who| thread::spawn(move || pool.wake(who))).collect();
+            let waker = thread::spawn(move || pool.wake(0));
+            pool.check_all();
             waker.join().unwrap();
             others.into_iter().for_each(|other| other.join().unwrap());
-            assert_eq!(workers.timers(), 1, "a worker is awake and no check is due");
+            assert_eq!(pool.timers(), 1, "a worker is awake and no check is due");
         });
     }
 }
@@ -58,32 +58,32 @@ fn a_check_is_due_while_a_worker_is_awake() {
 #[test]
 fn two_workers_that_wake_arm_one_timer() {
     check(|| {
-        let workers = Workers::new();
-        let other = thread::spawn(move || workers.wake(1));
-        workers.wake(0);
+        let pool = WorkerPool::new();
+        let other = thread::spawn(move || pool.wake(1));
+        pool.wake(0);
         other.join().unwrap();
-        assert_eq!(workers.timers(), 1);
+        assert_eq!(pool.timers(), 1);
     });
 }
 
 #[test]
 fn a_check_that_finds_all_asleep_is_the_last() {
     check(|| {
-        let workers = Workers::new();
-        workers.wake(0);
+        let pool = WorkerPool::new();
+        pool.wake(0);
         let sleeper = thread::spawn(move || {
-            workers.awake[0].mark_asleep();
-            workers.wake(0);
-            workers.awake[0].mark_asleep();
+            pool.awake[0].mark_asleep();
+            pool.wake(0);
+            pool.awake[0].mark_asleep();
         });
-        workers.check_all();
+        pool.check_all();
         sleeper.join().unwrap();
         // What was seen late has been seen now.
-        if workers.timers() > 0 {
-            workers.check_all();
+        if pool.timers() > 0 {
+            pool.check_all();
         }
-        assert_eq!(workers.timers(), 0, "all sleep and a check is due");
-        workers.wake(1);
-        assert_eq!(workers.timers(), 1, "the next worker to wake arms the timer again");
+        assert_eq!(pool.timers(), 0, "all sleep and a check is due");
+        pool.wake(1);
+        assert_eq!(pool.timers(), 1, "the next worker to wake arms the timer again");
     });
 }

@@ -19,14 +19,14 @@ impl Work {
     }
 }
 
-struct Workers {
+struct WorkerPool {
     idle: Idle,
     work: Work,
     running: Mutex<u32>,
     changed: Condvar,
 }
 
-impl Workers {
+impl WorkerPool {
     fn new() -> &'static Self {
         leak(Self { idle: Idle::new(), work: Work(AtomicU32::new(0)), running: Mutex::new(0), changed: Condvar::new() })
     }
@@ -65,14 +65,14 @@ impl Workers {
 fn no_wakeup_is_lost() {
     for searching in [false, true] {
         check(move || {
-            let (workers, inbox) = (Workers::new(), leak(Inbox::for_thread()));
+            let (pool, inbox) = (WorkerPool::new(), leak(Inbox::for_thread()));
             let worker = thread::spawn(move || {
-                workers.find_work(inbox, searching && workers.idle.begin_search(1));
+                pool.find_work(inbox, searching && pool.idle.begin_search(1));
             });
-            workers.publish();
+            pool.publish();
             worker.join().unwrap();
-            assert!(!workers.idle.any_sleeper());
-            assert!(workers.idle.begin_search(1), "no searcher is left over");
+            assert!(!pool.idle.any_sleeper());
+            assert!(pool.idle.begin_search(1), "no searcher is left over");
         });
     }
 }
@@ -81,21 +81,21 @@ fn no_wakeup_is_lost() {
 fn the_search_is_handed_on() {
     // Two items that are done only together, two workers, of which at most one searches.
     check(|| {
-        let workers = Workers::new();
+        let pool = WorkerPool::new();
         let workers = [false, true].map(|searching| {
             thread::spawn(move || {
                 let inbox = leak(Inbox::for_thread());
-                workers.find_work(inbox, searching && workers.idle.begin_search(1));
-                workers.run_until(2);
+                pool.find_work(inbox, searching && pool.idle.begin_search(1));
+                pool.run_until(2);
             })
         });
-        workers.publish();
-        workers.publish();
+        pool.publish();
+        pool.publish();
         for worker in workers {
             worker.join().unwrap();
         }
-        assert!(!workers.idle.any_sleeper());
-        assert!(workers.idle.begin_search(1), "no searcher is left over");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }
 
@@ -103,50 +103,50 @@ fn the_search_is_handed_on() {
 #[test]
 fn two_notifications_wake_one_worker() {
     check(|| {
-        let workers = Workers::new();
+        let pool = WorkerPool::new();
         let (inbox, waiter) = thread_waiter();
         let token = waiter.token();
         assert_eq!(token.park(), Park::Parked);
         let waker = thread::spawn(move || assert!(wake(token, 0)));
-        let publisher = thread::spawn(move || workers.publish());
+        let publisher = thread::spawn(move || pool.publish());
         let (mut arrived, mut worked, mut searching) = (0, false, false);
         while arrived == 0 || !worked {
             arrived += inbox.arrivals().count();
-            worked |= workers.work.take();
+            worked |= pool.work.take();
             if searching {
-                workers.idle.end_search();
+                pool.idle.end_search();
             }
-            workers.idle.fall_asleep(inbox, false, true);
-            if (arrived == 0 || !worked) && !inbox.has_arrivals() && !workers.work.any() {
+            pool.idle.fall_asleep(inbox, false, true);
+            if (arrived == 0 || !worked) && !inbox.has_arrivals() && !pool.work.any() {
                 inbox.sleep(None);
             }
-            searching = workers.idle.stay_awake(inbox);
+            searching = pool.idle.stay_awake(inbox);
         }
         if searching {
-            workers.idle.end_search();
+            pool.idle.end_search();
         }
         waker.join().unwrap();
         publisher.join().unwrap();
         assert_eq!(arrived, 1);
-        assert!(!workers.idle.any_sleeper());
-        assert!(workers.idle.begin_search(1), "no searcher is left over");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }
 
 #[test]
 fn shutdown_reaches_every_sleeper() {
     check(|| {
-        let workers = Workers::new();
-        let workers = [(); 2].map(|()| thread::spawn(move || workers.find_work(leak(Inbox::for_thread()), false)));
-        workers.work.push();
-        workers.work.push();
+        let pool = WorkerPool::new();
+        let workers = [(); 2].map(|()| thread::spawn(move || pool.find_work(leak(Inbox::for_thread()), false)));
+        pool.work.push();
+        pool.work.push();
         loom::sync::atomic::fence(SeqCst);
-        workers.idle.notify_all();
+        pool.idle.notify_all();
         for worker in workers {
             worker.join().unwrap();
         }
-        assert!(!workers.idle.any_sleeper());
-        assert!(workers.idle.begin_search(1), "no searcher is left over");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }
 
@@ -154,32 +154,32 @@ fn shutdown_reaches_every_sleeper() {
 #[test]
 fn a_worker_that_cannot_take_it_passes_the_search_on() {
     check(|| {
-        let (workers, over) = (Workers::new(), leak(AtomicU32::new(0)));
+        let (pool, over) = (WorkerPool::new(), leak(AtomicU32::new(0)));
         let (picky, able) = (leak(Inbox::for_thread()), leak(Inbox::for_thread()));
-        workers.idle.fall_asleep(picky, false, false);
+        pool.idle.fall_asleep(picky, false, false);
         let picky = thread::spawn(move || {
             loop {
                 if over.load(Relaxed) == 0 {
                     picky.sleep(None);
                 }
-                if workers.idle.stay_awake(picky) {
-                    workers.idle.pass_on();
+                if pool.idle.stay_awake(picky) {
+                    pool.idle.pass_on();
                 }
                 if over.load(Relaxed) != 0 {
                     return;
                 }
-                workers.idle.fall_asleep(picky, false, false);
+                pool.idle.fall_asleep(picky, false, false);
             }
         });
-        let able = thread::spawn(move || (0..2).for_each(|_| workers.find_work(able, false)));
-        workers.publish(); // to the picky one, if the other does not sleep yet
-        workers.publish(); // to the worker that searches
+        let able = thread::spawn(move || (0..2).for_each(|_| pool.find_work(able, false)));
+        pool.publish(); // to the picky one, if the other does not sleep yet
+        pool.publish(); // to the worker that searches
         able.join().unwrap();
         over.store(1, Relaxed);
         loom::sync::atomic::fence(SeqCst);
-        workers.idle.notify_all();
+        pool.idle.notify_all();
         picky.join().unwrap();
-        assert!(!workers.idle.any_sleeper());
-        assert!(workers.idle.begin_search(1), "no searcher is left over");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }
