@@ -4,7 +4,7 @@
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `life` | what an actor is, and one incarnation of it |
+//! | `actor` | what an actor is, and one incarnation of it |
 //! | `mailbox`, `address` | a channel that outlives the actor that reads it, and the senders of it |
 //! | `decide` | what to do when a child ended: pure |
 //! | `state` | the states of a child, and the one function that moves it |
@@ -21,12 +21,12 @@
 
 #![forbid(unsafe_code)]
 
+mod actor;
 mod address;
 mod budget;
 mod clock;
 pub mod decide;
 mod error;
-mod life;
 mod mailbox;
 mod run;
 mod state;
@@ -34,11 +34,11 @@ mod supervise;
 mod supervisor;
 mod tree;
 
+pub use actor::{Actor, Context, FnActor, StopReason, from_fn, spawn, spawn_bounded};
 pub use address::Address;
 pub use decide::{Restart, Strategy};
 pub use error::{AskError, Refusal, RestartsExceeded, SupervisorError, Undelivered};
-pub use life::{Actor, Context, FnActor, StopReason, from_fn, spawn, spawn_bounded};
 pub use mailbox::{DeadLetter, MailboxStats};
-pub use state::{ChildState, Happening, IllegalStep};
+pub use state::{ChildEvent, ChildState, IllegalStep};
 pub use supervisor::Supervisor;
 pub use tree::{ActorChild, Child, ChildInfo, SupervisorHandle};

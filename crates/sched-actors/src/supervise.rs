@@ -10,7 +10,7 @@
 //! # Why they hold
 //! There is one plan: a set to stop, a set to start, and at most one child that is being stopped or started.
 //! [`SupervisorLoop::advance`] alone takes from the sets, and launches only when nothing is to be stopped. A child is
-//! in the set to start or has a fiber, and joins the former only after it has ended. An event of an incarnation that
+//! in the set to start or has a fiber, and joins the former only after it has ended. A report of an incarnation that
 //! has ended is known by its serial and ignored.
 //!
 //! # How a child is isolated
@@ -35,10 +35,10 @@ use crate::{
     error::{RestartsExceeded, SupervisorError},
     mailbox::{Signal, StopMode},
     run::{Link, Run},
-    state::{ChildState, Happening},
+    state::{ChildEvent, ChildState},
     tree::{
-        Child, ChildEntry, ChildEvent, Inbox, Incarnation, Input, Kind, Reply, Request, Shared, begin_table, end_table,
-        retire_life,
+        Child, ChildEntry, ChildReport, Inbox, Incarnation, Input, Kind, Reply, Request, Shared, begin_table,
+        end_table, retire_instance,
     },
 };
 
@@ -133,15 +133,15 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
                 return self.finishing.take().map_or(Ok(()), |(outcome, _)| outcome);
             }
             match self.receive() {
-                Ok(Input::Child { id, serial, event }) => {
+                Ok(Input::Child { id, serial, report }) => {
                     if self.runs.get(&id).is_some_and(|run| run.serial == serial) {
-                        self.on_child_event(id, event);
+                        self.on_child_report(id, report);
                     }
                 }
                 Ok(Input::Request(request)) => self.on_request(request),
                 Ok(Input::Recheck) => {}
                 Err(RecvTimeoutError::Timeout) => self.on_shutdown_timeout(),
-                // closed by the parent, which does so only after we ended
+                // Closed by the parent, which does so only after we ended.
                 Err(RecvTimeoutError::Closed) => unreachable!("an inbox is open while its supervisor runs"),
             }
         }
@@ -200,15 +200,15 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
 
     // ---- inputs ----
 
-    /// An event of a child.
-    fn on_child_event(&mut self, id: u64, event: ChildEvent) {
-        match event {
-            ChildEvent::Started => {
-                self.with(id, |entry| entry.step(Happening::Started));
+    /// A report of a child.
+    fn on_child_report(&mut self, id: u64, report: ChildReport) {
+        match report {
+            ChildReport::Started => {
+                self.with(id, |entry| entry.step(ChildEvent::Started));
                 self.starting = self.starting.filter(|&starting| starting != id);
                 self.answer(id, Until::Ready);
             }
-            ChildEvent::Ended { outcome } => self.ended(id, outcome),
+            ChildReport::Ended { outcome } => self.ended(id, outcome),
         }
     }
 
@@ -283,12 +283,12 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
         self.stopping = self.stopping.filter(|&(stopping, _)| stopping != id);
         let (kind, expected) = self.with(id, |entry| {
             let expected = planned || entry.state == ChildState::Stopping;
-            entry.step(if error.is_some() { Happening::Failed } else { Happening::Returned });
+            entry.step(if error.is_some() { ChildEvent::Failed } else { ChildEvent::Returned });
             // To be cancelled is no failure of one that was asked to stop.
             if let Some(error) = error.as_ref().filter(|error| !(expected && error.is_cancelled())) {
                 entry.last_error = Some(error.clone());
             }
-            (entry.life.kind.clone(), expected)
+            (entry.instance.kind.clone(), expected)
         });
         if let Kind::Actor(mailbox) = kind {
             mailbox.settle(error.as_ref());
@@ -383,7 +383,7 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
             // It has no fiber. It will be started with the others, or never.
             self.answer(id, Until::Ended);
             if !self.to_start.contains(&id) {
-                self.with(id, |entry| entry.step(Happening::StopAsked));
+                self.with(id, |entry| entry.step(ChildEvent::StopAsked));
                 if self.finishing.is_none() {
                     self.leave(id);
                 }
@@ -393,8 +393,8 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
         run.for_good |= mode == StopMode::ForGood;
         let (signal, link) = (run.signal.clone(), run.link.clone());
         let (kind, timeout) = self.with(id, |entry| {
-            entry.step(Happening::StopAsked);
-            (entry.life.kind.clone(), entry.child.shutdown)
+            entry.step(ChildEvent::StopAsked);
+            (entry.instance.kind.clone(), entry.child.shutdown)
         });
         let mut until = timeout.map(due);
         match kind {
@@ -427,17 +427,17 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
     /// Gives a child a fiber.
     fn launch(&mut self, id: u64) {
         let (child, run, restarts, options) = self.with(id, |entry| {
-            entry.step(Happening::Launched);
-            if entry.life.retired {
-                entry.life = entry.child.recipe.prepare(&entry.child);
+            entry.step(ChildEvent::Launched);
+            if entry.instance.retired {
+                entry.instance = entry.child.spec.prepare(&entry.child);
             }
             let options = NurseryOptions::new();
-            let options = match entry.child.grace(&entry.life.kind) {
+            let options = match entry.child.grace(&entry.instance.kind) {
                 Some(grace) => options.grace(grace),
                 None => options,
             };
             entry.launches += 1;
-            (entry.child.clone(), entry.life.run.clone(), entry.launches - 1, options)
+            (entry.child.clone(), entry.instance.run.clone(), entry.launches - 1, options)
         });
         let serial = self.shared.next_serial();
         let (signal, link) = (Arc::new(Signal::new()), Arc::new(Link::default()));
@@ -446,25 +446,25 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
         self.starting = Some(id);
 
         let inbox = internals::sender(self.inbox);
-        let report = move |event| {
-            internals::put(&inbox, Input::Child { id, serial, event });
+        let send = move |report| {
+            internals::put(&inbox, Input::Child { id, serial, report });
         };
-        let (report_end, report_refused) = (report.clone(), report.clone());
+        let (send_end, send_refused) = (send.clone(), send.clone());
         let task = internals::try_spawn_at(self.children.task().name(&*child.name), child.site, move || {
-            let ready = || report(ChildEvent::Started);
+            let ready = || send(ChildReport::Started);
             nursery_with(options, |own| {
                 link.publish(own.canceller());
                 run(Incarnation { signal: &signal, restarts, ready: &ready })
             })
         });
-        let watch = async move { report_end(ChildEvent::Ended { outcome: task.await }) };
+        let watch = async move { send_end(ChildReport::Ended { outcome: task.await }) };
         let watcher = internals::spawn_free(self.children, child.site, watch);
         // A nursery that may start no more tasks refuses the watcher, too: then nothing else would report the end.
         if watcher.is_done()
             && let Err(refused) = watcher.join()
         {
             stray.cancel(); // the child itself may have been the last that was admitted
-            report_refused(ChildEvent::Ended { outcome: Err(refused) });
+            send_refused(ChildReport::Ended { outcome: Err(refused) });
         }
     }
 
@@ -476,7 +476,7 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
 
     /// A child is to be started again.
     fn queue(&self, id: u64) {
-        self.with(id, |entry| entry.step(Happening::Queued));
+        self.with(id, |entry| entry.step(ChildEvent::Queued));
     }
 
     /// A child is gone for good. A caller that waits for it to be ready is answered.
@@ -490,7 +490,7 @@ impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
     }
 
     fn retire(&self, id: u64) {
-        let kind = self.with(id, retire_life);
+        let kind = self.with(id, retire_instance);
         if let Some(kind) = kind {
             kind.retire();
         }

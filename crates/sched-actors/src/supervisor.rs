@@ -11,7 +11,7 @@ use crate::{
     decide::{Intensity, Restart, Rules, Strategy},
     error::SupervisorError,
     supervise::{self, Parent},
-    tree::{Child, CloseOnDrop, Incarnation, Kind, Life, Recipe, Shared, SupervisorHandle},
+    tree::{Child, ChildInstance, ChildSpec, CloseOnDrop, Incarnation, Kind, Shared, SupervisorHandle},
 };
 
 /// Starts children, and starts them again when they fail.
@@ -156,7 +156,7 @@ impl<'a> Supervisor<'a> {
                 let (name, supervisor) = (child.name.clone(), self.name.clone());
                 return Err(SupervisorError::DuplicateChild { name, supervisor });
             }
-            child.recipe.check()?;
+            child.spec.check()?;
         }
         Ok(())
     }
@@ -193,14 +193,14 @@ impl<'a> Child<'a> {
             site: Location::caller(),
             restart: Restart::default(),
             shutdown: None,
-            recipe: Arc::new(supervisor),
+            spec: Arc::new(supervisor),
         }
     }
 }
 
 /// A supervisor as a child: its inbox and its children's mailboxes survive its restarts.
-impl<'a> Recipe<'a> for Supervisor<'a> {
-    fn prepare(&self, _: &Child<'a>) -> Life<'a> {
+impl<'a> ChildSpec<'a> for Supervisor<'a> {
+    fn prepare(&self, _: &Child<'a>) -> ChildInstance<'a> {
         let (inbox, inputs) = unbounded();
         let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
         let handle = SupervisorHandle::new(shared.clone(), inbox);
@@ -208,7 +208,7 @@ impl<'a> Recipe<'a> for Supervisor<'a> {
         let run = move |incarnation: Incarnation<'_>| {
             supervise::supervise(rules, &budget, &shared, &own, Parent::Supervisor(incarnation))
         };
-        Life { run: Arc::new(run), kind: Kind::Supervisor(handle, inputs), retired: false }
+        ChildInstance { run: Arc::new(run), kind: Kind::Supervisor(handle, inputs), retired: false }
     }
 
     fn check(&self) -> Result<(), SupervisorError> {

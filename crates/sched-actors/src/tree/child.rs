@@ -2,8 +2,9 @@
 //!
 //! Room: interface.
 //!
-//! A child is a recipe: what it runs can be started any number of times, each time from the beginning. What survives a restart, a mailbox or the inbox of a
-//! supervisor below, is made by [`Recipe::prepare`] once for all incarnations.
+//! A child is a specification: what it runs can be started any number of times, each time from the beginning. What
+//! survives a restart, a mailbox or the inbox of a supervisor below, is made by [`ChildSpec::prepare`] once for all
+//! incarnations.
 
 use std::{fmt, panic::Location, sync::Arc, time::Duration};
 
@@ -11,9 +12,9 @@ use sched_tasks::{Receiver, TaskError};
 
 use super::{handle::SupervisorHandle, inbox::Input};
 use crate::{
+    actor::{Actor, Context, run_actor},
     decide::Restart,
     error::SupervisorError,
-    life::{Actor, Context, live},
     mailbox::{AnyMailbox, CAPACITY, DeadLetter, Hook, Mailbox, Signal},
 };
 
@@ -28,20 +29,20 @@ pub struct Child<'a> {
     pub(crate) restart: Restart,
     /// None: no limit.
     pub(crate) shutdown: Option<Duration>,
-    pub(crate) recipe: Arc<dyn Recipe<'a> + 'a>,
+    pub(crate) spec: Arc<dyn ChildSpec<'a> + 'a>,
 }
 
 impl Clone for Child<'_> {
     fn clone(&self) -> Self {
-        let Self { name, site, restart, shutdown, recipe } = self;
-        Self { name: name.clone(), site, restart: *restart, shutdown: *shutdown, recipe: recipe.clone() }
+        let Self { name, site, restart, shutdown, spec } = self;
+        Self { name: name.clone(), site, restart: *restart, shutdown: *shutdown, spec: spec.clone() }
     }
 }
 
 /// What a child runs.
-pub(crate) trait Recipe<'a>: Send + Sync {
+pub(crate) trait ChildSpec<'a>: Send + Sync {
     /// Makes what survives restarts.
-    fn prepare(&self, child: &Child<'a>) -> Life<'a>;
+    fn prepare(&self, child: &Child<'a>) -> ChildInstance<'a>;
     /// Checks it for mistakes before anything starts.
     fn check(&self) -> Result<(), SupervisorError> {
         Ok(())
@@ -59,7 +60,7 @@ pub(crate) struct Incarnation<'i> {
 pub(crate) type Run<'a> = Arc<dyn Fn(Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
 
 /// What all incarnations of a child share.
-pub(crate) struct Life<'a> {
+pub(crate) struct ChildInstance<'a> {
     pub(crate) run: Run<'a>,
     pub(crate) kind: Kind<'a>,
     /// Whether it is gone for good: the next incarnation needs a new one.
@@ -85,16 +86,16 @@ impl<'a> Child<'a> {
         A: Actor + 'a,
         F: Fn() -> A + Send + Sync + 'a,
     {
-        let live = move |mailbox: &Arc<Mailbox<A::Message>>, incarnation: Incarnation<'_>| {
+        let run = move |mailbox: &Arc<Mailbox<A::Message>>, incarnation: Incarnation<'_>| {
             let mut ctx = Context::new(mailbox.clone(), incarnation.restarts);
-            live(&mut make(), &mut ctx, incarnation.signal, incarnation.ready)
+            run_actor(&mut make(), &mut ctx, incarnation.signal, incarnation.ready)
         };
         ActorChild {
             name: name.into(),
             site: Location::caller(),
             restart: Restart::default(),
             shutdown: Some(SHUTDOWN_TIMEOUT),
-            recipe: ActorRecipe { live: Arc::new(live), capacity: CAPACITY, hook: None },
+            spec: ActorSpec { run: Arc::new(run), capacity: CAPACITY, hook: None },
         }
     }
 
@@ -133,7 +134,7 @@ impl<'a> Child<'a> {
             site: Location::caller(),
             restart: Restart::default(),
             shutdown: Some(Duration::ZERO),
-            recipe: Arc::new(TaskRecipe(run)),
+            spec: Arc::new(TaskSpec(run)),
         }
     }
 
@@ -166,27 +167,31 @@ impl fmt::Debug for Child<'_> {
     }
 }
 
-struct TaskRecipe<'a>(Run<'a>);
+struct TaskSpec<'a>(Run<'a>);
 
-impl<'a> Recipe<'a> for TaskRecipe<'a> {
-    fn prepare(&self, _: &Child<'a>) -> Life<'a> {
-        Life { run: self.0.clone(), kind: Kind::Task, retired: false }
+impl<'a> ChildSpec<'a> for TaskSpec<'a> {
+    fn prepare(&self, _: &Child<'a>) -> ChildInstance<'a> {
+        ChildInstance { run: self.0.clone(), kind: Kind::Task, retired: false }
     }
 }
 
-type Live<'a, M> = Arc<dyn Fn(&Arc<Mailbox<M>>, Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
+type RunActor<'a, M> = Arc<dyn Fn(&Arc<Mailbox<M>>, Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
 
-struct ActorRecipe<'a, M> {
-    live: Live<'a, M>,
+struct ActorSpec<'a, M> {
+    run: RunActor<'a, M>,
     capacity: usize,
     hook: Option<Hook<M>>,
 }
 
-impl<'a, M: Send + 'static> Recipe<'a> for ActorRecipe<'a, M> {
-    fn prepare(&self, child: &Child<'a>) -> Life<'a> {
+impl<'a, M: Send + 'static> ChildSpec<'a> for ActorSpec<'a, M> {
+    fn prepare(&self, child: &Child<'a>) -> ChildInstance<'a> {
         let mailbox = Arc::new(Mailbox::lasting(child.name.clone(), self.capacity, self.hook.clone()));
-        let (live, own) = (self.live.clone(), mailbox.clone());
-        Life { run: Arc::new(move |incarnation| live(&own, incarnation)), kind: Kind::Actor(mailbox), retired: false }
+        let (run, own) = (self.run.clone(), mailbox.clone());
+        ChildInstance {
+            run: Arc::new(move |incarnation| run(&own, incarnation)),
+            kind: Kind::Actor(mailbox),
+            retired: false,
+        }
     }
 }
 
@@ -197,7 +202,7 @@ pub struct ActorChild<'a, M> {
     site: &'static Location<'static>,
     restart: Restart,
     shutdown: Option<Duration>,
-    recipe: ActorRecipe<'a, M>,
+    spec: ActorSpec<'a, M>,
 }
 
 impl<M> ActorChild<'_, M> {
@@ -215,33 +220,33 @@ impl<M> ActorChild<'_, M> {
 
     /// How many messages its mailbox holds before senders wait: 64 by default.
     pub fn mailbox(mut self, capacity: usize) -> Self {
-        self.recipe.capacity = capacity;
+        self.spec.capacity = capacity;
         self
     }
 
     /// Called with every message that will not be handled. The supervisor calls it between two other things, so it
     /// should be quick.
     pub fn dead_letters(mut self, hook: impl Fn(DeadLetter<M>) + Send + Sync + 'static) -> Self {
-        self.recipe.hook = Some(Arc::new(hook));
+        self.spec.hook = Some(Arc::new(hook));
         self
     }
 }
 
 impl<'a, M: Send + 'static> From<ActorChild<'a, M>> for Child<'a> {
     fn from(child: ActorChild<'a, M>) -> Self {
-        let ActorChild { name, site, restart, shutdown, recipe } = child;
-        Self { name, site, restart, shutdown, recipe: Arc::new(recipe) }
+        let ActorChild { name, site, restart, shutdown, spec } = child;
+        Self { name, site, restart, shutdown, spec: Arc::new(spec) }
     }
 }
 
 impl<M> fmt::Debug for ActorChild<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, restart, shutdown, recipe, .. } = self;
+        let Self { name, restart, shutdown, spec, .. } = self;
         f.debug_struct("ActorChild")
             .field("name", name)
             .field("restart", restart)
             .field("shutdown", shutdown)
-            .field("mailbox", &recipe.capacity)
+            .field("mailbox", &spec.capacity)
             .finish_non_exhaustive()
     }
 }

@@ -86,7 +86,7 @@ impl<'a> SupervisorHandle<'a> {
     ///
     /// Once an actor was gone for good, [`restart_child`](Self::restart_child) gives it a new mailbox, and with it a new address.
     pub fn address<M: Send + 'static>(&self, name: &str) -> Result<Address<M>, SupervisorError> {
-        let kind = self.shared.find(name, |_, entry| entry.life.kind.clone())?;
+        let kind = self.shared.find(name, |_, entry| entry.instance.kind.clone())?;
         let wrong =
             |takes| SupervisorError::WrongMessage { name: name.into(), wanted: std::any::type_name::<M>(), takes };
         let Kind::Actor(mailbox) = kind else { return Err(wrong(None)) };
@@ -96,7 +96,7 @@ impl<'a> SupervisorHandle<'a> {
 
     /// The supervisor `name` below this one.
     pub fn supervisor(&self, name: &str) -> Result<SupervisorHandle<'a>, SupervisorError> {
-        match self.shared.find(name, |_, entry| entry.life.kind.clone())? {
+        match self.shared.find(name, |_, entry| entry.instance.kind.clone())? {
             Kind::Supervisor(handle, _) => Ok(handle),
             _ => Err(SupervisorError::NotASupervisor { name: name.into() }),
         }
@@ -109,7 +109,7 @@ impl<'a> SupervisorHandle<'a> {
     /// A child of that name that has ended for good is replaced. One that is [`Temporary`](crate::Restart::Temporary) is forgotten when it ends.
     pub fn start_child(&self, child: impl Into<Child<'a>>) -> Result<(), SupervisorError> {
         let child = child.into();
-        child.recipe.check()?;
+        child.spec.check()?;
         self.ask(|reply| Request::Start(child, reply))
     }
 
@@ -132,8 +132,8 @@ impl<'a> SupervisorHandle<'a> {
             state: entry.state,
             restarts: entry.launches.saturating_sub(1),
             last_error: entry.last_error.clone(),
-            mailbox: if let Kind::Actor(mailbox) = &entry.life.kind { Some(mailbox.stats()) } else { None },
-            children: if let Kind::Supervisor(below, _) = &entry.life.kind { below.children() } else { Vec::new() },
+            mailbox: if let Kind::Actor(mailbox) = &entry.instance.kind { Some(mailbox.stats()) } else { None },
+            children: if let Kind::Supervisor(below, _) = &entry.instance.kind { below.children() } else { Vec::new() },
         };
         entries.values().map(info).collect()
     }

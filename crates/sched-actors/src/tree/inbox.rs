@@ -19,7 +19,7 @@ use crate::error::SupervisorError;
 /// An input of a supervisor.
 pub(crate) enum Input<'a> {
     /// About a child, if it is still this incarnation of it.
-    Child { id: u64, serial: u64, event: ChildEvent },
+    Child { id: u64, serial: u64, report: ChildReport },
     /// From a [`SupervisorHandle`].
     Request(Request<'a>),
     /// Its signal was sent, or its last handle dropped: check again.
@@ -27,7 +27,7 @@ pub(crate) enum Input<'a> {
 }
 
 /// What a supervisor observes of a child.
-pub(crate) enum ChildEvent {
+pub(crate) enum ChildReport {
     /// It is ready.
     Started,
     /// It has ended.

@@ -2,8 +2,8 @@
 //!
 //! Room: interface.
 //!
-//! One module, because its types are made of each other. A [`Child`] is a recipe for a life. The life of a supervisor
-//! is reached by a [`SupervisorHandle`], which leads to a table of children and to an inbox that takes more of them.
+//! One module, because its types are made of each other. A [`Child`] is the specification of an instance. The instance of a
+//! supervisor is reached by a [`SupervisorHandle`], which leads to a table of children and to an inbox that takes more of them.
 //! What a supervisor *does* is above, in `supervise`.
 //!
 //! | file | one idea |
@@ -19,7 +19,7 @@ mod inbox;
 mod table;
 
 pub use child::{ActorChild, Child};
-pub(crate) use child::{Incarnation, Kind, Life, Recipe};
+pub(crate) use child::{ChildInstance, ChildSpec, Incarnation, Kind};
 pub use handle::{ChildInfo, SupervisorHandle};
-pub(crate) use inbox::{ChildEvent, Inbox, Input, Reply, Request};
-pub(crate) use table::{ChildEntry, CloseOnDrop, Shared, begin_table, end_table, retire_life};
+pub(crate) use inbox::{ChildReport, Inbox, Input, Reply, Request};
+pub(crate) use table::{ChildEntry, CloseOnDrop, Shared, begin_table, end_table, retire_instance};

@@ -23,10 +23,10 @@ use std::{
 
 use sched_tasks::{Condvar, Mutex, TaskError, internals, shield};
 
-use super::child::{Child, Kind, Life};
+use super::child::{Child, ChildInstance, Kind};
 use crate::{
     error::SupervisorError,
-    state::{ChildState, Happening},
+    state::{ChildEvent, ChildState},
 };
 
 /// The limit of names that are listed in an error.
@@ -35,7 +35,7 @@ const MAX_KNOWN: usize = 8;
 /// The table entry of one child.
 pub(crate) struct ChildEntry<'a> {
     pub(crate) child: Child<'a>,
-    pub(crate) life: Life<'a>,
+    pub(crate) instance: ChildInstance<'a>,
     /// Whether it came by `start_child`: then a restart of the supervisor forgets it.
     pub(crate) dynamic: bool,
     pub(crate) state: ChildState,
@@ -45,14 +45,14 @@ pub(crate) struct ChildEntry<'a> {
 
 impl<'a> ChildEntry<'a> {
     pub(crate) fn new(child: Child<'a>, dynamic: bool) -> Self {
-        let life = child.recipe.prepare(&child);
-        Self { child, life, dynamic, state: ChildState::Waiting, launches: 0, last_error: None }
+        let instance = child.spec.prepare(&child);
+        Self { child, instance, dynamic, state: ChildState::Waiting, launches: 0, last_error: None }
     }
 
-    pub(crate) fn step(&mut self, happening: Happening) {
+    pub(crate) fn step(&mut self, event: ChildEvent) {
         self.state = self
             .state
-            .after(happening)
+            .after(event)
             .unwrap_or_else(|illegal| panic!("child `{}` cannot do that: {illegal:?}", self.child.name));
     }
 }
@@ -114,7 +114,7 @@ impl<'a> Shared<'a> {
     pub(crate) fn retire(&self) {
         let kinds: Vec<_> = {
             let mut entries = self.entries();
-            entries.values_mut().filter_map(retire_life).collect()
+            entries.values_mut().filter_map(retire_instance).collect()
         };
         kinds.into_iter().for_each(Kind::retire); // not under the lock: a hook may look at us
     }
@@ -150,8 +150,8 @@ impl<'a> Shared<'a> {
 }
 
 /// Marks a child as gone for good; returns what is to be retired, once.
-pub(crate) fn retire_life<'a>(entry: &mut ChildEntry<'a>) -> Option<Kind<'a>> {
-    (!std::mem::replace(&mut entry.life.retired, true)).then(|| entry.life.kind.clone())
+pub(crate) fn retire_instance<'a>(entry: &mut ChildEntry<'a>) -> Option<Kind<'a>> {
+    (!std::mem::replace(&mut entry.instance.retired, true)).then(|| entry.instance.kind.clone())
 }
 
 impl Kind<'_> {
@@ -186,8 +186,8 @@ pub(crate) fn begin_table(shared: &Shared<'_>) {
     entries.retain(|_, entry| !entry.dynamic);
     for entry in entries.values_mut() {
         entry.state = ChildState::Waiting;
-        if entry.life.retired {
-            entry.life = entry.child.recipe.prepare(&entry.child);
+        if entry.instance.retired {
+            entry.instance = entry.child.spec.prepare(&entry.child);
         }
     }
 }
@@ -197,14 +197,14 @@ pub(crate) fn end_table(shared: &Shared<'_>) {
     let (mut mailboxes, mut gone) = (Vec::new(), Vec::new());
     for entry in shared.entries().values_mut() {
         let had_fiber = entry.state.has_fiber();
-        entry.step(Happening::StopAsked);
+        entry.step(ChildEvent::StopAsked);
         if had_fiber {
-            entry.step(Happening::Failed);
+            entry.step(ChildEvent::Failed);
         }
-        if let Kind::Actor(mailbox) = &entry.life.kind {
+        if let Kind::Actor(mailbox) = &entry.instance.kind {
             mailboxes.push(mailbox.clone());
         }
-        gone.extend(entry.dynamic.then(|| retire_life(entry)).flatten());
+        gone.extend(entry.dynamic.then(|| retire_instance(entry)).flatten());
     }
     // Not under the lock: a hook may look at us.
     mailboxes.into_iter().for_each(|mailbox| mailbox.settle(None));

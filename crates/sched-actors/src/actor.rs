@@ -6,7 +6,7 @@
 //! An actor handles one message at a time, in the order in which they came.
 //!
 //! # Why it holds
-//! It is made on one fiber and never leaves it; only [`live`] of that fiber calls it.
+//! It is made on one fiber and never leaves it; only [`run_actor`] of that fiber calls it.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -215,13 +215,13 @@ where
     n.task().name(&*name).try_spawn(move || {
         let mut actor = actor;
         let mut ctx = Context::new(Arc::new(mailbox), 0);
-        live(&mut actor, &mut ctx, &Signal::new(), || {})
+        run_actor(&mut actor, &mut ctx, &Signal::new(), || {})
     });
     address
 }
 
 /// One incarnation. `ready` is called when it has started.
-pub(crate) fn live<A: Actor>(
+pub(crate) fn run_actor<A: Actor>(
     actor: &mut A,
     ctx: &mut Context<A::Message>,
     signal: &Signal,
