@@ -1,4 +1,6 @@
-//! Tasks: fibers and futures in nurseries, on workers that steal.
+//! Tasks: fibers and futures in nurseries (structured concurrency), on workers that steal work.
+//!
+//! Room: interface.
 
 mod alarm;
 mod authority;
@@ -22,7 +24,6 @@ mod gate;
 pub mod internals;
 mod kernel;
 mod lifecycle;
-mod line;
 #[cfg(feature = "net")]
 pub mod net;
 mod nursery;
@@ -45,6 +46,7 @@ mod time;
 mod trace;
 mod unblock;
 mod wait;
+mod wait_queue;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
@@ -86,5 +88,5 @@ pub use trace::{Event, ParseTraceError, Trace, What};
 pub use unblock::{Unblock, unblock, unblock_async};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
 
-/// A runtime has at most so many workers.
+/// The limit of workers of a runtime.
 pub const MAX_WORKERS: usize = 256;

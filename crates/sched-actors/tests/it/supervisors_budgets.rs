@@ -201,6 +201,6 @@ fn a_child_for_whose_watcher_there_is_no_spawn_left_does_not_stay_behind() {
         let (outcome, took) = outcome.expect("no deadlock");
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("SpawnBudgetExhausted"), "{spawns} spawns: {error}");
-        assert!(took < Duration::from_secs(3600), "{spawns} spawns: somebody slept for {took:?}");
+        assert!(took < Duration::from_secs(3600), "{spawns} spawns: a task slept for {took:?}");
     }
 }

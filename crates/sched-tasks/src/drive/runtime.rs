@@ -468,7 +468,7 @@ impl Runtime {
     pub fn set_stealing(&self, index: usize, allowed: bool) -> bool {
         self.shared.workers.get(index).is_some_and(|worker| {
             worker.may_steal.store(allowed, Relaxed);
-            worker.inbox.ring(); // it may sleep by the old rule
+            worker.inbox.notify(); // it may sleep by the old rule
             true
         })
     }
@@ -478,7 +478,7 @@ impl Runtime {
     pub fn fail_worker(&self, index: usize) {
         let worker = &self.shared.workers[index];
         worker.fails_next.store(true, Relaxed);
-        worker.inbox.ring();
+        worker.inbox.notify();
     }
 
     pub(crate) fn shared(&self) -> &'static Shared {
@@ -491,8 +491,8 @@ impl Shared {
     fn stop(&'static self, threads: Vec<JoinHandle<()>>) {
         self.end_groups(); // while there are workers
         self.stopping.store(true, Release);
-        self.idle.ring_all();
-        self.workers.iter().for_each(|worker| worker.inbox.ring());
+        self.idle.notify_all();
+        self.workers.iter().for_each(|worker| worker.inbox.notify());
         for (thread, worker) in threads.into_iter().zip(&self.workers) {
             let may_end = worker.ended.wait();
             if may_end && thread.join().is_err() {

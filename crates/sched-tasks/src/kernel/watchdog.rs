@@ -147,7 +147,7 @@ impl Watched {
 
     /// The worker is about to sleep.
     pub(crate) fn rest(&self) {
-        self.awake.rest();
+        self.awake.mark_asleep();
     }
 }
 
@@ -254,7 +254,7 @@ impl Watchdog {
     /// A worker has something to do: from now on it is watched.
     #[inline(always)]
     pub(crate) fn attend(&self, watched: &Watched, shared: &'static Shared) {
-        if self.arming.attend(&watched.awake) {
+        if self.arming.mark_awake(&watched.awake) {
             self.set_alarm(shared);
         }
     }
@@ -268,7 +268,7 @@ impl Watchdog {
 
     /// Sets the next alarm, unless all sleep.
     fn rest_or_go_on(&self, shared: &'static Shared) {
-        if self.arming.go_on(shared.workers.iter().map(|worker| &worker.watch.awake)) {
+        if self.arming.rearm(shared.workers.iter().map(|worker| &worker.watch.awake)) {
             self.set_alarm(shared);
         } else {
             // The next time begins with the next look. A worker that woke just now may have set its alarm: then a quarter of the time is forgiven.

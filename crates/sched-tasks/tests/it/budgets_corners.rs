@@ -227,7 +227,7 @@ fn halves_of_a_join_do_not_get_round_the_limit_of_their_task() {
                     let first = || {
                         for _ in 0..1_000 {
                             if begun.load(SeqCst) {
-                                break; // somebody took the other half
+                                break; // another worker took the other half
                             }
                             thread::yield_now();
                         }
@@ -388,7 +388,7 @@ fn a_task_without_a_budget_is_not_held_to_what_the_last_one_had() {
         nursery_with(NurseryOptions::new().task_budget(Budget::ops(10)), |n| n.spawn(|| ()).join())?;
         nursery(|n| {
             n.spawn(|| {
-                // Counted, but nobody pays; and a loop that is only noted at its end.
+                // Counted, but not paid for; and a loop that is only noted at its end.
                 charge(1_000);
                 nursery_with(NurseryOptions::new().spawn_limit(2), |m| m.spawn(|| 7).join())
             })

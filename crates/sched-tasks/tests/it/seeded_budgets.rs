@@ -27,7 +27,7 @@ struct Tally {
     perhaps_ops: AtomicI64,
     perhaps_channel_ops: AtomicI64,
     drawn_by_capability: AtomicU64,
-    /// Panics that nobody planned.
+    /// Unplanned panics.
     surprises: Mutex<Vec<String>>,
 }
 
@@ -277,7 +277,7 @@ impl Tree {
             self.note_panic(error.is_panic().then(|| error.to_string()));
             assert!(self.tally.surprises.lock().unwrap().is_empty(), "{error}");
         }
-        assert_eq!(self.spawner.tasks_in_use(), 0, "permits that nobody gave back");
+        assert_eq!(self.spawner.tasks_in_use(), 0, "permits that were not given back");
         Ok(())
     }
 }

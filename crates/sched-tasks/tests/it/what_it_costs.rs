@@ -147,7 +147,7 @@ fn a_task_says_where_it_stands() {
                 assert_eq!(
                     (fiber.state(), future.state()),
                     (TaskState::Ready, TaskState::Ready),
-                    "nobody came to them yet"
+                    "no worker took them yet"
                 );
                 assert!(fiber.join()?);
                 let receiver = rx.clone();

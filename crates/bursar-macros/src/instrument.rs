@@ -1,16 +1,19 @@
 //! Where the checks go in a body.
 //!
+//! Room: surface.
+//!
 //! # Invariant
-//! Every check stands in the body whose counter it uses: a function, a closure or an async block. No counter is captured, so closures stay `Fn` and
-//! `'static`, and futures `Send`, if they were. And no expression moves into another block or closure, except the whole body of a closure, so
-//! temporaries live as long as before.
+//! Every check is in the body whose counter it uses: a function, a closure or an async block. No counter is captured,
+//! so closures stay `Fn` and `'static`, and futures `Send`, if they were. And no expression moves into another block or
+//! closure, except the whole body of a closure, so temporaries live as long as before.
 //!
 //! # Why it holds
-//! A visitor enters one body at a time, counts the checks it puts there, and declares the counter at the top only then: mutable if there are any. Bodies of
-//! inner items are not entered. A loop is charged by a statement at the top of its body, and one that only computes by the range it counts through (see `plain`); a future about to be awaited goes through a function
-//! and comes back, since a block around it would end the life of its temporaries.
+//! A visitor enters one body at a time, counts the checks it puts there, and then declares the counter at the top:
+//! mutable if there are any checks. Bodies of inner items are not entered. A loop is charged by a statement at the top
+//! of its body, and a loop that only computes by the range it iterates over (see `plain`). A future about to be awaited
+//! goes through a function and comes back, because a block around it would end the life of its temporaries.
 //!
-//! The counter's name has the hygiene of a `macro_rules!` local: no name of the user is the same.
+//! The counter's name has the hygiene of a `macro_rules!` local: it clashes with no name of the user.
 //!
 //! # Rejected
 //! Checks at the end of a loop's body: `continue` jumps over them. The body as a closure: `return`, `?`, `.await` and borrows of the result change.
@@ -27,16 +30,16 @@ use syn::{
 use crate::plain;
 
 /// Puts checks into bodies.
-pub(crate) struct Weaver {
+pub(crate) struct Instrumenter {
     /// The path of `Fuel`.
     pub(crate) fuel: Path,
     pub(crate) interval: Option<u32>,
 }
 
-impl Weaver {
+impl Instrumenter {
     /// Puts checks into the body of a function. Its entry is charged even if it does nothing else.
     pub(crate) fn function(&self, block: &mut Block) {
-        let mut body = Body { weaver: self, checks: 0 };
+        let mut body = Body { instrumenter: self, checks: 0 };
         body.visit_block_mut(block);
         self.declare(block, body.checks);
     }
@@ -62,7 +65,7 @@ impl Weaver {
     }
 }
 
-/// The same place, with names nobody else can use.
+/// The same position, with hygienic names.
 fn here(span: Span) -> Span {
     Span::mixed_site().located_at(span)
 }
@@ -73,7 +76,7 @@ fn counter(span: Span, checks: usize) -> Ident {
 
 /// One body, while it is visited.
 struct Body<'a> {
-    weaver: &'a Weaver,
+    instrumenter: &'a Instrumenter,
     /// How many checks were put there.
     checks: usize,
 }
@@ -81,29 +84,29 @@ struct Body<'a> {
 impl Body<'_> {
     fn charge_iterations(&mut self, body: &mut Block, at: Span) {
         self.checks += 1;
-        let (span, fuel) = (here(at), &self.weaver.fuel);
+        let (span, fuel) = (here(at), &self.instrumenter.fuel);
         let counter = counter(span, self.checks);
         body.stmts.insert(0, parse_quote_spanned!(span=> #fuel::tick(&mut #counter);));
     }
 
-    /// Has a loop look up once in a stretch of turns, whose number is known beforehand. There is nothing in it to be charged.
-    fn charge_stretches(&mut self, node: &mut ExprForLoop) {
+    /// Checks a loop once in a chunk of iterations, whose number is known beforehand. Nothing in it is charged.
+    fn charge_chunks(&mut self, node: &mut ExprForLoop) {
         self.visit_expr_mut(&mut node.expr); // its ends may be anything
         self.checks += 1;
-        let (span, fuel) = (here(node.for_token.span()), &self.weaver.fuel);
+        let (span, fuel) = (here(node.for_token.span()), &self.instrumenter.fuel);
         let counter = counter(span, self.checks);
-        let stretch = Ident::new("stretch", span);
+        let chunk = Ident::new("chunk", span);
         let (pat, range, body) = (&node.pat, &node.expr, &node.body);
-        let body = parse_quote_spanned!(span=> { for #pat in #stretch #body });
-        let range = parse_quote_spanned!(span=> #fuel::stretches(#range, &mut #counter));
+        let body = parse_quote_spanned!(span=> { for #pat in #chunk #body });
+        let range = parse_quote_spanned!(span=> #fuel::chunks(#range, &mut #counter));
         node.body = body;
         *node.expr = range;
-        *node.pat = parse_quote_spanned!(span=> #stretch);
+        *node.pat = parse_quote_spanned!(span=> #chunk);
     }
 
-    /// Visits a body of its own. How many checks it needs.
+    /// Visits an inner body. Returns how many checks it needs.
     fn inner(&self, visit: impl FnOnce(&mut Self)) -> usize {
-        let mut inner = Self { weaver: self.weaver, checks: 0 };
+        let mut inner = Self { instrumenter: self.instrumenter, checks: 0 };
         visit(&mut inner);
         inner.checks
     }
@@ -112,7 +115,7 @@ impl Body<'_> {
 impl VisitMut for Body<'_> {
     fn visit_expr_for_loop_mut(&mut self, node: &mut ExprForLoop) {
         if plain::is_plain(node) {
-            return self.charge_stretches(node);
+            return self.charge_chunks(node);
         }
         visit_mut::visit_expr_for_loop_mut(self, node);
         self.charge_iterations(&mut node.body, node.for_token.span());
@@ -131,7 +134,7 @@ impl VisitMut for Body<'_> {
     fn visit_expr_await_mut(&mut self, node: &mut ExprAwait) {
         visit_mut::visit_expr_await_mut(self, node);
         self.checks += 1;
-        let (span, fuel, future) = (here(node.await_token.span()), &self.weaver.fuel, &node.base);
+        let (span, fuel, future) = (here(node.await_token.span()), &self.instrumenter.fuel, &node.base);
         let counter = counter(span, self.checks);
         // The future first: awaits inside it borrow the counter too.
         *node.base = parse_quote_spanned!(span=> #fuel::awaiting(#future, &mut #counter));
@@ -144,10 +147,10 @@ impl VisitMut for Body<'_> {
         }
         match &mut *node.body {
             Expr::Block(body) if body.label.is_none() && body.attrs.is_empty() => {
-                self.weaver.declare(&mut body.block, checks);
+                self.instrumenter.declare(&mut body.block, checks);
             }
             body => {
-                let declaration = self.weaver.declaration(checks);
+                let declaration = self.instrumenter.declaration(checks);
                 *body = parse_quote_spanned!(here(body.span())=> { #declaration #body });
             }
         }
@@ -156,7 +159,7 @@ impl VisitMut for Body<'_> {
     fn visit_expr_async_mut(&mut self, node: &mut ExprAsync) {
         let checks = self.inner(|inner| inner.visit_block_mut(&mut node.block));
         if checks > 0 {
-            self.weaver.declare(&mut node.block, checks);
+            self.instrumenter.declare(&mut node.block, checks);
         }
     }
 

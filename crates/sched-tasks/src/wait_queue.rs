@@ -1,8 +1,11 @@
-//! A line of waits: who comes first is woken first.
+//! A queue of waiters, woken in the order they came.
+//!
+//! Room: mechanism. Knows tokens, their order and their claims; knows nothing of what is waited for.
 //!
 //! # Invariants
-//! 1. Somebody who enlists and then finds nothing to take is seen by everybody who leaves something and then looks for waiters.
-//! 2. A wake claims one live wait of the line, the oldest, if there is one.
+//! 1. A waiter that enlists and then finds nothing to take is seen by every thread that leaves something and then looks
+//!    for waiters.
+//! 2. A wake claims one live wait of the queue, the oldest, if there is one.
 //!
 //! # Why they hold
 //! 1. `enlist` stores the length with SeqCst and then looks (SeqCst); the other side leaves something by a SeqCst operation and then loads the length
@@ -10,8 +13,9 @@
 //!    after the wait they take out was claimed.
 //! 2. Waits are claimed under the lock, in order; one that is over already cannot be claimed, and is skipped.
 //!
-//! A wait that ends otherwise leaves its place to be swept: by those who skip it, or all at once when half of the line is over. So leaving costs
-//! the same however long the line is, and a line is never twice as long as need be.
+//! A wait that ends otherwise leaves its entry to be swept: by claims that skip it, or all at once when half of the
+//! entries are dead. So leaving costs the same however long the queue is, and a queue is never more than twice as long
+//! as needed.
 
 use std::{
     collections::VecDeque,
@@ -27,9 +31,9 @@ use crate::strand;
 
 /// Waits in the order they came, each with a note. To be kept under a lock.
 #[derive(Debug)]
-pub(crate) struct Waits<N = ()> {
+pub(crate) struct WaitList<N = ()> {
     queue: VecDeque<Wait<N>>,
-    /// How many, about, were left behind by waits that are over.
+    /// About how many entries belong to waits that have ended.
     over: usize,
 }
 
@@ -40,7 +44,7 @@ struct Wait<N> {
     note: N,
 }
 
-impl<N> Waits<N> {
+impl<N> WaitList<N> {
     pub(crate) const fn new() -> Self {
         Self { queue: VecDeque::new(), over: 0 }
     }
@@ -56,7 +60,7 @@ impl<N> Waits<N> {
         self.queue.push_front(Wait { token, code, note });
     }
 
-    /// A wait of this line is over, and was not claimed from it.
+    /// A wait of this list has ended, and was not claimed from it.
     pub(crate) fn leave(&mut self) {
         self.over += 1;
         if self.over * 2 > self.queue.len() {
@@ -65,7 +69,7 @@ impl<N> Waits<N> {
         }
     }
 
-    /// Claims the oldest wait. The caller lets it go on when it has let go of the lock.
+    /// Claims the oldest wait. The caller wakes it after it has released the lock.
     #[inline]
     pub(crate) fn claim(&mut self) -> Option<Claimed> {
         self.claim_if(|_| true)
@@ -94,23 +98,23 @@ impl<N> Waits<N> {
         std::iter::from_fn(|| self.claim()).collect()
     }
 
-    /// Whether somebody else than the owner of `token` waits here.
+    /// Whether a waiter other than the owner of `token` waits here.
     pub(crate) fn any_other_than(&self, token: WaitToken) -> bool {
         self.queue.iter().any(|wait| !std::ptr::eq(wait.token.waiter(), token.waiter()) && !wait.token.is_woken())
     }
 
-    /// Whether somebody waits here.
+    /// Whether a waiter waits here.
     pub(crate) fn any(&self) -> bool {
         self.queue.iter().any(|wait| !wait.token.is_woken())
     }
 
-    /// How many wait here, or did and left.
+    /// How many entries there are, also of waits that have ended.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 }
 
-/// A wait that is over because of us.
+/// A wait that we have ended.
 #[derive(Debug)]
 #[must_use = "it sleeps until it is delivered"]
 pub(crate) struct Claimed {
@@ -120,7 +124,7 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
-    /// Lets it go on. Not under a lock: that may run a foreign waker.
+    /// Wakes its owner. Not under a lock: that may run a foreign waker.
     #[inline]
     pub(crate) fn go(self) {
         if let Some(delivery) = self.delivery {
@@ -129,20 +133,20 @@ impl Claimed {
     }
 }
 
-/// A line with its lock, and a length to be looked at without it.
+/// A wait list with its lock, and a length that can be read without it.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Line {
+pub(crate) struct WaitQueue {
     len: AtomicUsize,
-    waits: SpinLock<Waits>,
+    waits: SpinLock<WaitList>,
 }
 
-impl Line {
+impl WaitQueue {
     pub(crate) const fn new() -> Self {
-        Self { len: AtomicUsize::new(0), waits: SpinLock::new(Waits::new()) }
+        Self { len: AtomicUsize::new(0), waits: SpinLock::new(WaitList::new()) }
     }
 
-    /// Adds a wait. The caller must now look whether it is in vain.
+    /// Adds a wait. The caller must now check again whether it has to wait.
     #[inline]
     pub(crate) fn enlist(&self, token: WaitToken, code: u16) {
         let mut waits = self.waits.lock();
@@ -150,14 +154,14 @@ impl Line {
         self.len.store(waits.len(), SeqCst);
     }
 
-    /// A wait is over, and was not claimed from this line.
+    /// A wait has ended, and was not claimed from this queue.
     pub(crate) fn leave(&self) {
         let mut waits = self.waits.lock();
         waits.leave();
         self.len.store(waits.len(), Relaxed);
     }
 
-    /// Wakes the one who waits longest. True if there was one.
+    /// Wakes the oldest waiter. True if there was one.
     #[inline]
     pub(crate) fn wake_one(&self) -> bool {
         self.len.load(SeqCst) != 0 && self.wake_first()
@@ -173,7 +177,7 @@ impl Line {
         claimed.map(Claimed::go).is_some()
     }
 
-    /// Wakes all. Says how many there were.
+    /// Wakes all. Returns how many there were.
     pub(crate) fn wake_all(&self) -> usize {
         if self.len.load(SeqCst) == 0 {
             return 0;

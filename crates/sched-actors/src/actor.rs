@@ -1,10 +1,12 @@
-//! What an actor is, and the life of one incarnation: started, one message after the other, stopped.
+//! What an actor is, and one incarnation of it: started, one message after the other, stopped.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! An actor handles one message at a time, in the order in which they came.
 //!
 //! # Why it holds
-//! It is made on one fiber and never leaves it; only [`live`] of that fiber calls it.
+//! It is made on one fiber and never leaves it; only [`run_actor`] of that fiber calls it.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -18,8 +20,8 @@ use crate::{
 
 /// Something with a mailbox, that handles one message at a time.
 ///
-/// It lives on a fiber of its own: it may block, open nurseries that borrow from it, and hold what is not `Send`. An error or a panic ends it; what happens
-/// then is its supervisor's affair, or its nursery's.
+/// It lives on a fiber of its own: it may block, open nurseries that borrow from it, and hold what is not `Send`. An
+/// error or a panic ends it; its supervisor, or its nursery, decides what happens then.
 ///
 /// ```
 /// use bursar::{actor::{self, Actor, Context}, nursery, sync::oneshot, TaskError};
@@ -38,7 +40,7 @@ use crate::{
 ///     fn handle(&mut self, message: Message, _: &mut Context<Message>) -> Result<(), TaskError> {
 ///         match message {
 ///             Message::Add(n) => self.0 = self.0.checked_add(n).ok_or_else(|| TaskError::msg("too much"))?,
-///             Message::Read(reply) => drop(reply.send(self.0)), // whoever asked may have lost patience
+///             Message::Read(reply) => drop(reply.send(self.0)), // the caller may have timed out
 ///         }
 ///         Ok(())
 ///     }
@@ -78,7 +80,8 @@ pub trait Actor {
 pub enum StopReason {
     /// It called [`Context::stop`].
     Itself,
-    /// Its mailbox is closed and it has handled everything: nobody holds its address, or its supervisor ends it for good.
+    /// Its mailbox is closed and it has handled everything: its last address was dropped, or its supervisor ends it for
+    /// good.
     Closed,
     /// Its supervisor will start it again; what waits in the mailbox is for the next incarnation.
     Restart,
@@ -98,7 +101,8 @@ impl<M: Send + 'static> Context<M> {
         Self { mailbox, restarts, stops: false }
     }
 
-    /// Its own address, to be given to others. While it keeps one itself, an actor without supervisor does not end by itself.
+    /// Its own address, to be given to others. While it keeps one itself, an actor without a supervisor does not end by
+    /// itself.
     pub fn address(&self) -> Address<M> {
         self.mailbox.address()
     }
@@ -113,7 +117,7 @@ impl<M: Send + 'static> Context<M> {
         self.restarts
     }
 
-    /// Ends well when this message is handled. What waits in the mailbox is not handled by this incarnation.
+    /// Ends successfully when this message is handled. What waits in the mailbox is not handled by this incarnation.
     pub fn stop(&mut self) {
         self.stops = true;
     }
@@ -179,7 +183,7 @@ impl<M, F> fmt::Debug for FnActor<M, F> {
     }
 }
 
-/// Starts an actor without a supervisor: it ends when its last address is dropped and all is handled, and its failure is the nursery's.
+/// Starts an actor without a supervisor: it ends when its last address is dropped and all messages are handled, and its failure is the nursery's.
 ///
 /// Its mailbox holds 64 messages; see [`spawn_bounded`]. In a profile [without actors](sched_tasks::Profile::actors) it does not start: the nursery fails, and the address is that of
 /// an actor that is gone.
@@ -211,13 +215,13 @@ where
     n.task().name(&*name).try_spawn(move || {
         let mut actor = actor;
         let mut ctx = Context::new(Arc::new(mailbox), 0);
-        live(&mut actor, &mut ctx, &Signal::new(), || {})
+        run_actor(&mut actor, &mut ctx, &Signal::new(), || {})
     });
     address
 }
 
 /// One incarnation. `ready` is called when it has started.
-pub(crate) fn live<A: Actor>(
+pub(crate) fn run_actor<A: Actor>(
     actor: &mut A,
     ctx: &mut Context<A::Message>,
     signal: &Signal,

@@ -1,17 +1,22 @@
-//! The loop of a supervisor: an input comes, a decision is made, the plan changes, the plan is carried on.
+//! The loop of a supervisor: an input comes, a decision is made, the plan changes, the plan is carried out.
+//!
+//! Room: driver.
 //!
 //! # Invariants
-//! At most one incarnation of a child exists at a time. Children are stopped one by one, the last started first, and started one by one in order, after all that
-//! are to be stopped have ended. Nothing here waits for one child only: while one is slow to stop or to start, others may end and questions are answered.
+//! At most one incarnation of a child exists at a time. Children are stopped one by one, the last started first. They
+//! are started one by one in order, after all that are to be stopped have ended. Nothing here waits for one child only:
+//! while one is slow to stop or to start, others may end and questions are answered.
 //!
 //! # Why they hold
-//! There is one plan: a set to stop, a set to start, and at most one child that is being stopped or started. [`Keeper::advance`] alone takes from the
-//! sets, and launches only when nothing is to be stopped. A child is in the set to start or has a fiber, and joins the former only after it has ended; an event
-//! of an incarnation that is over is known by its serial and ignored.
+//! There is one plan: a set to stop, a set to start, and at most one child that is being stopped or started.
+//! [`SupervisorLoop::advance`] alone takes from the sets, and launches only when nothing is to be stopped. A child is
+//! in the set to start or has a fiber, and joins the former only after it has ended. A report of an incarnation that
+//! has ended is known by its serial and ignored.
 //!
-//! # How a child is kept apart
-//! Its fiber is a task of the supervisor's nursery, which waits for all and cancels nobody. Inside, it opens a nursery of its own, so that it can be
-//! cancelled alone. A future awaits the task and says how it ended, panics and overflows included: that costs no second stack.
+//! # How a child is isolated
+//! Its fiber is a task of the supervisor's nursery, which waits for all and cancels none. Inside, it opens a nursery of
+//! its own, so that it can be cancelled alone. A future awaits the task and reports how it ended, panics and overflows
+//! included: that costs no second stack.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,22 +29,23 @@ use sched_tasks::{
 };
 
 use crate::{
+    budget::{BudgetHandler, ChildBudgets},
     clock::due,
     decide::{self, Decision, Ending, History, Restart, Rules, Sibling},
     error::{RestartsExceeded, SupervisorError},
     mailbox::{Signal, StopMode},
-    means::{BudgetHandler, Means},
     run::{Link, Run},
-    state::{ChildState, Happening},
+    state::{ChildEvent, ChildState},
     tree::{
-        Child, ChildEvent, Inbox, Incarnation, Input, Kid, Kind, Reply, Request, Shared, begin_table, end_table,
-        retire_life,
+        Child, ChildEntry, ChildReport, Inbox, Incarnation, Input, Kind, Reply, Request, Shared, begin_table,
+        end_table, retire_instance,
     },
 };
 
-/// Who a supervisor answers to.
-pub(crate) enum Above<'i, 'a> {
-    /// The nursery it was started in. It ends when there is no child, and no handle or somebody who waits for its end.
+/// What a supervisor was started by.
+pub(crate) enum Parent<'i, 'a> {
+    /// The nursery it was started in. It ends when there is no child, and either no handle or a caller that waits for
+    /// its end.
     Nursery(Weak<Inbox<'a>>),
     /// Another supervisor, which says when it is to end.
     Supervisor(Incarnation<'i>),
@@ -48,40 +54,41 @@ pub(crate) enum Above<'i, 'a> {
 /// Runs one incarnation of a supervisor: returns when all its children have ended.
 pub(crate) fn supervise<'a>(
     rules: Rules,
-    means: &Means,
+    budget: &ChildBudgets,
     shared: &Shared<'a>,
     inbox: &Receiver<Input<'a>>,
-    above: Above<'_, 'a>,
+    parent: Parent<'_, 'a>,
 ) -> Result<(), TaskError> {
     begin_table(shared);
     let mut verdict = None;
-    let _ = nursery_with(means.nursery(), |children| {
-        let keeper = Keeper {
+    let _ = nursery_with(budget.nursery(), |children| {
+        let supervisor = SupervisorLoop {
             children,
-            budgets: BudgetHandler::open(children, means),
+            budgets: BudgetHandler::open(children, budget),
             shared,
             inbox,
-            above,
+            parent,
             is_ready: false,
             rules,
             history: History::default(),
             runs: BTreeMap::new(),
             to_stop: BTreeSet::new(),
-            to_start: shared.kids().keys().copied().collect(),
+            to_start: shared.entries().keys().copied().collect(),
             stopping: None,
             starting: None,
             finishing: None,
             replies: Vec::new(),
         };
-        verdict = Some(keeper.keep());
+        verdict = Some(supervisor.run());
         Ok(())
     });
     end_table(shared);
-    // The nursery's own outcome tells of children that failed, and that has been dealt with. Without a verdict, it was cancelled.
+    // The nursery's own outcome reports children that failed, and that has been handled. Without a verdict, it was
+    // cancelled.
     verdict.unwrap_or_else(|| Err(internals::cancelled()))
 }
 
-/// Somebody who waits for a child.
+/// A caller that waits for a child.
 struct Waiting {
     id: u64,
     until: Until,
@@ -94,19 +101,19 @@ enum Until {
     Ended,
 }
 
-struct Keeper<'k, 'scope, 'env, 'a> {
+struct SupervisorLoop<'k, 'scope, 'env, 'a> {
     children: &'scope Nursery<'scope, 'env>,
     budgets: Option<BudgetHandler<'k>>,
     shared: &'k Shared<'a>,
     inbox: &'k Receiver<Input<'a>>,
-    above: Above<'k, 'a>,
+    parent: Parent<'k, 'a>,
     is_ready: bool,
     rules: Rules,
     history: History,
     runs: BTreeMap<u64, Run>,
     to_stop: BTreeSet<u64>,
     to_start: BTreeSet<u64>,
-    /// Who is being stopped, and when patience ends.
+    /// The child that is being stopped, and when its time is up.
     stopping: Option<(u64, Option<Instant>)>,
     starting: Option<u64>,
     /// Set when everything is to end: with what outcome, and whether for good.
@@ -114,43 +121,43 @@ struct Keeper<'k, 'scope, 'env, 'a> {
     replies: Vec<Waiting>,
 }
 
-impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
-    fn keep(mut self) -> Result<(), TaskError> {
+impl<'scope, 'a: 'scope> SupervisorLoop<'_, 'scope, '_, 'a> {
+    fn run(mut self) -> Result<(), TaskError> {
         loop {
-            self.look_up();
+            self.check_parent();
             self.advance();
             if let Some(budgets) = &self.budgets {
-                budgets.attend();
+                budgets.answer_all();
             }
             if self.finishing.is_some() && self.stopping.is_none() {
                 return self.finishing.take().map_or(Ok(()), |(outcome, _)| outcome);
             }
             match self.receive() {
-                Ok(Input::Child { id, serial, event }) => {
+                Ok(Input::Child { id, serial, report }) => {
                     if self.runs.get(&id).is_some_and(|run| run.serial == serial) {
-                        self.heard(id, event);
+                        self.on_child_report(id, report);
                     }
                 }
-                Ok(Input::Request(request)) => self.asked(request),
-                Ok(Input::Nudge) => {}
-                Err(RecvTimeoutError::Timeout) => self.lose_patience(),
-                // Retired by the one above, which does so only after we ended.
+                Ok(Input::Request(request)) => self.on_request(request),
+                Ok(Input::Recheck) => {}
+                Err(RecvTimeoutError::Timeout) => self.on_shutdown_timeout(),
+                // Closed by the parent, which does so only after we ended.
                 Err(RecvTimeoutError::Closed) => unreachable!("an inbox is open while its supervisor runs"),
             }
         }
     }
 
-    /// Tells the one above what it waits for, and does what it wants.
-    fn look_up(&mut self) {
+    /// Reports to the parent what it waits for, and does what it wants.
+    fn check_parent(&mut self) {
         let nothing_to_start = self.to_start.is_empty() && self.starting.is_none();
-        match &self.above {
-            Above::Nursery(handles) => {
-                let nobody_asks = handles.strong_count() == 0 || self.shared.is_awaited();
-                if nobody_asks && self.runs.is_empty() && nothing_to_start {
+        match &self.parent {
+            Parent::Nursery(handles) => {
+                let is_unused = handles.strong_count() == 0 || self.shared.is_awaited();
+                if is_unused && self.runs.is_empty() && nothing_to_start {
                     self.finish(Ok(()), StopMode::ForGood);
                 }
             }
-            Above::Supervisor(incarnation) => {
+            Parent::Supervisor(incarnation) => {
                 if nothing_to_start && !self.is_ready {
                     self.is_ready = true;
                     (incarnation.ready)();
@@ -162,22 +169,22 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         }
     }
 
-    /// Waits for what comes next. Nobody pays for that: it is the runtime's own news.
+    /// Waits for the next input. No budget pays for that: it is the runtime's own traffic.
     fn receive(&self) -> Result<Input<'a>, RecvTimeoutError> {
         internals::uncharged(|| self.receive_input())
     }
 
     fn receive_input(&self) -> Result<Input<'a>, RecvTimeoutError> {
-        let patience = self.stopping.and_then(|(_, until)| until).map(|until| until.saturating_duration_since(now()));
+        let timeout = self.stopping.and_then(|(_, until)| until).map(|until| until.saturating_duration_since(now()));
         let Some(budgets) = &self.budgets else {
-            return match patience {
+            return match timeout {
                 Some(time) => self.inbox.recv_timeout(time),
                 None => self.inbox.recv().map_err(RecvTimeoutError::from),
             };
         };
-        let (mut input, mut bell) = (self.inbox.case(), budgets.bell.case());
-        let select = Select::new().with(&mut input).with(&mut bell);
-        let ready = match patience {
+        let (mut input, mut notified) = (self.inbox.case(), budgets.notified.case());
+        let select = Select::new().with(&mut input).with(&mut notified);
+        let ready = match timeout {
             Some(time) => select.wait_timeout(time),
             None => select.wait(),
         };
@@ -185,57 +192,57 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
             None => Err(RecvTimeoutError::Timeout),
             Some(0) => input.take().map_err(RecvTimeoutError::from),
             Some(_) => {
-                let _ = bell.take(); // the handler looks anyway
-                Ok(Input::Nudge)
+                let _ = notified.take(); // the list is checked anyway
+                Ok(Input::Recheck)
             }
         }
     }
 
     // ---- inputs ----
 
-    /// A child says something.
-    fn heard(&mut self, id: u64, event: ChildEvent) {
-        match event {
-            ChildEvent::Started => {
-                self.with(id, |kid| kid.step(Happening::Started));
+    /// A report of a child.
+    fn on_child_report(&mut self, id: u64, report: ChildReport) {
+        match report {
+            ChildReport::Started => {
+                self.with(id, |entry| entry.step(ChildEvent::Started));
                 self.starting = self.starting.filter(|&starting| starting != id);
                 self.answer(id, Until::Ready);
             }
-            ChildEvent::Ended { outcome } => self.ended(id, outcome),
+            ChildReport::Ended { outcome } => self.ended(id, outcome),
         }
     }
 
-    /// Somebody wants something.
-    fn asked(&mut self, request: Request<'a>) {
+    /// A request of a handle.
+    fn on_request(&mut self, request: Request<'a>) {
         match request {
             Request::Stop => self.finish(Ok(()), StopMode::ForGood),
             Request::Start(child, reply) => match self.add(child) {
                 Ok(id) => self.replies.push(Waiting { id, until: Until::Ready, reply }),
-                Err(refusal) => drop(reply.send(Err(refusal))), // whoever asked may be gone; so below
+                Err(refusal) => drop(reply.send(Err(refusal))), // the caller may be gone; so below
             },
-            Request::StopChild(name, reply) => self.for_child(&name, reply, |keeper, id, state, reply| {
-                keeper.to_start.remove(&id);
+            Request::StopChild(name, reply) => self.for_child(&name, reply, |this, id, state, reply| {
+                this.to_start.remove(&id);
                 if !state.is_alive() {
                     let _ = reply.send(Ok(()));
                     return;
                 }
-                keeper.to_stop.insert(id);
-                keeper.replies.push(Waiting { id, until: Until::Ended, reply });
+                this.to_stop.insert(id);
+                this.replies.push(Waiting { id, until: Until::Ended, reply });
             }),
-            Request::RestartChild(name, reply) => self.for_child(&name, reply, |keeper, id, state, reply| {
+            Request::RestartChild(name, reply) => self.for_child(&name, reply, |this, id, state, reply| {
                 if state.has_fiber() {
-                    keeper.to_stop.insert(id);
+                    this.to_stop.insert(id);
                 } else {
-                    keeper.queue(id);
+                    this.queue(id);
                 }
-                keeper.to_start.insert(id);
-                keeper.replies.push(Waiting { id, until: Until::Ready, reply });
+                this.to_start.insert(id);
+                this.replies.push(Waiting { id, until: Until::Ready, reply });
             }),
         }
     }
 
     fn for_child(&mut self, name: &str, reply: Reply, act: impl FnOnce(&mut Self, u64, ChildState, Reply)) {
-        let found = self.shared.find(name, |id, kid| (id, kid.state));
+        let found = self.shared.find(name, |id, entry| (id, entry.state));
         match found {
             Ok((id, state)) if self.finishing.is_none() => act(self, id, state, reply),
             Ok(_) => drop(reply.send(Err(self.over()))),
@@ -247,18 +254,18 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         if self.finishing.is_some() {
             return Err(self.over());
         }
-        let known = self.shared.find(&child.name, |id, kid| (id, kid.state.is_alive()));
+        let known = self.shared.find(&child.name, |id, entry| (id, entry.state.is_alive()));
         if let Ok((_, true)) = known {
             let (name, supervisor) = (child.name, self.shared.name.clone());
             return Err(SupervisorError::DuplicateChild { name, supervisor });
         }
-        let kid = Kid::new(child, true);
-        let mut kids = self.shared.kids();
+        let entry = ChildEntry::new(child, true);
+        let mut entries = self.shared.entries();
         if let Ok((old, _)) = known {
-            kids.remove(&old);
+            entries.remove(&old);
         }
-        let id = kids.last_key_value().map_or(0, |(&last, _)| last + 1);
-        kids.insert(id, kid);
+        let id = entries.last_key_value().map_or(0, |(&last, _)| last + 1);
+        entries.insert(id, entry);
         self.to_start.insert(id);
         Ok(id)
     }
@@ -267,24 +274,24 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         SupervisorError::Over { supervisor: self.shared.name.clone() }
     }
 
-    /// A child has ended: if nobody had asked it to, something is to be decided.
+    /// A child has ended: if it was not asked to, decide what to do.
     fn ended(&mut self, id: u64, outcome: Result<(), TaskError>) {
         let Some(run) = self.runs.remove(&id) else { return };
         let error = outcome.err();
         let planned = self.to_stop.remove(&id) || self.finishing.is_some();
         self.starting = self.starting.filter(|&starting| starting != id);
         self.stopping = self.stopping.filter(|&(stopping, _)| stopping != id);
-        let (kind, expected) = self.with(id, |kid| {
-            let expected = planned || kid.state == ChildState::Stopping;
-            kid.step(if error.is_some() { Happening::Failed } else { Happening::Returned });
+        let (kind, expected) = self.with(id, |entry| {
+            let expected = planned || entry.state == ChildState::Stopping;
+            entry.step(if error.is_some() { ChildEvent::Failed } else { ChildEvent::Returned });
             // To be cancelled is no failure of one that was asked to stop.
             if let Some(error) = error.as_ref().filter(|error| !(expected && error.is_cancelled())) {
-                kid.last_error = Some(error.clone());
+                entry.last_error = Some(error.clone());
             }
-            (kid.life.kind.clone(), expected)
+            (entry.instance.kind.clone(), expected)
         });
-        if let Kind::Actor(post) = kind {
-            post.settle(error.as_ref());
+        if let Kind::Actor(mailbox) = kind {
+            mailbox.settle(error.as_ref());
         }
         self.answer(id, Until::Ended);
         if run.for_good {
@@ -313,27 +320,27 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
                 self.queue(id);
             }
             Decision::GiveUp { restarts } => {
-                let child = self.with(id, |kid| kid.child.name.clone());
+                let child = self.with(id, |entry| entry.child.name.clone());
                 let (supervisor, within) = (self.shared.name.clone(), self.rules.intensity.within);
                 let error = RestartsExceeded { supervisor, child, restarts, within, last: error };
-                // Whether it is for good is known to whoever is above.
+                // Whether it is for good is known to the parent.
                 self.finish(Err(error.into()), StopMode::ToRestart);
             }
         }
     }
 
-    /// The children as a decision sees them. One that is being stopped for good is as good as gone.
+    /// The children as a decision sees them. One that is being stopped for good counts as gone.
     fn siblings(&self) -> Vec<Sibling> {
-        let leaving = |id: &u64, kid: &Kid<'a>| {
-            !self.to_start.contains(id) && (kid.state == ChildState::Stopping || self.to_stop.contains(id))
+        let leaving = |id: &u64, entry: &ChildEntry<'a>| {
+            !self.to_start.contains(id) && (entry.state == ChildState::Stopping || self.to_stop.contains(id))
         };
-        let kids = self.shared.kids();
-        let sibling = |(id, kid): (&u64, &Kid<'a>)| Sibling {
+        let entries = self.shared.entries();
+        let sibling = |(id, entry): (&u64, &ChildEntry<'a>)| Sibling {
             id: *id,
-            restart: kid.child.restart,
-            alive: kid.state.is_alive() && !leaving(id, kid),
+            restart: entry.child.restart,
+            alive: entry.state.is_alive() && !leaving(id, entry),
         };
-        kids.iter().map(sibling).collect()
+        entries.iter().map(sibling).collect()
     }
 
     // ---- the plan ----
@@ -345,12 +352,13 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         }
         self.finishing = Some((outcome, mode));
         self.to_start.clear();
-        let alive =
-            |(&id, kid): (&u64, &Kid<'a>)| (kid.state.is_alive() && kid.state != ChildState::Stopping).then_some(id);
-        self.to_stop = self.shared.kids().iter().filter_map(alive).collect();
+        let alive = |(&id, entry): (&u64, &ChildEntry<'a>)| {
+            (entry.state.is_alive() && entry.state != ChildState::Stopping).then_some(id)
+        };
+        self.to_stop = self.shared.entries().iter().filter_map(alive).collect();
     }
 
-    /// Goes on with the plan as far as that can be done without waiting.
+    /// Carries out the plan as far as that can be done without waiting.
     fn advance(&mut self) {
         while self.stopping.is_none()
             && let Some(id) = self.to_stop.pop_last()
@@ -372,10 +380,10 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
             None => StopMode::ForGood,
         };
         let Some(run) = self.runs.get_mut(&id) else {
-            // It has no fiber. It will be started with the others, or it never is.
+            // It has no fiber. It will be started with the others, or never.
             self.answer(id, Until::Ended);
             if !self.to_start.contains(&id) {
-                self.with(id, |kid| kid.step(Happening::StopAsked));
+                self.with(id, |entry| entry.step(ChildEvent::StopAsked));
                 if self.finishing.is_none() {
                     self.leave(id);
                 }
@@ -384,17 +392,17 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         };
         run.for_good |= mode == StopMode::ForGood;
         let (signal, link) = (run.signal.clone(), run.link.clone());
-        let (kind, patience) = self.with(id, |kid| {
-            kid.step(Happening::StopAsked);
-            (kid.life.kind.clone(), kid.child.shutdown)
+        let (kind, timeout) = self.with(id, |entry| {
+            entry.step(ChildEvent::StopAsked);
+            (entry.instance.kind.clone(), entry.child.shutdown)
         });
-        let mut until = patience.map(due);
+        let mut until = timeout.map(due);
         match kind {
-            Kind::Actor(post) if mode == StopMode::ForGood => post.close(), // it finishes what it has
-            Kind::Actor(_) => signal.ring(mode),
+            Kind::Actor(mailbox) if mode == StopMode::ForGood => mailbox.close(), // it finishes what it has
+            Kind::Actor(_) => signal.send(mode),
             Kind::Supervisor(handle, _) => {
-                signal.ring(mode);
-                handle.inbox.put(Input::Nudge);
+                signal.send(mode);
+                handle.inbox.put(Input::Recheck);
             }
             Kind::Task => {
                 link.cancel();
@@ -404,8 +412,8 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         self.stopping = Some((id, until));
     }
 
-    /// Whoever is being stopped had its time.
-    fn lose_patience(&mut self) {
+    /// The child that is being stopped did not end in time: cancels it.
+    fn on_shutdown_timeout(&mut self) {
         if let Some((id, until)) = &mut self.stopping
             && until.is_some_and(|until| now() >= until)
         {
@@ -418,18 +426,18 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
 
     /// Gives a child a fiber.
     fn launch(&mut self, id: u64) {
-        let (child, run, restarts, options) = self.with(id, |kid| {
-            kid.step(Happening::Launched);
-            if kid.life.retired {
-                kid.life = kid.child.recipe.prepare(&kid.child);
+        let (child, run, restarts, options) = self.with(id, |entry| {
+            entry.step(ChildEvent::Launched);
+            if entry.instance.retired {
+                entry.instance = entry.child.spec.prepare(&entry.child);
             }
             let options = NurseryOptions::new();
-            let options = match kid.child.grace(&kid.life.kind) {
+            let options = match entry.child.grace(&entry.instance.kind) {
                 Some(grace) => options.grace(grace),
                 None => options,
             };
-            kid.launches += 1;
-            (kid.child.clone(), kid.life.run.clone(), kid.launches - 1, options)
+            entry.launches += 1;
+            (entry.child.clone(), entry.instance.run.clone(), entry.launches - 1, options)
         });
         let serial = self.shared.next_serial();
         let (signal, link) = (Arc::new(Signal::new()), Arc::new(Link::default()));
@@ -438,51 +446,51 @@ impl<'scope, 'a: 'scope> Keeper<'_, 'scope, '_, 'a> {
         self.starting = Some(id);
 
         let inbox = internals::sender(self.inbox);
-        let say = move |event| {
-            internals::put(&inbox, Input::Child { id, serial, event });
+        let send = move |report| {
+            internals::put(&inbox, Input::Child { id, serial, report });
         };
-        let (say_end, say_refused) = (say.clone(), say.clone());
+        let (send_end, send_refused) = (send.clone(), send.clone());
         let task = internals::try_spawn_at(self.children.task().name(&*child.name), child.site, move || {
-            let ready = || say(ChildEvent::Started);
+            let ready = || send(ChildReport::Started);
             nursery_with(options, |own| {
                 link.publish(own.canceller());
                 run(Incarnation { signal: &signal, restarts, ready: &ready })
             })
         });
-        let watch = async move { say_end(ChildEvent::Ended { outcome: task.await }) };
+        let watch = async move { send_end(ChildReport::Ended { outcome: task.await }) };
         let watcher = internals::spawn_free(self.children, child.site, watch);
-        // A nursery that may start no more tasks refuses the watcher, too: nobody else would tell.
+        // A nursery that may start no more tasks refuses the watcher, too: then nothing else would report the end.
         if watcher.is_done()
             && let Err(refused) = watcher.join()
         {
-            stray.cancel(); // the child itself may have been the last that was let in
-            say_refused(ChildEvent::Ended { outcome: Err(refused) });
+            stray.cancel(); // the child itself may have been the last that was admitted
+            send_refused(ChildReport::Ended { outcome: Err(refused) });
         }
     }
 
     // ---- the table ----
 
-    fn with<R>(&self, id: u64, look: impl FnOnce(&mut Kid<'a>) -> R) -> R {
-        look(self.shared.kids().get_mut(&id).expect("a child is in the table while it is in the plan or runs"))
+    fn with<R>(&self, id: u64, look: impl FnOnce(&mut ChildEntry<'a>) -> R) -> R {
+        look(self.shared.entries().get_mut(&id).expect("a child is in the table while it is in the plan or runs"))
     }
 
     /// A child is to be started again.
     fn queue(&self, id: u64) {
-        self.with(id, |kid| kid.step(Happening::Queued));
+        self.with(id, |entry| entry.step(ChildEvent::Queued));
     }
 
-    /// A child is gone for good. Whoever waits for it to be ready waits in vain.
+    /// A child is gone for good. A caller that waits for it to be ready is answered.
     fn leave(&mut self, id: u64) {
         self.answer(id, Until::Ready);
         self.retire(id);
-        let mut kids = self.shared.kids();
-        if kids.get(&id).is_some_and(|kid| kid.dynamic && kid.child.restart == Restart::Temporary) {
-            kids.remove(&id);
+        let mut entries = self.shared.entries();
+        if entries.get(&id).is_some_and(|entry| entry.dynamic && entry.child.restart == Restart::Temporary) {
+            entries.remove(&id);
         }
     }
 
     fn retire(&self, id: u64) {
-        let kind = self.with(id, retire_life);
+        let kind = self.with(id, retire_instance);
         if let Some(kind) = kind {
             kind.retire();
         }

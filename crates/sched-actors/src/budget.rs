@@ -1,11 +1,14 @@
-//! What the children of a supervisor may spend, and how it answers for those that have spent theirs.
+//! What the children of a supervisor may spend, and how the supervisor answers for exhausted children.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! A child that is exhausted gets more from the supervisor's own pool, or ends and is treated like any child that failed. It never waits for a
-//! supervisor that does not know.
+//! An exhausted child gets more from the supervisor's own pool, or ends and is treated like any child that failed. It
+//! never waits for a supervisor that does not know of it.
 //!
 //! # Why it holds
-//! A child is on the list of the budget supervisor before the bell is rung, and the supervisor looks at the list after it hears the bell, every time.
+//! A child is on the list of the budget supervisor before the notification is sent, and the supervisor checks the list
+//! after every notification.
 
 use std::sync::Arc;
 
@@ -17,15 +20,15 @@ use sched_tasks::{
 /// How to answer for children that have spent their budget.
 pub(crate) type Handler = Arc<dyn Fn(&Exhausted) -> Answer + Send + Sync>;
 
-/// What a supervisor was told about budgets.
+/// The budgets that a supervisor was given.
 #[derive(Clone, Default)]
-pub(crate) struct Means {
+pub(crate) struct ChildBudgets {
     pub(crate) pool: Option<Budget>,
     pub(crate) child: Option<Budget>,
     pub(crate) answer: Option<Handler>,
 }
 
-impl Means {
+impl ChildBudgets {
     fn is_limited(&self) -> bool {
         self.pool.is_some() || self.child.is_some()
     }
@@ -46,39 +49,40 @@ impl Means {
     }
 }
 
-/// A supervisor at its desk.
+/// Answers exhausted children on behalf of their supervisor.
 pub(crate) struct BudgetHandler<'m> {
     supervisor: BudgetSupervisor,
-    /// Somebody asks.
-    pub(crate) bell: Receiver<()>,
-    means: &'m Means,
+    /// A child asks for more.
+    pub(crate) notified: Receiver<()>,
+    budgets: &'m ChildBudgets,
 }
 
 impl<'m> BudgetHandler<'m> {
     /// None if nothing is limited.
-    pub(crate) fn open(children: &Nursery<'_, '_>, means: &'m Means) -> Option<Self> {
-        if !means.is_limited() {
+    pub(crate) fn open(children: &Nursery<'_, '_>, budgets: &'m ChildBudgets) -> Option<Self> {
+        if !budgets.is_limited() {
             return None;
         }
-        let (ring, bell) = channel(1);
+        let (notify, notified) = channel(1);
         let supervisor = children.budget_supervisor();
-        internals::set_bell(&supervisor, move || {
-            internals::put(&ring, ()); // full: it is ringing already
+        internals::set_notifier(&supervisor, move || {
+            internals::put(&notify, ()); // full: a notification is under way already
         });
-        Some(Self { supervisor, bell, means })
+        Some(Self { supervisor, notified, budgets })
     }
 
-    /// Answers everybody who asks.
-    pub(crate) fn attend(&self) {
+    /// Answers every child that asks.
+    pub(crate) fn answer_all(&self) {
         for exhausted in self.supervisor.exhausted() {
-            let answer = match &self.means.answer {
+            let answer = match &self.budgets.answer {
                 Some(answer) => answer(&exhausted),
                 None => Answer::Recharge(another_share(&exhausted)),
             };
             let given = self.supervisor.answer(exhausted.task.id, answer);
             let recharged = given.is_none_or(|given| given[exhausted.component] > 0); // or it does not wait any more
             if !recharged && answer != Answer::Cancel {
-                // The pool is dry, or nobody cares: somebody above may, else it fails and may be started again.
+                // The pool is dry, or the answer was to ignore it: a supervisor above may help; else it fails and may
+                // be started again.
                 self.supervisor.let_go(exhausted.task.id);
             }
         }
