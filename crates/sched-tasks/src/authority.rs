@@ -5,10 +5,10 @@
 //! # Invariant
 //! A nursery has the authority that it was given, and of what it was not given, that of the nursery around it, on whatever thread or runtime it is opened. What it was given
 //! takes the place of what is around only if the same ledger granted both; a capability of another ledger is counted *beside* it, so a task that makes a ledger of its own
-//! gains nothing. Where a profile wants everything by name, what nobody gave is refused; and what comes from another ledger than the runtime's is no authority at all.
+//! gains nothing. Where a profile wants everything by name, what was not given is refused; and what comes from another ledger than the runtime's is no authority at all.
 //!
 //! # Why it holds
-//! [`Credentials::inside`] alone makes credentials, from those around, and takes nothing off the lists of leases but what comes from the ledger of the new one: only who has
+//! [`Credentials::inside`] alone makes credentials, from those around, and takes nothing off the lists of leases but what comes from the ledger of the new one: only code that has
 //! that ledger, or was given a capability of it, has one to give.
 //!
 //! # Rejected
@@ -77,7 +77,7 @@ pub(crate) struct Credentials {
     spawn: Vec<Lease<CapSpawn>>,
     channel: Vec<Lease<CapChannel>>,
     budget: Option<Reserve>,
-    /// What nobody gave is refused.
+    /// What was not given is refused.
     explicit: bool,
     /// Only its capabilities count, if a runtime on the way here has one.
     ledger: Option<Ledger>,
@@ -197,7 +197,7 @@ impl Credentials {
         self.honour(std::slice::from_ref(lease), ledger, none).map(|_| lease)
     }
 
-    /// Whoever keeps books here is told of a capability from elsewhere.
+    /// The ledger that counts here records the use of a capability from elsewhere.
     #[cold]
     fn refuse_foreign(&self, lease: &Lease<CapBudget>) -> CapError {
         let foreign = CapError::Foreign;
@@ -230,7 +230,7 @@ impl Credentials {
     }
 }
 
-/// Adds a lease to those that have to allow it. It takes the place of those from its own ledger: whoever has that granted it.
+/// Adds a lease to those that have to allow it. It takes the place of those from its own ledger: the holder of that ledger granted it.
 fn narrow<T: Terms>(leases: &mut Vec<Lease<T>>, given: Option<&Lease<T>>) {
     if let Some(given) = given {
         leases.retain(|lease| !Ledger::is_common(given, lease));

@@ -6,10 +6,10 @@
 //! Two runs of one program that get the same answers from here do the same steps.
 //!
 //! # Why it holds
-//! A seeded run has one thread and a clock of its own, and whatever it could choose it asks for here: which worker steps, who is interrupted, whom a thief robs, in which
+//! A seeded run has one thread and a clock of its own, and whatever it could choose it asks for here: which worker steps, which worker is interrupted, from which one a stealer takes, in which
 //! order a select looks. Answers come from the seed, or from a list of earlier answers; never from an address, a thread or the time.
 //!
-//! The answer 0 is always the plainest one: the same worker goes on, nobody is interrupted. So a list of answers is made simpler by making them 0.
+//! The answer 0 is always the plainest one: the same worker goes on, none is interrupted. So a list of answers is made simpler by making them 0.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Decision {
     Step,
     /// Whether the others go first, before an operation.
     Preempt,
-    /// Whom a thief robs, of those who have something.
+    /// From which worker a stealer takes, of those that have something.
     Victim,
     /// Which case a select puts last, of those left.
     Select,
@@ -240,7 +240,7 @@ mod tests {
             let mut chance = Chance::new(plan, 2);
             for _ in 0..200 {
                 if chance.preempts() {
-                    chance.choose(4, Decision::Step); // who goes on instead
+                    chance.choose(4, Decision::Step); // which goes on instead
                 }
             }
             chance.finish().0
@@ -250,7 +250,7 @@ mod tests {
         let mut guess = all.clone();
         guess[first].chosen = 0;
         let mut expected = guess.clone();
-        expected.remove(first + 1); // nobody was interrupted, so nobody went on instead
+        expected.remove(first + 1); // none was interrupted, so none went on instead
         assert_eq!(ask(Plan::Guess { seed: 3, drawn: guess }), expected);
     }
 

@@ -51,7 +51,7 @@ pub fn yield_now() {
     strand.come_by();
     give_way::yield_now(&strand);
     if strand.needs_attention() {
-        strand.attend();
+        strand.check_closely();
     }
 }
 

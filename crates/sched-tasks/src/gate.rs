@@ -1,16 +1,16 @@
-//! Who may spawn into a nursery, and how many tasks.
+//! How many tasks may be spawned into a nursery, and by which permits.
 //!
 //! Room: state. Knows permits and limits; who pays is `nursery/admission.rs`.
 //!
 //! # Invariant
 //! A task is admitted only after everything that counts it was paid: the nursery's own limit, a permit of its capability, a spawn of its pool. A permit is
-//! given back only after its task ended; where permits are scarce, before anybody who waits for that task hears of it.
+//! given back only after its task ended; where permits are scarce, before a task that waits for it goes on.
 //!
 //! # Why it holds
 //! The owner of a nursery pays in advance for some tasks at once, and counts them off; any other task pays for each spawn. Before
 //! one is refused, spawns that the owner paid for and has not used are taken back. The permits the nursery has lie in a
 //! `mech_sync::permit_cache`, which has a model: only those whose task has ended, or did not start, are reused or given back. What was paid and not used goes back when the
-//! nursery ends; by then every task has ended, and told the gate before it told the nursery, so nobody else touches the permit_cache.
+//! nursery ends; by then every task has ended, and was counted by the gate before the nursery counted it, so no other thread touches the permit cache.
 //!
 //! # Rejected
 //! A permit and a spawn for each task: three contended counters a task. The price of paying ahead is that of many nurseries under one capability each may keep a
@@ -30,7 +30,7 @@ pub(crate) struct Gate {
     pub(crate) limit: Option<u64>,
     pub(crate) spawned: AtomicU64,
     pub(crate) permits: Option<Permits>,
-    /// Nobody may spawn.
+    /// No task may be spawned.
     pub(crate) closed: Option<CapError>,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct Gate {
 pub(crate) struct Permits {
     leases: Box<[Lease<CapSpawn>]>,
     taken: PermitCache<Vec<TaskPermits>>,
-    /// Each is given back when its task ends, before anybody hears of that. While there are plenty, a worker gives back many at once; once they are scarce, never again.
+    /// Each is given back when its task ends, before that is known. While there are plenty, a worker gives back many at once; once they are scarce, never again.
     scarce: AtomicBool,
 }
 
 impl Gate {
-    /// None if anybody may spawn as many as they like.
+    /// None if there is no limit.
     pub(crate) fn new(
         options: &NurseryOptions,
         credentials: Option<&Credentials>,

@@ -64,7 +64,7 @@ pub fn supervising(mut options: NurseryOptions) -> NurseryOptions {
 /// Sets the function that is called when a task asks `supervisor` for budget: a supervisor waits for other inputs at
 /// the same time. One notifier a nursery.
 pub fn set_notifier(supervisor: &BudgetSupervisor, notify: impl Fn() + Send + Sync + 'static) {
-    supervisor.set_bell(notify);
+    supervisor.set_notifier(notify);
 }
 
 /// One more sender, made from the receiver; if there was none left, the channel is closed already.

@@ -78,7 +78,7 @@ impl Strand {
         if self.meter.is_metered() {
             self.close_meter();
         }
-        // An cleaner may wait here next, between tasks: it belongs to no nursery.
+        // A cleanup may wait here next, between tasks: it belongs to no nursery.
         self.scope.set(None);
         self.base.set(None);
         self.running.set(None);

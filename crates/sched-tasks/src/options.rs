@@ -64,7 +64,7 @@ impl NurseryOptions {
         self
     }
 
-    /// How long children may go on after a cancellation before it interrupts them. Meanwhile [`is_cancelled`](crate::is_cancelled) tells them.
+    /// How long children may go on after a cancellation before it interrupts them. Meanwhile [`is_cancelled`](crate::is_cancelled) is true for them.
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = Some(time);
         self

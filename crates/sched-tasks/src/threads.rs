@@ -7,7 +7,7 @@
 //! longer than [`IDLE_TIMEOUT`].
 //!
 //! # Why it holds
-//! One lock covers the queue and the counts. Whoever submits finds an idle thread for every queued job, or starts another, or all are busy: then
+//! One lock covers the queue and the counts. A caller that submits finds an idle thread for every queued job, or starts another, or all are busy: then
 //! each looks at the queue before it rests. An idle thread that gave up waiting left under the lock, having seen the queue empty.
 
 use std::{
@@ -136,7 +136,7 @@ impl Pool {
         }
     }
 
-    /// Takes back a job that nobody has begun.
+    /// Takes back a job that no thread has begun.
     pub(crate) fn take_back(&self, number: u64) -> Option<Job> {
         let mut state = self.lock();
         let at = state.queue.binary_search_by_key(&number, |entry| entry.number).ok()?;

@@ -26,7 +26,7 @@ use crate::chance::{Decision, Drawn};
 pub enum What {
     /// Took an unstarted task from this worker.
     Stole {
-        /// Whom it robbed.
+        /// From which worker.
         victim: u32,
     },
     /// Started the task, or polled the future.
@@ -229,7 +229,7 @@ impl Trace {
         self.events.iter().try_for_each(|event| line(event, to))
     }
 
-    /// In short, for somebody who looks at one run: what it was, and its events.
+    /// In short, for a reader of one run: what it was, and its events.
     pub(crate) fn story(&self) -> String {
         let Self { seed, workers, steps, hash, .. } = self;
         let decisions = self.decisions.len();
@@ -434,7 +434,7 @@ impl Recorder {
         }
     }
 
-    /// What there is to tell; seed, workers, steps and decisions are the caller's to fill in.
+    /// What was recorded; seed, workers, steps and decisions are the caller's to fill in.
     pub(crate) fn finish(self) -> Trace {
         Trace { hash: self.hash, dropped: self.dropped, events: self.kept.into(), ..Trace::default() }
     }

@@ -44,7 +44,7 @@ pub(crate) fn wait_regardless(strand: &Strand, token: WaitToken) -> u16 {
     }
 }
 
-/// Lets the fibers that are ready run once, before it is worth to stop for something: on one worker, whoever is to bring it is often among them, and a turn
+/// Lets the fibers that are ready run once, before it is worth to stop for something: on one worker, the fiber that brings it is often among them, and a turn
 /// costs a fifth of a stop and a wake. False if there are none, or if it has been in vain too often; then the caller should not even look.
 ///
 /// The caller says with [`lingered`] whether it helped.
@@ -71,12 +71,12 @@ pub(crate) fn lingered(strand: &Strand, helped: bool) {
     });
 }
 
-/// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs. Then some rounds of giving the CPU away: whoever could make it ready
-/// may be waiting for just this one.
+/// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs. Then some rounds of giving the CPU away: the thread that could make it ready
+/// may be waiting for this one.
 const SPIN_ROUNDS: u32 = 7;
 const YIELD_ROUNDS: u32 = 4;
 
-/// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and somebody else who could make it so.
+/// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and another worker that could make it so.
 #[inline]
 pub(crate) fn spin_until(strand: &Strand, ready: impl Fn() -> bool) -> bool {
     if strand.shared().is_some_and(|shared| !shared.spins) {

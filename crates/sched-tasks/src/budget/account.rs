@@ -1,15 +1,15 @@
-//! A nursery's account: its pool, what its children get of it, and those who wait for more.
+//! A nursery's account: its pool, what its children get of it, and the tasks that wait for more.
 //!
 //! Room: state. Knows pools and tokens; wakes no task itself.
 //!
 //! # Invariants
-//! Whoever waits here is told: by a recharge, a refusal, a settlement that may have brought what it needs, a new period; or nobody is left who could, and
+//! A task that waits here is woken: by a recharge, a refusal, a settlement that may have brought what it needs, a new period; or nothing is left that could wake it, and
 //! then it does not wait.
 //! A new period makes no budget, except at a root: what it brings comes from where the pool came from.
 //! Two accounts are never locked at the same time.
 //!
 //! # Why they hold
-//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that somebody can still answer: a worker_cache is out, a budget supervisor
+//! A waiter puts itself on the list under the lock under which it saw that the pool is dry and that an answer can still come: a worker cache is out, a budget supervisor
 //! is there, a period will end. Each of these, when it answers or goes away, takes the same lock and wakes the list.
 
 use std::{
@@ -34,8 +34,8 @@ use super::{
 };
 use crate::deadline;
 
-/// Most children's budgets that a worker draws at a time.
-const PURSE_CHILDREN: u64 = 16;
+/// Limit of the children's budgets that a worker draws at a time.
+const CACHE_CHILDREN: u64 = 16;
 
 /// What tasks spend themselves. Spawns are paid by pools.
 const SPENT: [Component; 4] = [Component::Ops, Component::Memory, Component::ChannelOps, Component::Syscalls];
@@ -44,13 +44,13 @@ const SPENT: [Component; 4] = [Component::Ops, Component::Memory, Component::Cha
 const CHILDREN_MIN: u64 = 8;
 const CHILDREN_MAX: u64 = 1024;
 
-/// The owner of a nursery, who spawns the others, begins with such a part.
+/// The owner of a nursery, which spawns the others, begins with such a part.
 const OWNERS_PART: u64 = 10;
 
-/// Another share is as large as all that somebody had before, but at most so small a part of what is left.
+/// Another share is as large as all that the task had before, but at most so small a part of what is left.
 const SHARE_PART: u64 = 64;
 
-/// What somebody draws at a time. Small, so that those who wait do not keep what others need.
+/// What a task draws at a time. Small, so that those that wait do not keep what others need.
 const SHARE: Budget = CHILD_BUDGET.memory(64 << 10).spawns(16);
 
 /// What a nursery has to spend.
@@ -65,33 +65,33 @@ pub(crate) struct Account {
     period: Option<Duration>,
     /// Its owner acts for the nursery around it.
     supervises: bool,
-    /// What it began with, and what somebody said it should have.
+    /// What it began with, and what its options said it should have.
     given: Budget,
     walls: Budget,
     source: Source,
     /// The owner has a meter, which is aside until the nursery ends.
     has_aside: bool,
-    /// Somebody waits for what is in purses: they are to be returned.
+    /// A task waits for what is in worker caches: they are to be returned.
     wanted: AtomicBool,
     /// A holder lost its stack and cannot settle.
     lost: AtomicBool,
-    /// To be rung when somebody asks the budget supervisor.
-    pub(crate) bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    pub(crate) books: SpinLock<Books>,
-    /// Held by who takes back what owners paid for ahead, until it is in the pool: who comes second finds it there.
+    /// Called when a task asks the budget supervisor.
+    pub(crate) notifier: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(crate) state: SpinLock<State>,
+    /// Held while what owners paid for ahead is taken back, until it is in the pool: the second to come finds it there.
     pub(crate) advances: SpinLock<()>,
 }
 
-pub(crate) struct Books {
+pub(crate) struct State {
     pub(crate) pool: Pool,
     /// The owner's meter, or what is left of it.
     aside: Option<Reading>,
     /// What later periods took from the source, beside what was given at first.
     fetched: Budget,
-    /// Workers that have a worker_cache.
-    purses: u32,
+    /// How many workers have a cache.
+    worker_caches: u32,
     pub(crate) supervisors: u32,
-    /// Budget supervisors that wait for somebody to ask.
+    /// Budget supervisors that wait for a task to ask.
     pub(crate) watchers: Vec<WaitToken>,
     pub(crate) waiting: Slab<Waiting>,
     /// When the present period ends.
@@ -102,16 +102,16 @@ pub(crate) struct Books {
 pub(crate) struct Waiting {
     pub(crate) token: WaitToken,
     pub(crate) exhausted: Exhausted,
-    /// It waits for a budget supervisor, who is to see it; not only for a settlement.
+    /// It waits for a budget supervisor, which is to see it; not only for a settlement.
     pub(crate) asks: bool,
-    /// A budget supervisor was told of it.
+    /// A budget supervisor knows of it.
     pub(crate) seen: bool,
-    pub(crate) answer: Option<Told>,
+    pub(crate) answer: Option<Notice>,
 }
 
-/// What a waiter is told.
+/// What a task that waits gets to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Notice {
     /// Something came back: look again.
     Look,
     /// So much was drawn for it here.
@@ -134,12 +134,12 @@ pub(crate) enum Draw {
 
 /// Tokens of those that wait here and are to look again. An account wakes no task itself: it knows no worker.
 #[derive(Debug, Default)]
-#[must_use = "whoever is not woken waits for ever"]
+#[must_use = "a task that is not woken waits for ever"]
 pub(crate) struct ToWake(pub(crate) Vec<WaitToken>);
 
 /// How a nursery's account is to be.
 pub(crate) struct Terms {
-    /// What a child may spend, if somebody said so; else what it usually gets.
+    /// What a child may spend, if the options say so; else what it usually gets.
     pub(crate) child: Option<Budget>,
     pub(crate) usual_child: Budget,
     pub(crate) recharge: Recharge,
@@ -150,7 +150,7 @@ pub(crate) struct Terms {
 
 /// Where a pool comes from, and goes back to.
 pub(crate) enum Source {
-    /// From outside, so much unless somebody says otherwise: nobody's budget becomes less.
+    /// From outside, so much unless the options say otherwise: no other budget becomes less.
     Root(Budget),
     /// The meter of the task that opens the nursery.
     Meter,
@@ -171,7 +171,7 @@ impl Account {
     ) -> Arc<Self> {
         let Terms { child, usual_child, recharge, handler, period, supervises } = terms;
         let all = wanted.unwrap_or(Budget::UNLIMITED);
-        // Nobody takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them. Shares are so small
+        // No task takes all there is at once: a child draws share after share, up to its limit, and gives way each time. Spawns it gets when it needs them. Shares are so small
         // that all children that may be spawned, should they wait at the same time, keep no more than half from those that work.
         let children = given.spawns.clamp(CHILDREN_MIN, CHILDREN_MAX);
         let share = |component: Component, part: u64| match given[component] {
@@ -199,13 +199,13 @@ impl Account {
             source,
             wanted: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            bell: OnceLock::new(),
+            notifier: OnceLock::new(),
             advances: SpinLock::new(()),
-            books: SpinLock::new(Books {
+            state: SpinLock::new(State {
                 pool: Pool::new(given),
                 aside,
                 fetched: Budget::ZERO,
-                purses: 0,
+                worker_caches: 0,
                 supervisors: 0,
                 watchers: Vec::new(),
                 waiting: Slab::new(),
@@ -234,12 +234,12 @@ impl Account {
         &self.child
     }
 
-    /// How much more its pool gives to somebody who has spent what it had: to its `owner`, or to a task of it that was granted so much, which may not have had all its due.
+    /// How much more its pool gives to a task that has spent what it had: to its `owner`, or to a task of it that was granted so much, which may not have had all its due.
     pub(crate) fn share_of(&self, exhausted: &Exhausted, granted: Option<u64>, owner: bool) -> u64 {
         let Exhausted { component, missing, .. } = *exhausted;
         let most = match (self.limit[component], granted) {
             _ if owner => UNLIMITED, // what is in the pool was its own
-            (0, _) => 0,             // who was granted nothing of it gets no more
+            (0, _) => 0,             // a task that was granted nothing of it gets no more
             (UNLIMITED, _) => UNLIMITED,
             _ if self.recharges() => UNLIMITED,
             (limit, Some(granted)) => limit.saturating_sub(granted),
@@ -267,15 +267,15 @@ impl Account {
 
     /// What its owner was granted of a component by the nursery around, as a task of that.
     pub(crate) fn owner_granted(&self, component: Component) -> Option<u64> {
-        let books = self.books.lock();
-        let came_in = books.pool.granted().saturating_sub(&self.given).saturating_sub(&books.fetched)[component];
+        let state = self.state.lock();
+        let came_in = state.pool.granted().saturating_sub(&self.given).saturating_sub(&state.fetched)[component];
         match self.source {
-            Source::Meter => books.aside.map(|meter| meter.granted[component].saturating_add(came_in)),
+            Source::Meter => state.aside.map(|meter| meter.granted[component].saturating_add(came_in)),
             Source::Root(_) | Source::Account(_) => None,
         }
     }
 
-    /// Whether somebody said how much of a component there is to be: then no other pool gives to it by itself.
+    /// Whether the options say how much of a component there is to be: then no other pool gives to it by itself.
     pub(crate) fn is_walled(&self, component: Component) -> bool {
         self.walls[component] != UNLIMITED
     }
@@ -285,7 +285,7 @@ impl Account {
         self.supervises
     }
 
-    /// Whether its pool gives to whoever has spent its share.
+    /// Whether its pool gives to a task that has spent its share.
     pub(crate) fn recharges(&self) -> bool {
         self.recharge == Recharge::FromPool || self.period.is_some()
     }
@@ -312,68 +312,68 @@ impl Account {
 
     /// Where the pool stands.
     pub(crate) fn pool(&self) -> Pool {
-        self.books.lock().pool
+        self.state.lock().pool
     }
 
     /// Draws for as many children as leaves enough for the other workers.
     pub(crate) fn draw_worker_cache(&self, workers: usize) -> Budget {
-        let mut books = self.books.lock();
-        let left = books.pool.left();
+        let mut state = self.state.lock();
+        let left = state.pool.left();
         let share = |component: Component| match (self.child[component], left[component]) {
-            (0 | UNLIMITED, _) | (_, UNLIMITED) => PURSE_CHILDREN,
+            (0 | UNLIMITED, _) | (_, UNLIMITED) => CACHE_CHILDREN,
             (child, left) => left / child / (4 * workers as u64),
         };
-        let children = Component::ALL.into_iter().map(share).min().unwrap_or(1).clamp(1, PURSE_CHILDREN);
+        let children = Component::ALL.into_iter().map(share).min().unwrap_or(1).clamp(1, CACHE_CHILDREN);
         let mut wanted = Budget::ZERO;
         for component in Component::ALL {
             wanted.set(component, self.child[component].saturating_mul(children));
         }
-        books.purses += 1;
-        books.pool.draw(&wanted)
+        state.worker_caches += 1;
+        state.pool.draw(&wanted)
     }
 
-    /// Takes a worker's worker_cache back.
+    /// Takes the cache of a worker back.
     pub(crate) fn return_worker_cache(&self, worker_cache: &Settlement) -> ToWake {
-        let mut books = self.books.lock();
-        books.purses -= 1;
-        books.pool.settle(worker_cache);
-        books.tell_to_look(&self.wanted)
+        let mut state = self.state.lock();
+        state.worker_caches -= 1;
+        state.pool.settle(worker_cache);
+        state.notify_to_look(&self.wanted)
     }
 
     /// Takes back what a task drew.
     pub(crate) fn settle(&self, settlement: &Settlement) -> ToWake {
-        let mut books = self.books.lock();
-        books.pool.settle(settlement);
-        books.tell_to_look(&self.wanted)
+        let mut state = self.state.lock();
+        state.pool.settle(settlement);
+        state.notify_to_look(&self.wanted)
     }
 
     /// Pays for one to `most` spawns; 0 if there is none left.
     pub(crate) fn charge_spawns(&self, most: u64) -> u64 {
-        let mut books = self.books.lock();
-        let bought = books.pool.left().spawns.min(most);
-        books.pool.charge(&Budget::ZERO.spawns(bought)).expect("no more than there is");
+        let mut state = self.state.lock();
+        let bought = state.pool.left().spawns.min(most);
+        state.pool.charge(&Budget::ZERO.spawns(bought)).expect("no more than there is");
         bought
     }
 
     /// How many spawns an owner may pay for at once. Few when they run out, so that none lie idle when others need them.
     pub(crate) fn spawns_in_advance(&self, most: u64) -> u64 {
-        (self.books.lock().pool.left().spawns / most).clamp(1, most)
+        (self.state.lock().pool.left().spawns / most).clamp(1, most)
     }
 
     /// Takes back a charge that was not needed.
     pub(crate) fn refund(&self, cost: &Budget) {
-        self.books.lock().pool.refund(cost);
+        self.state.lock().pool.refund(cost);
     }
 
     /// Draws without waiting: as much of `wanted` as there is.
     pub(crate) fn draw(&self, wanted: &Budget) -> Budget {
-        self.books.lock().pool.draw(wanted)
+        self.state.lock().pool.draw(wanted)
     }
 
     /// Draws `wanted`, or at least what is missing; nothing if there is less.
     pub(crate) fn draw_enough(&self, exhausted: &Exhausted, wanted: &Budget) -> Option<Budget> {
-        let mut books = self.books.lock();
-        (books.pool.left()[exhausted.component] >= exhausted.missing).then(|| books.pool.draw(wanted))
+        let mut state = self.state.lock();
+        (state.pool.left()[exhausted.component] >= exhausted.missing).then(|| state.pool.draw(wanted))
     }
 
     /// Draws `wanted`, or at least `needed` of the component; else says whether it is worth to wait, and then `token` is on the list. `now` is asked if there are periods.
@@ -391,65 +391,65 @@ impl Account {
             Source::Account(around) if self.period.is_some() => around.pool().left()[exhausted.component] > 0,
             _ => true,
         };
-        let mut books = self.books.lock();
-        if books.pool.left()[exhausted.component] >= exhausted.missing {
-            return Draw::Drawn(books.pool.draw(wanted));
+        let mut state = self.state.lock();
+        if state.pool.left()[exhausted.component] >= exhausted.missing {
+            return Draw::Drawn(state.pool.draw(wanted));
         }
         // Memory does not come back by itself, and more than a whole period's worth never comes; nor what the source does not have.
         let has_more = match self.source {
-            Source::Meter => books.aside.is_some_and(|meter| meter.left[exhausted.component] > 0),
+            Source::Meter => state.aside.is_some_and(|meter| meter.left[exhausted.component] > 0),
             Source::Root(_) | Source::Account(_) => around_has,
         };
         let refills = exhausted.component != Component::Memory
             && self.given[exhausted.component] >= exhausted.missing
             && has_more;
-        let until = books.period_end.filter(|_| refills);
-        if books.purses == 0 && until.is_none() {
+        let until = state.period_end.filter(|_| refills);
+        if state.worker_caches == 0 && until.is_none() {
             return Draw::Dry;
         }
         self.wanted.store(true, Release);
-        Draw::Wait { place: books.enlist(token, exhausted, false), until }
+        Draw::Wait { place: state.enlist(token, exhausted, false), until }
     }
 
     /// Begins a new period if the last one is over: what was spent is there again, as far as the source has it.
     fn begin_period(&self, length: Duration, now: Instant) {
         let around = {
-            let mut books = self.books.lock();
-            if !books.is_period_over(length, now) {
+            let mut state = self.state.lock();
+            if !state.is_period_over(length, now) {
                 return;
             }
-            let mut missing = self.given.saturating_sub(&books.pool.left());
+            let mut missing = self.given.saturating_sub(&state.pool.left());
             missing.memory = 0;
             match &self.source {
-                Source::Root(_) => return books.pool.replenish(&self.given),
+                Source::Root(_) => return state.pool.replenish(&self.given),
                 Source::Meter => {
-                    let fetched = books.aside.as_mut().map_or(Budget::ZERO, |meter| meter.draw(&missing));
-                    return books.fetch(&fetched);
+                    let fetched = state.aside.as_mut().map_or(Budget::ZERO, |meter| meter.draw(&missing));
+                    return state.fetch(&fetched);
                 }
                 Source::Account(around) => (around, missing),
             }
         };
         let (around, missing) = around;
         let fetched = around.draw(&missing); // not under our own lock
-        self.books.lock().fetch(&fetched);
+        self.state.lock().fetch(&fetched);
     }
 
-    /// What the waiter at `place` was told, who leaves.
-    pub(crate) fn stop_waiting(&self, place: u32) -> Told {
-        let told = self.books.lock().waiting.remove(place as usize).answer;
-        told.unwrap_or(Told::Look)
+    /// What the waiter at `place` got to know, which leaves.
+    pub(crate) fn stop_waiting(&self, place: u32) -> Notice {
+        let notice = self.state.lock().waiting.remove(place as usize).answer;
+        notice.unwrap_or(Notice::Look)
     }
 
-    /// An amount from further out goes through here to whoever asked.
+    /// An amount from further out goes through here to the task that asked.
     pub(crate) fn pass_down(&self, amount: &Budget) {
-        self.books.lock().pool.pass_down(amount);
+        self.state.lock().pool.pass_down(amount);
     }
 
-    /// Adds to the pool, and tells those who wait.
+    /// Adds to the pool, and returns those to wake.
     pub(crate) fn recharge(&self, amount: &Budget) -> ToWake {
-        let mut books = self.books.lock();
-        books.pool.recharge(amount);
-        books.tell_to_look(&self.wanted)
+        let mut state = self.state.lock();
+        state.pool.recharge(amount);
+        state.notify_to_look(&self.wanted)
     }
 
     // ---- the end ----
@@ -477,8 +477,8 @@ impl Account {
             }
         }
         let (pool, aside, fetched) = {
-            let books = self.books.lock();
-            (books.pool, books.aside, books.fetched)
+            let state = self.state.lock();
+            (state.pool, state.aside, state.fetched)
         };
         let settlement = pool.close(self.lost.load(Acquire));
         if let Source::Account(around) = &self.source {
@@ -497,35 +497,35 @@ impl Account {
     }
 }
 
-impl Books {
+impl State {
     pub(crate) fn enlist(&mut self, token: WaitToken, exhausted: &Exhausted, asks: bool) -> u32 {
         let waiting = Waiting { token, exhausted: exhausted.clone(), asks, seen: false, answer: None };
         u32::try_from(self.waiting.insert(waiting)).expect("fewer than 2^32 tasks wait at a time")
     }
 
-    /// Gives answers to those who have none, and returns whom to wake.
-    pub(crate) fn tell(&mut self, answer: impl Fn(&Waiting) -> Option<Told>) -> ToWake {
+    /// Gives notices to those that have none, and returns whom to wake.
+    pub(crate) fn notify(&mut self, answer: impl Fn(&Waiting) -> Option<Notice>) -> ToWake {
         let mut woken = Vec::new();
         for (_, waiting) in &mut self.waiting {
             if waiting.answer.is_none()
-                && let Some(told) = answer(waiting)
+                && let Some(notice) = answer(waiting)
             {
-                waiting.answer = Some(told);
+                waiting.answer = Some(notice);
                 woken.push(waiting.token);
             }
         }
         ToWake(woken)
     }
 
-    fn tell_to_look(&mut self, wanted: &AtomicBool) -> ToWake {
+    fn notify_to_look(&mut self, wanted: &AtomicBool) -> ToWake {
         if !wanted.load(Relaxed) {
             return ToWake::default();
         }
         wanted.store(false, Relaxed);
-        self.tell(|waiting| (!waiting.asks).then_some(Told::Look))
+        self.notify(|waiting| (!waiting.asks).then_some(Notice::Look))
     }
 
-    /// Whether the last period is over; then another has begun. Periods nobody noticed are left out.
+    /// Whether the last period is over; then another has begun. Periods that passed unnoticed are left out.
     fn is_period_over(&mut self, length: Duration, now: Instant) -> bool {
         let Some(end) = self.period_end.filter(|end| *end <= now) else { return false };
         let late = now.duration_since(end).as_nanos() / length.as_nanos().max(1);

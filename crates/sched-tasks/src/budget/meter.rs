@@ -5,7 +5,7 @@
 //! Only the strand's own thread touches it, so a charge is a few loads, tests and stores, and for a task without a budget a load and a test.
 //!
 //! # Invariants
-//! Of a task without a budget nobody looks at the numbers or changes them: whoever charges asks first whether there is one.
+//! The numbers of a task without a budget are neither read nor changed: a charge asks first whether there is one.
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
 //! Of what a task owes, nothing is left. `looks` is set while it owes something or was refused something.
 //! Once a task was refused what it asked for, no charge succeeds any more until its meter is settled.
@@ -49,7 +49,7 @@ pub(crate) struct Refused {
     pub(crate) component: Component,
     pub(crate) granted: u64,
     pub(crate) wanted: u64,
-    /// Operations that were left then: nobody may spend them, and they are not spent.
+    /// Operations that were left then: they may not be spent, and they are not spent.
     ops_kept: u64,
 }
 
@@ -130,7 +130,7 @@ impl Meter {
         self.refused.get()
     }
 
-    /// Whether the task must not go on before somebody has looked at its meter.
+    /// Whether the task must not go on before its meter is checked.
     #[inline(always)]
     pub(crate) fn needs_look(&self) -> bool {
         self.looks.get()
@@ -148,7 +148,7 @@ impl Meter {
         self.metered.get()
     }
 
-    /// Charges nobody while `body` runs: it works for the runtime.
+    /// Charges no task while `body` runs: it works for the runtime.
     pub(crate) fn while_off<R>(&self, body: impl FnOnce() -> R) -> R {
         struct On<'a>(&'a Cell<bool>, bool);
         impl Drop for On<'_> {
@@ -362,7 +362,7 @@ impl Meter {
         false
     }
 
-    /// Bytes were freed. They may have been somebody else's: nobody gets back more than was granted.
+    /// Bytes were freed. They may have been another task's: no task gets back more than was granted.
     #[inline]
     pub(crate) fn freed(&self, bytes: u64) {
         let owed = self.owed.get();

@@ -1,4 +1,4 @@
-//! Budgets: what tasks may spend, and where it comes from. Who pays, and who is asked when it is gone, is `spending/mod.rs`.
+//! Budgets: what tasks may spend, and where it comes from. How tasks pay, and what is asked when it is gone, is `spending/mod.rs`.
 //!
 //! Room: values. Knows amounts, pools and tokens of those that wait; knows nothing of strands and workers.
 //!
@@ -12,9 +12,9 @@
 //! Every nursery inside a task that has a budget takes its pool out of that task's meter, so no depth of nesting makes budget. See `pool.rs` for the law.
 
 mod account;
-mod desk;
 mod meter;
 mod pool;
+mod supervision;
 
 use std::{fmt, sync::Arc};
 
@@ -22,12 +22,12 @@ use vocab::{Budget, Component};
 
 pub use self::pool::{Pool, Settlement};
 pub(crate) use self::{
-    account::{Account, Draw, Source, Terms, ToWake, Told},
+    account::{Account, Draw, Notice, Source, Terms, ToWake},
     meter::{Meter, Reading, Refused},
 };
 use crate::error::TaskLabel;
 
-/// What a child gets, if nobody says otherwise: SPEC-021 §8.2.
+/// What a child gets, if the options say nothing else: SPEC-021 §8.2.
 pub const CHILD_BUDGET: Budget = Budget::ops(10_000).memory(1 << 20).channel_ops(100).syscalls(10);
 
 /// Whether tasks that have spent their budget get more from their nursery's pool by themselves.
@@ -43,7 +43,7 @@ pub enum Recharge {
 /// A task that has spent its budget and cannot go on.
 #[derive(Debug, Clone)]
 pub struct Exhausted {
-    /// Who.
+    /// Which task.
     pub task: TaskLabel,
     /// Of what.
     pub component: Component,
@@ -67,9 +67,9 @@ pub enum Answer {
     Recharge(Budget),
     /// It ends, with [`Reason::BudgetExhausted`](crate::Reason::BudgetExhausted).
     Cancel,
-    /// Not my business: somebody else may answer. If nobody can, it ends.
+    /// No answer from here: the next nursery further out may answer. If none can, it ends.
     Ignore,
 }
 
-/// Somebody who answers for exhausted tasks; see [`NurseryOptions::on_exhausted`](crate::NurseryOptions::on_exhausted).
+/// Answers for exhausted tasks; see [`NurseryOptions::on_exhausted`](crate::NurseryOptions::on_exhausted).
 pub(crate) type Handler = Arc<dyn Fn(&Exhausted) -> Answer + Send + Sync>;

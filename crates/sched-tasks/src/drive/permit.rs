@@ -1,4 +1,4 @@
-//! Who may start the threads of a runtime.
+//! Whether the threads of a runtime may start.
 //!
 //! Room: driver. Knows capabilities; knows nothing of how threads start.
 //!

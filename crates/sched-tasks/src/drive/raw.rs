@@ -1,6 +1,6 @@
 //! The one choice of a builder that safe code cannot make.
 //!
-//! Room: interface. Who may survive an overflow otherwise is `raw/overflow.rs`.
+//! Room: interface. Which tasks survive an overflow otherwise is `raw/overflow.rs`.
 //!
 //! # Invariant
 //! Frames of borrowing tasks are skipped only in a runtime whose builder vouched for all its tasks.

@@ -141,7 +141,7 @@ impl Builder {
         self
     }
 
-    /// Whom an idle worker robs.
+    /// From which worker an idle worker steals.
     pub fn victims(mut self, strategy: VictimStrategy) -> Self {
         self.strategy = strategy;
         self
@@ -182,7 +182,7 @@ impl Builder {
 
     /// How long a task may hold its worker without a checkpoint before it counts as stuck, at least 4 ms. Default: one second.
     ///
-    /// A stuck task is counted ([`WorkerStats::stuck`](crate::WorkerStats::stuck)), remembered ([`Runtime::stuck`]) and told of
+    /// A stuck task is counted ([`WorkerStats::stuck`](crate::WorkerStats::stuck)), remembered ([`Runtime::stuck`]) and reported
     /// ([`Builder::on_stuck`]), and other workers take what its worker has not started. It is not stopped: there is no preemption. Watching costs
     /// a task two stores when it begins or goes on, and an idle runtime nothing.
     ///
@@ -190,12 +190,12 @@ impl Builder {
     /// use std::{sync::mpsc, time::Duration};
     /// use bursar::Runtime;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (report, reported) = mpsc::channel();
     /// let runtime = Runtime::builder()
     ///     .watchdog(Duration::from_millis(20))
-    ///     .on_stuck(move |stuck| _ = tell.send(stuck.clone()))
+    ///     .on_stuck(move |stuck| _ = report.send(stuck.clone()))
     ///     .build()?;
-    /// let stuck = runtime.run(move || told.recv().unwrap())?; // blocks the thread, not only the task
+    /// let stuck = runtime.run(move || reported.recv().unwrap())?; // blocks the thread, not only the task
     /// assert!(stuck.for_at_least >= Duration::from_millis(20));
     /// assert_eq!(stuck.spawned_at.file(), file!());
     /// assert_eq!(runtime.stats().total().stuck, 1);
@@ -206,13 +206,13 @@ impl Builder {
         self
     }
 
-    /// Nobody watches for stuck tasks.
+    /// No watchdog: stuck tasks are not noticed.
     pub fn no_watchdog(mut self) -> Self {
         self.watchdog = None;
         self
     }
 
-    /// Whom to tell of a stuck task, instead of standard error: once, and again whenever the time it holds its worker has doubled. Called on the thread that
+    /// What to call with a stuck task, instead of a line on standard error: once, and again whenever the time it holds its worker has doubled. Called on the thread that
     /// also keeps the time for `sleep` and deadlines, so it should be quick.
     pub fn on_stuck(mut self, hook: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
         self.on_stuck = Hook(Arc::new(hook));
@@ -512,7 +512,7 @@ impl Shared {
 impl Drop for Runtime {
     fn drop(&mut self) {
         if self.shared.check_process().is_err() {
-            return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: nobody is there to be joined
+            return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: there is no thread to be joined
         }
         let (shared, threads) = (self.shared, std::mem::take(&mut self.threads));
         // A task that has the last handle cannot wait for itself: it is cancelled like the others, and a thread sees to the rest.
@@ -548,7 +548,7 @@ fn worker_set(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runna
     WorkerSet::rest(workers.collect())
 }
 
-/// The runtime everybody shares, made on first use and never dropped. It is the program's, whoever comes first.
+/// The common runtime, made on first use and never dropped. It is the program's, not that of the first user.
 pub(crate) fn global() -> Result<&'static Runtime, BuildError> {
     static GLOBAL: OnceLock<Result<Runtime, BuildError>> = OnceLock::new();
     GLOBAL.get_or_init(|| Builder::default().start()).as_ref().map_err(Clone::clone)

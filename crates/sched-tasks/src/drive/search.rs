@@ -81,7 +81,7 @@ impl Worker {
                 if step < POLITE_STEP {
                     (0..8).for_each(|_| hint::spin_loop());
                 } else {
-                    std::thread::yield_now(); // whoever has the work may be waiting for just this CPU
+                    std::thread::yield_now(); // the thread that has the work may be waiting for this CPU
                 }
             }
             if self.shared.is_stopping() {

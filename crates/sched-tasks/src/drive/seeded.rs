@@ -1,4 +1,4 @@
-//! A seeded runtime: one thread plays all workers, chance says who steps, and time passes when everybody waits.
+//! A seeded runtime: one thread plays all workers, chance says which one steps, and time passes when all wait.
 //!
 //! Room: driver. Knows fibers, alarms and steps; its data is `kernel/seeded.rs`.
 //!
@@ -6,7 +6,7 @@
 //!   run ── takes its turn, and the workers ──► the body, on a strand of its own
 //!            the body waits, or lets others go first:
 //!              ┌─► alarms that are due go off
-//!              │   who can do something? ── none ──► time jumps to the next alarm; none: a deadlock
+//!              │   which can do something? ── none ──► time jumps to the next alarm; none: a deadlock
 //!              └── chance picks one: it takes a step; or the body, if it was woken ──► back to the body
 //! ```
 //!
@@ -43,7 +43,7 @@ use crate::{
     trace::{Trace, What},
 };
 
-/// What a step costs on the virtual clock: so that who asks for the time again and again sees it pass.
+/// What a step costs on the virtual clock: so that a task that asks for the time again and again sees it pass.
 const STEP_TIME: Duration = Duration::from_micros(1);
 
 /// Runs `body`, which opens a nursery of `shared`. In a seeded runtime it is driven from here, on a strand of its own.
@@ -88,15 +88,15 @@ pub(crate) struct SeededDriver {
     shared: &'static Shared,
     seeded: &'static Seeded,
     workers: Vec<Rc<Worker>>,
-    trunks: Vec<Strand>,
+    own_strands: Vec<Strand>,
     /// Strands of this thread that stopped in the middle of an unwinding that it goes on to count: `panicking` does not tell them apart.
     stopped_unwinding: Rc<Cell<u32>>,
-    /// Who stepped last: a worker, or (one more than there are) the body.
+    /// What stepped last: a worker, or (one more than there are) the body.
     last: Cell<usize>,
     root: RefCell<Option<Weak<NurseryCore>>>,
     steps_max: u64,
     replays: bool,
-    /// Why the body was told to stop.
+    /// Why the body was cancelled.
     gave_up: RefCell<Option<Reason>>,
 }
 
@@ -147,7 +147,7 @@ impl SeededDriver {
         Self {
             shared,
             seeded,
-            trunks: workers.iter().map(worker_strand).collect(),
+            own_strands: workers.iter().map(worker_strand).collect(),
             stopped_unwinding,
             last: Cell::new(workers.len()),
             workers,
@@ -160,11 +160,11 @@ impl SeededDriver {
 
     /// Puts the worker_set to rest. Says why it gave up, if it did.
     fn end(self) -> Option<Reason> {
-        for (worker, worker_strand) in self.workers.iter().zip(&self.trunks) {
+        for (worker, worker_strand) in self.workers.iter().zip(&self.own_strands) {
             worker.end_fibers(worker_strand);
             places::give_waiter(worker_strand.waiter);
         }
-        drop(self.trunks);
+        drop(self.own_strands);
         let options = lock(&self.seeded.options).clone();
         let run =
             std::mem::replace(&mut *lock(&self.seeded.run), Run::new(&Options { plan: Plan::Seed(0), ..options }));
@@ -187,7 +187,7 @@ impl SeededDriver {
         strand.aside_while(strand.unwinding.get(), strand.is_unwinding(), &self.stopped_unwinding, others);
     }
 
-    /// One turn: of a worker, or of the clock. True if it is the turn of the caller, who may have it if `is_ready` says so.
+    /// One turn: of a worker, or of the clock. True if it is the turn of the caller, which may have it if `is_ready` says so.
     fn advance(&self, is_ready: impl Fn() -> bool) -> bool {
         while self.alarm(false) {}
         self.look_after();
@@ -209,7 +209,7 @@ impl SeededDriver {
             return true;
         }
         lock(&self.seeded.run).steps += 1;
-        self.workers[chosen].step(&self.trunks[chosen]);
+        self.workers[chosen].step(&self.own_strands[chosen]);
         self.shared.clock.pass(STEP_TIME);
         false
     }
@@ -249,7 +249,7 @@ impl SeededDriver {
         lock(&self.seeded.options).plan.seed()
     }
 
-    /// Nobody can go on, and nothing will happen.
+    /// No task can go on, and nothing will happen.
     #[cold]
     fn deadlocked(&self) {
         let waiting = self.waiting();
@@ -257,7 +257,7 @@ impl SeededDriver {
         if self.gave_up.borrow().is_none() {
             return self.give_up(reason);
         }
-        // Everything was cancelled, and somebody waits behind a shield: for ever, so the shield protects nothing any more.
+        // Everything was cancelled, and a task waits behind a shield: for ever, so the shield protects nothing any more.
         let root = self.root.borrow().as_ref().and_then(Weak::upgrade);
         match root {
             _ if !self.seeded.breaks_shields.swap(true, Relaxed) => {
@@ -282,7 +282,7 @@ impl SeededDriver {
         }
     }
 
-    /// Who waits on a fiber, oldest first.
+    /// The tasks that wait on a fiber, oldest first.
     fn waiting(&self) -> Vec<TaskLabel> {
         let mut waiting: Vec<_> = self.workers.iter().flat_map(|worker| worker.fibers.labels()).collect();
         waiting.sort_by_key(|label| label.id);

@@ -52,7 +52,7 @@ impl Worker {
         if let Some(waiter) = own.paused.take() {
             self.go_on(waiter, worker_strand);
         } else {
-            self.attend_cleanups(worker_strand);
+            self.start_cleanups(worker_strand);
             let found = self.found.take().map(Next::Start);
             match found.or_else(|| self.next_unwatched::<false>()) {
                 Some(Next::Start(runnable)) => {
@@ -61,7 +61,7 @@ impl Worker {
                     self.start(runnable, worker_strand);
                 }
                 Some(Next::Resume(waiter)) => self.go_on(waiter, worker_strand),
-                None => {} // somebody else was meant, or a nursery was told
+                None => {} // another worker took it, or an end was reported
             }
         }
         self.report(); // that may make an owner ready
@@ -95,7 +95,7 @@ impl Worker {
         };
         self.note(what, own.task.get());
         if step == Step::Overflowed {
-            self.bury(key, self.fibers.strand(key), worker_strand);
+            self.clean_up_overflow(key, self.fibers.strand(key), worker_strand);
         }
     }
 }

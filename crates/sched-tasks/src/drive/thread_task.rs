@@ -47,7 +47,7 @@ impl Queued {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The same for whoever runs it: the nursery need not tell it any more.
+    /// The same for the thread that runs it: it is no member of the nursery any more.
     fn take_to_run(&self) -> Option<RunnableRef> {
         let task = self.take()?;
         if let Some(nursery) = self.nursery.upgrade() {
@@ -57,7 +57,7 @@ impl Queued {
     }
 }
 
-/// The nursery was cancelled: a worker drops what the task captured, and tells its end.
+/// The nursery was cancelled: a worker drops what the task captured, and its end is counted.
 impl Wake for Queued {
     fn wake(self: Arc<Self>) {
         if let Some(task) = self.take() {

@@ -5,14 +5,14 @@
 //! ```text
 //!   worker's own strand (the thread's own stack)
 //!     │ resume ──► a fiber: runs task after task, until one of them waits
-//!     │ ◄── HOP + key           it waits, yielded or is idle, and chose who runs next
+//!     │ ◄── HOP + key           it waits, yielded or is idle, and chose what runs next
 //!     │ ◄── STOP                the same, but it found no other
 //!     └ search, sleep, make new fibers
 //! ```
 //!
 //! # Invariants
 //! A started task never leaves its worker. A task that does not wait costs no switch. Before a worker runs anything of another nursery, or
-//! sleeps, it has told the last nursery how many of its tasks ended.
+//! sleeps, it has reported to the last nursery how many of its tasks ended.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -53,7 +53,7 @@ impl Worker {
         let worker_strand = Strand::new(places::take_waiter(self.inbox), Some(self.clone()));
         current::enter(&worker_strand, || {
             while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.work(&worker_strand))) {
-                drop(payload); // the panic hook has told
+                drop(payload); // the panic hook has printed it
                 stats::add(&self.slot().counters.restarts, 1);
             }
             self.end_fibers(&worker_strand);
@@ -75,10 +75,10 @@ impl Worker {
             if self.slot().fails_next.load(Relaxed) && self.slot().fails_next.swap(false, Relaxed) {
                 panic!("worker {} was told to fail", self.index);
             }
-            self.attend_cleanups(worker_strand);
+            self.start_cleanups(worker_strand);
             match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(next) => {
-                    self.shared.watchdog.attend(self.watch, self.shared);
+                    self.shared.watchdog.arm(self.watch, self.shared);
                     match next {
                         Next::Start(runnable) => self.start(runnable, worker_strand),
                         Next::Resume(waiter) => self.resume(waiter.tag(), worker_strand),
@@ -99,7 +99,7 @@ impl Worker {
             }
             Err(error) => {
                 let reason = Reason::OutOfStacks { what: Arc::from(about_stacks(&error)) };
-                // What it captured is dropped on this thread, and may block it: the worker_strand is no fiber.
+                // What it captured is dropped on this thread, and may block it: the worker's own strand is no fiber.
                 let here = thread::for_thread_here();
                 current::enter(&here, || runnable.refuse(reason, &here));
                 stats::add(&self.slot().counters.ended, 1); // that strand has no worker to count
@@ -122,7 +122,7 @@ impl Worker {
         Ok(key)
     }
 
-    /// Enters a fiber, and then whomever it names, until one names nobody.
+    /// Enters a fiber, and then the one that it names, until one names none.
     pub(super) fn resume(self: &Rc<Self>, mut key: u32, worker_strand: &Strand) {
         if self.stepwise.is_some() {
             return self.resume_once(key, worker_strand);
@@ -146,7 +146,7 @@ impl Worker {
         });
         self.watch.clear();
         if let Some(key) = lost {
-            self.bury(key, self.fibers.strand(key), worker_strand);
+            self.clean_up_overflow(key, self.fibers.strand(key), worker_strand);
         }
     }
 
@@ -159,7 +159,7 @@ impl Worker {
     }
 }
 
-/// What a fiber does: task after task; with a larger stack than usual, one. Returns when the worker exits or has enough idle fibers, with the one who
+/// What a fiber does: task after task; with a larger stack than usual, one. Returns when the worker exits or has enough idle fibers, with the one that
 /// is next.
 fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");

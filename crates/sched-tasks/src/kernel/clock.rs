@@ -64,7 +64,7 @@ struct State {
     stopped: bool,
 }
 
-/// What time it is for the caller. In a seeded run that is a time of its own, which passes only while everybody waits, and a microsecond with every step; else the
+/// What time it is for the caller. In a seeded run that is a time of its own, which passes only while all wait, and a microsecond with every step; else the
 /// system's.
 ///
 /// ```

@@ -1,13 +1,13 @@
 //! The core of a nursery: its state, its members, and how a cancellation reaches them.
 //!
-//! Room: state. Knows members, limits and the runtime; who may open one, spawn into it and wait for it is `nursery/mod.rs`.
+//! Room: state. Knows members, limits and the runtime; how one is opened, spawned into and waited for is `nursery/mod.rs`.
 //!
 //! # Invariant
 //! A cancellation reaches every child, and every child's children, once: those that have not started never start, those that run find out at their next checkpoint, those that
 //! wait are woken.
 //!
 //! # Why it holds
-//! `cancel` first sets the state, then takes the lock of `inner` and looks who is enlisted; a child first enlists under that lock, then looks at the state: one of the two sees
+//! `cancel` first sets the state, then takes the lock of `inner` and looks at the members; a child first enlists under that lock, then looks at the state: one of the two sees
 //! the other. Nested nurseries enlist with the one around them when they open, and cancellation walks that tree with a list of its own, not by recursion, so no depth overflows a
 //! stack.
 

@@ -253,7 +253,7 @@ impl Watchdog {
 
     /// A worker has something to do: from now on it is watched.
     #[inline(always)]
-    pub(crate) fn attend(&self, watched: &Watched, shared: &'static Shared) {
+    pub(crate) fn arm(&self, watched: &Watched, shared: &'static Shared) {
         if self.arming.mark_awake(&watched.awake) {
             self.set_alarm(shared);
         }

@@ -1,6 +1,6 @@
-//! Who may spawn into a nursery: the owner pays in advance for some tasks at once, any other task pays for each.
+//! Admission: a task is let into a nursery when it is paid for. The owner pays in advance for some tasks at once, any other task pays for each.
 //!
-//! Room: driver. Knows strands and who owns the nursery; what is counted is `gate.rs`.
+//! Room: driver. Knows strands and owners; what is counted is `gate.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

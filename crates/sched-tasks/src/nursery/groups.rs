@@ -37,7 +37,7 @@ impl Group {
                 self.core.cancel();
             }
             self.core.close();
-            self.core.wait_heeding(strand, || {
+            self.core.wait_with(strand, || {
                 if strand.is_cancelled() {
                     self.core.cancel();
                 }

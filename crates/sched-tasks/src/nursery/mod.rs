@@ -1,4 +1,4 @@
-//! Nurseries: a scope that owns its tasks, waits for them, and tells them to stop. Its data, and how a cancellation goes round, is `kernel/nursery.rs`.
+//! Nurseries: a scope that owns its tasks, waits for them, and tells them to stop. Its data, and how a cancellation reaches them, is `kernel/nursery.rs`.
 //!
 //! Room: driver. Knows strands, budgets and capabilities; knows nothing of how tasks are made and run.
 //!
@@ -83,7 +83,7 @@ fn account(
         || options.recharge.is_some()
         || options.on_exhausted.is_some();
     let owned = outer.filter(|outer| strand.owns(outer)).and_then(|outer| outer.shared_account().cloned());
-    // A profile counts for whoever comes into its runtime.
+    // A profile counts for all that comes into its runtime.
     let profile = shared.profile.filter(|_| outer.is_none_or(|outer| !std::ptr::eq(outer.shared(), shared)));
     if !says_something {
         match owned {
@@ -141,7 +141,7 @@ impl NurseryCore {
         core
     }
 
-    /// Opens a nursery that nobody's block waits for: it is inside no other, and what owns it ends it.
+    /// Opens a nursery that no block waits for: it is inside no other, and what owns it ends it.
     #[inline(never)]
     pub(crate) fn open_apart(
         strand: &Strand,
@@ -228,11 +228,11 @@ impl NurseryCore {
 
     /// Waits until the last child has ended, whatever happens; then the nursery is over.
     pub(crate) fn wait(&self, strand: &Strand) {
-        self.wait_heeding(strand, || {}); // whoever interrupted also told our children
+        self.wait_with(strand, || {}); // the cancellation that interrupted reached our children, too
     }
 
-    /// The same; `interrupted` is called whenever `strand` was told to look around.
-    pub(crate) fn wait_heeding(&self, strand: &Strand, interrupted: impl Fn()) {
+    /// The same; `interrupted` is called whenever `strand` was interrupted.
+    pub(crate) fn wait_with(&self, strand: &Strand, interrupted: impl Fn()) {
         if let Some(account) = self.account()
             && self.is_owned_by(strand.waiter)
             && !self.shares_account()
@@ -248,7 +248,7 @@ impl NurseryCore {
         self.end(strand);
     }
 
-    /// The last child has ended. `strand` is the owner's, or an cleaner's who waited in its place.
+    /// The last child has ended. `strand` is the owner's, or that of a cleanup that waited in its place.
     fn end(&self, strand: &Strand) {
         self.step(NurseryEvent::LastChildEnded);
         if let Some(gate) = &self.gate {

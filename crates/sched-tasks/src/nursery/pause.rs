@@ -8,11 +8,11 @@
 //!
 //! # Why they hold
 //! 1. `pause` sets the flag under the nursery's lock and then asks for attention in the whole tree. A nursery that opens inside enlists first and looks at the one
-//!    around it after, as for a cancellation: one of the two sees the other. Who attends looks at every nursery around it.
-//! 2. Who stands still leaves its token under the lock, if the flag is still set there; `resume` clears the flag and takes all tokens under the same lock. A cancellation interrupts
-//!    it like anyone who waits.
+//!    around it after, as for a cancellation: one of the two sees the other. A task that checks looks at every nursery around it.
+//! 2. A task that stands still leaves its token under the lock, if the flag is still set there; `resume` clears the flag and takes all tokens under the same lock. A cancellation interrupts
+//!    it like any task that waits.
 //!
-//! Who comes back from a wait stands still before it goes on, but for those who were woken to take a lock: others would wait for them. No operation stands still with a lock of its own
+//! A task that comes back from a wait stands still before it goes on, except for one that was woken to take a lock: others would wait for them. No operation stands still with a lock of its own
 //! held: a [`Condvar`](crate::Condvar) does so while the mutex is free.
 //!
 //! Attention stays asked for after `resume`: a checkpoint there costs some nanoseconds more.
@@ -77,7 +77,7 @@ impl Pauser {
         }
     }
 
-    /// Whether everything in the nursery waits for something now, the one who opened it and all tasks in it and in those inside: if it is paused, none goes on.
+    /// Whether everything in the nursery waits for something now, its owner and all tasks in it and in those inside: if it is paused, none goes on.
     pub fn is_still(&self) -> bool {
         let Some(core) = self.0.upgrade() else { return true };
         let mut all = vec![core];

@@ -15,7 +15,7 @@
 //! is told that it ended; only the emptied memory may outlive that, held by wakers.
 //!
 //! # Why it holds
-//! `wake` sets SCHEDULED by RMW, and only who finds IDLE before queues it. After a poll the worker goes back to IDLE by CAS, which a wake in between makes
+//! `wake` sets SCHEDULED by RMW, and only the caller that finds IDLE before queues it. After a poll the worker goes back to IDLE by CAS, which a wake in between makes
 //! fail. `refs` counts the task itself, its handle and every waker.
 
 use std::{
@@ -69,7 +69,7 @@ struct Cell<F, T> {
     /// The task itself, its handle, and every waker.
     refs: AtomicU32,
     shared: &'static Shared,
-    /// Touched only by whoever polls.
+    /// Touched only by the worker that polls.
     rest: UnsafeCell<Rest<F>>,
 }
 
@@ -86,7 +86,7 @@ enum Funds {
     Fresh,
     /// So much is left.
     Aside(Box<Reading>),
-    /// It works for the runtime, and nobody charges it.
+    /// It works for the runtime, and is not charged.
     Free,
 }
 
@@ -155,7 +155,7 @@ where
         }),
     });
     let pointer = cell.cast::<Runnable>();
-    // SAFETY: just made and SCHEDULED, so nobody else will hand it out before it ran.
+    // SAFETY: just made and SCHEDULED, so it is not handed out again before it ran.
     (unsafe { RunnableRef::new(pointer) }, Handle::new(pointer))
 }
 

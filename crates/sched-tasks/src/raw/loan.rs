@@ -7,7 +7,7 @@
 //! one at a time.
 //!
 //! # Why it holds
-//! A [`Loan`] is seen only inside [`lend`], which is not left before the closure that uses it has returned or unwound; who hands it to another thread waits for that one, as
+//! A [`Loan`] is seen only inside [`lend`], which is not left before the closure that uses it has returned or unwound; code that hands it to another thread waits for that thread, as
 //! `run_elsewhere` does. Its meter lies behind a lock, and only one borrower gets it.
 
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +37,7 @@ pub(crate) fn lend<R>(lender: &Strand, body: impl FnOnce(&Loan) -> R) -> R {
     impl Drop for Back<'_> {
         fn drop(&mut self) {
             let meter = self.1.meter.get_mut().unwrap_or_else(PoisonError::into_inner);
-            self.0.meter.put(&meter.take().expect("whoever borrowed it brought it back"));
+            self.0.meter.put(&meter.take().expect("the borrower brought it back"));
             self.0.lent.set(self.2);
         }
     }

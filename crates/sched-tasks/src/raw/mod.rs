@@ -8,7 +8,7 @@
 //! # Why it holds
 //! A nursery's frame, and a `join`'s, is left only after every task it started has been counted as ended; a task is counted as ended
 //! last, after its closure, its result and everything it captured has been moved out or dropped. Unwinding waits as well. A stack that overflowed is
-//! never reused, and its frames count as left only when an cleaner has waited in their place (see `scope`).
+//! never reused, and its frames count as left only when a cleanup has waited in their place (see `kernel/scope/raw.rs`).
 
 pub(crate) mod alloc;
 pub(crate) mod future;

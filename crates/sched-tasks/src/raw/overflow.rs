@@ -1,6 +1,6 @@
-//! Who ran out of stack, and whether its frames may be skipped.
+//! Which task ran out of stack, and whether its frames may be skipped.
 //!
-//! Room: mechanism. Knows who ran; how a lost task ends is `drive/overflow_cleanup.rs`.
+//! Room: mechanism. Knows what ran; how a lost task ends is `drive/overflow_cleanup.rs`.
 //!
 //! # Invariant
 //! Frames are skipped only on the stack of a task that borrows nothing, or of a runtime whose builder vouched for all its tasks.
@@ -9,7 +9,7 @@
 //! A task survives an overflow only if `OwnedTaskBuilder` made it, which takes `'static` closures. Its frames then lend to one another, to tasks it
 //! started, to threads, and to values of its thread. The stack is kept for ever with all that was moved onto it; its tasks are waited for (`overflow_cleanup.rs`);
 //! its locals are leaked (`Strand::abandon`); its thread, whose thread-locals a frame may have lent on, never ends (`Worker::main`). A future's
-//! memory is kept, too: it was pinned. A task that never ran, or whose result nobody took, drops what it has in its own memory; there nothing survives. A foreign waker
+//! memory is kept, too: it was pinned. A task that never ran, or whose result was not taken, drops what it has in its own memory; there nothing survives. A foreign waker
 //! runs in the middle of an operation, which has others to wake after it; nothing survives there, either. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime
 //! share a thread that is not ours to keep, so nothing survives there.
 

@@ -16,7 +16,7 @@ use crate::kernel::{
     task::{Identity, RunnableRef},
 };
 
-/// Spawns a closure; it is counted already. Nobody reads its result.
+/// Spawns a closure; it is counted already. Its result is not read.
 pub(crate) fn spawn(core: &Arc<NurseryCore>, body: impl FnOnce() + Send + 'static, identity: Identity) -> RunnableRef {
     let closure = move || {
         body();

@@ -71,7 +71,7 @@ where
     unsafe { task::create_ended(nursery.core(), identity, error) }
 }
 
-/// The same for a future; `charged`, or one of the runtime's own that nobody pays for.
+/// The same for a future; `charged`, or one of the runtime's own that is not charged.
 pub(crate) fn spawn_async<'scope, F, T>(
     nursery: &'scope Nursery<'scope, '_>,
     body: F,

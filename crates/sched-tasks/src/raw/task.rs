@@ -1,14 +1,14 @@
-//! A task's memory: what to run, where the result goes, and who frees it.
+//! A task's memory: what to run, where the result goes, and what frees it.
 //!
 //! Room: mechanism. Knows closures and results; knows nothing of which worker runs them.
 //!
 //! # Invariant
 //! The closure is called or dropped once. The result is written once, then read or dropped once. The memory is freed by whichever of
-//! runner and handle leaves last. All of the closure is gone before the nursery is told that the task ended.
+//! runner and handle leaves last. All of the closure is gone before the nursery counts the task as ended.
 //!
 //! # Why it holds
-//! A deque hands each pointer out once, so `run` is called once. Runner and handle meet in a [`Completion`], which tells exactly one of them to free.
-//! `finish` drops what nobody will read before it counts the task as ended; a handle cannot outlive the scope of the nursery.
+//! A deque hands each pointer out once, so `run` is called once. Runner and handle meet in a [`Completion`], which says which one of them frees.
+//! `finish` drops what is not read before it counts the task as ended; a handle cannot outlive the scope of the nursery.
 
 use std::{
     any::Any,
@@ -112,13 +112,13 @@ where
 /// Makes a task that has ended with `error`.
 ///
 /// # Safety
-/// As for [`create`], but nobody counts it or runs it.
+/// As for [`create`], but it is neither counted nor run.
 pub(super) unsafe fn create_ended<T: Send>(scope: &NurseryCore, identity: Identity, error: TaskError) -> Handle<T> {
     let nothing = || unreachable!("a task that was refused does not run");
     // SAFETY: never run, so its scope is never read.
     let (_never_run, handle) = unsafe { create::<_, T>(scope, nothing, identity) };
     let error = error.of_task(&handle.label());
-    // SAFETY: nobody else has it.
+    // SAFETY: there is no other pointer to it.
     unsafe { (*handle.front().result.get()).write(Err(error)) };
     let finish = handle.completion().finish();
     debug_assert!(matches!(finish, Finish::Kept));
@@ -199,7 +199,7 @@ unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Stran
     unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
 }
 
-/// Drops what never ran, where it is: `error` says why, unless a destructor has something worse to tell.
+/// Drops what never ran, where it is: `error` says why, unless a destructor fails as well.
 ///
 /// # Safety
 /// As for [`run`]; the closure is not used again.
@@ -265,7 +265,7 @@ unsafe fn free<F, T>(this: NonNull<Runnable>) {
     unsafe { pool::unbox(this.cast::<Cell<F, T>>()) };
 }
 
-/// Writes the result, tells the reader, and counts the task as ended.
+/// Writes the result, wakes the reader, and counts the task as ended.
 ///
 /// # Safety
 /// The task ran (or will never run) and nothing of it is left but its front. `free` frees it.
@@ -299,7 +299,7 @@ pub(super) unsafe fn finish<T>(
             let result = unsafe { &mut *front.as_ref().result.get() };
             // SAFETY: written above.
             let is_value = unsafe { result.assume_init_ref() }.is_ok();
-            // A destructor of a value or an error nobody wanted may panic; that is the task's failure as well.
+            // A destructor of a value or an error that is not read may panic; that is the task's failure as well.
             if !is_value || std::mem::needs_drop::<T>() {
                 // SAFETY: `aside_in_place` takes it off the strand, while the task is live.
                 let running = unsafe { Running::of(front.cast(), header) };

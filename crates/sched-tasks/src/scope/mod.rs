@@ -135,7 +135,7 @@ where
                 catch_unwind(AssertUnwindSafe(|| {
                     let returned = body(&nursery);
                     if strand.meter.is_refused() {
-                        strand.look_at_meter(); // who catches its exhaustion does not end well
+                        strand.look_at_meter(); // a task that catches its exhaustion fails
                     }
                     returned
                 }))
@@ -356,7 +356,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
     ///         n.spawn(move || tx.send(mirror));
     ///     }
     ///     let first = rx.recv()?;
-    ///     n.dismiss(); // nobody waits for the others
+    ///     n.dismiss(); // the others are not waited for
     ///     Ok(first)
     /// })?;
     /// assert!(["a", "b", "c"].contains(&fastest));
@@ -496,7 +496,7 @@ impl<T> Task<'_, T> {
         self.handle.is_exhausted()
     }
 
-    /// Who it is.
+    /// Its number, its name and where it was spawned.
     pub fn label(&self) -> TaskLabel {
         self.handle.label()
     }

@@ -7,7 +7,7 @@
 //! 2. No task is spawned into one that has ended.
 //!
 //! # Why they hold
-//! 1. Tasks own what they capture. Of those who may end a nursery the first does; others wait until it has. One that is forgotten is in the list of its runtime, which ends it.
+//! 1. Tasks own what they capture. Of the strands that may end a nursery the first does; others wait until it has. One that is forgotten is in the list of its runtime, which ends it.
 //! 2. A spawn first keeps the nursery open, under the lock that also says whether it has begun to end.
 
 use std::{
@@ -67,7 +67,7 @@ impl OwnedNursery {
     /// Opens one.
     ///
     /// # Errors
-    /// In a task with a budget: what it starts could outlive it, and nobody would pay.
+    /// In a task with a budget: what it starts could outlive it, and no budget would pay.
     pub fn new() -> Result<Self, TaskError> {
         Self::with(NurseryOptions::new())
     }
@@ -88,7 +88,7 @@ impl OwnedNursery {
         })
     }
 
-    /// Opens one without limits, whoever opens it: for a scheduler whose own tasks it has, and which [confines](crate::Confinement) what it runs for others.
+    /// Opens one without limits, also in a task that has some: for a scheduler whose own tasks it has, and which [confines](crate::Confinement) what it runs for others.
     ///
     /// # Errors
     /// If the common runtime is needed and cannot be started.
@@ -254,7 +254,7 @@ impl Group {
         })
     }
 
-    /// Tells its tasks to stop, and lets the runtime see to their end.
+    /// Cancels its tasks, and leaves their end to the runtime.
     fn leave(&self) {
         self.core.cancel();
         self.was_left.store(true, Release);
@@ -277,7 +277,7 @@ impl Group {
         let (id, _kept) = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) => {
-                // A destructor that panics is told by the panic hook, and hurts nobody else.
+                // A destructor that panics is printed by the panic hook, and fails no task.
                 shield(|| panics::drop_apart(body)).unwrap_or_else(panics::discard);
                 return Err(refusal);
             }
@@ -293,7 +293,7 @@ impl Group {
         }
     }
 
-    /// Nobody finds it without tasks as long as this is there.
+    /// It counts as one more task as long as this is there.
     fn keep_open(&self) -> Result<impl Drop + '_, TaskError> {
         struct Kept<'a>(&'a NurseryCore);
         impl Drop for Kept<'_> {

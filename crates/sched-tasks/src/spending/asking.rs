@@ -1,26 +1,26 @@
-//! What happens when a budget is spent: somebody is asked, from the inside out.
+//! What happens when a budget is spent: each nursery is asked, from the inside out.
 //!
 //! Room: driver. Knows nurseries, handlers and budget supervisors; the numbers are `budget/account.rs`.
 //!
 //! ```text
 //!   Running ── a charge finds too little ──► Exhausted ── drawn from a pool, or granted ──► Ready, at the back of the line
-//!                                               ├── refused, or nobody can answer ──► ends with `BudgetExhausted`
+//!                                               ├── refused, or none can answer ──► ends with `BudgetExhausted`
 //!                                               └── cancelled ──► unwinds
 //! ```
 //!
 //! # Invariant
-//! An exhausted task does not run until it has what it asked for. It waits only while somebody is there who can answer. A refusal is final.
+//! An exhausted task does not run until it has what it asked for. It waits only while an answer can come. A refusal is final.
 //!
 //! # Why it holds
-//! `pay_slowly` returns only after the charge succeeded. One that was refused is asked no more: its meter pays nothing, see `meter.rs`, so whoever catches the unwinding
+//! `pay_slowly` returns only after the charge succeeded. One that was refused is asked no more: its meter pays nothing, see `meter.rs`, so a task that catches the unwinding
 //! and goes on comes back here at its next operation, and at the end of its task. Each nursery from the task's own outwards is asked in turn: its pool, if it recharges by itself; its
-//! handler, who answers at once; its budget supervisors, who may take their time. See `account.rs` for why the waiting ends.
+//! handler, which answers at once; its budget supervisors, which may take their time. See `account.rs` for why the waiting ends.
 
 use policy_admission::CapError;
 use vocab::{Budget, Component, Shortage, UNLIMITED};
 
 use crate::{
-    budget::{Account, Answer, Draw, Exhausted, Settlement, Told},
+    budget::{Account, Answer, Draw, Exhausted, Notice, Settlement},
     kernel::{clock, nursery::NurseryCore, scope::ScopeRef},
     strand::{Strand, give_way},
     wait::{self, End},
@@ -42,7 +42,7 @@ enum Reply {
 struct Asker {
     /// What it was granted there, as a task of that nursery.
     granted: Option<u64>,
-    /// Somebody set the budget of a nursery inside: no pool gives to that by itself.
+    /// The budget of a nursery inside was set by its options: no pool gives to that by itself.
     walled: bool,
     /// What the limits of tasks leave it, in the nurseries it has passed.
     most: u64,
@@ -113,7 +113,7 @@ impl Strand {
         )
     }
 
-    /// Asks for spawns, for the task itself. False if nobody gives any.
+    /// Asks for spawns, for the task itself. False if none is given.
     pub(crate) fn ask_for_spawn(&self) -> bool {
         match self.ask(&Shortage { component: Component::Spawns, wanted: 1, left: 0 }) {
             Reply::Given(amount) => {
@@ -125,7 +125,7 @@ impl Strand {
         }
     }
 
-    /// Asks for one more of `component` for the pool of a nursery. False if nobody gives it.
+    /// Asks for one more of `component` for the pool of a nursery. False if it is not given.
     pub(crate) fn ask_further_out(&self, nursery: &NurseryCore, account: &Account, component: Component) -> bool {
         let Some(task) = self.label() else { return false };
         let exhausted = Exhausted { task, component, granted: account.pool().granted()[component], missing: 1 };
@@ -141,7 +141,7 @@ impl Strand {
         }
     }
 
-    /// Draws what is due to the task of what is `missing`, from `level` outwards, without asking anybody. It has passed through every nursery from the task's own on.
+    /// Draws what is due to the task of what is `missing`, from `level` outwards, without asking a handler or a supervisor. It has passed through every nursery from the task's own on.
     ///
     /// At each level so much is due as to a task of that nursery that was `granted` so much; to its owner, everything. What a supervisor's children get comes out of
     /// the nursery it was started in, unless that limits each of its tasks.
@@ -215,10 +215,10 @@ impl Strand {
     /// Asks every nursery from `innermost` outwards, until one answers. What it gives has passed through those between.
     ///
     /// At each level it asks as a task of that nursery: as itself, which was `granted` so much, then as the owner of the one inside. Behind a wall, a nursery whose
-    /// budget somebody set, no pool gives by itself, but a handler or a budget supervisor may.
+    /// budget was set by its options, no pool gives by itself, but a handler or a budget supervisor may.
     fn ask_from(&self, innermost: Option<ScopeRef>, exhausted: &Exhausted, mut asker: Asker) -> Reply {
         if let Some(worker) = &self.worker {
-            worker.report(); // what is missing may be in our own worker_cache
+            worker.report(); // what is missing may be in the cache of our own worker
         }
         let mut level = innermost;
         while let Some(scope) = level
@@ -275,7 +275,7 @@ impl Strand {
             }
         }
         if self.owns(&scope) || !waits {
-            return Reply::NotMe; // the budget supervisor of its own nursery is most likely itself, who cannot answer now
+            return Reply::NotMe; // the budget supervisor of its own nursery is most likely itself, which cannot answer now
         }
         self.ask_supervisor(account, exhausted)
     }
@@ -307,7 +307,7 @@ impl Strand {
 
     /// Adds to the meter by the capability of the nursery around.
     pub(crate) fn recharge_by_capability(&self, wanted: Budget) -> Result<Budget, CapError> {
-        self.look_at_meter(); // who was refused is not helped any more
+        self.look_at_meter(); // a task that was refused gets no more
         let scope = self.scope.get().filter(|_| self.meter.is_metered()).ok_or(CapError::NoBudgetCapability)?;
         let drawn = self.draw_by_capability(scope, wanted)?;
         self.meter.recharge(&drawn);
@@ -363,13 +363,13 @@ impl Strand {
         let token = self.token();
         let Some((place, to_wake)) = account.ask_supervisor(exhausted, token) else { return Reply::NotMe };
         to_wake.wake();
-        account.ring_bell();
+        account.notify_supervisor();
         let ended = wait::wait(self, token, None);
         match (account.stop_waiting(place), ended) {
-            (Told::Recharged(amount), _) => Reply::Given(amount),
+            (Notice::Recharged(amount), _) => Reply::Given(amount),
             (_, End::Cancelled) => Reply::Cancelled,
-            (Told::Look, _) => Reply::NotMe, // the last budget supervisor went
-            (Told::Refused, _) => Reply::Refused,
+            (Notice::Look, _) => Reply::NotMe, // the last budget supervisor is gone
+            (Notice::Refused, _) => Reply::Refused,
         }
     }
 }

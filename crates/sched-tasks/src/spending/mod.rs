@@ -40,7 +40,7 @@ pub(crate) fn open_account(terms: Terms, wanted: Option<Budget>, source: Source,
 }
 
 /// Charges the running task for `ops` operations of its own, and ends it if it was cancelled. A task that has not so much left stops here until it gets more; if
-/// nobody gives it any, it ends with [`Reason::BudgetExhausted`](crate::Reason::BudgetExhausted).
+/// none gives it any, it ends with [`Reason::BudgetExhausted`](crate::Reason::BudgetExhausted).
 ///
 /// ```
 /// use bursar::{Budget, Component, NurseryOptions, Reason, charge, nursery_with};
@@ -97,7 +97,7 @@ pub fn budget_left() -> Budget {
             return Budget::UNLIMITED;
         }
         if let Some(worker) = &strand.worker {
-            worker.report(); // what is in the worker_cache is in no pool
+            worker.report(); // what is in the worker cache is in no pool
         }
         let mut left = strand.meter.left();
         left.recharge(&strand.undrawn());
@@ -106,7 +106,7 @@ pub fn budget_left() -> Budget {
 }
 
 impl Strand {
-    /// What the task could draw without asking anybody, besides what is on its meter.
+    /// What the task could draw without asking, besides what is on its meter.
     fn undrawn(&self) -> Budget {
         let Some(scope) = self.scope.get() else { return Budget::ZERO };
         let Some(account) = scope.account() else { return Budget::ZERO };
@@ -141,7 +141,7 @@ impl Strand {
         }
     }
 
-    /// What it overdrew it pays before it ends, or fails: else what it leaves to others would be free. And who was refused a budget does not end well.
+    /// What it overdrew it pays before it ends, or fails: else what it leaves to others would be free. And a task that was refused a budget fails.
     #[inline(always)]
     pub(crate) fn look_at_meter(&self) {
         if self.meter.needs_look() {

@@ -1,6 +1,6 @@
 //! Paying for spawns: from the pool of the nursery, or by the task itself.
 //!
-//! Room: driver. Knows accounts and what owners paid ahead; who is let in is said by `nursery/admission.rs`.
+//! Room: driver. Knows accounts and what owners paid ahead; which task is let in is said by `nursery/admission.rs`.
 //!
 //! # Invariant
 //! Before a spawn is refused, spawns that owners paid for ahead and have not used are taken back.
@@ -21,7 +21,7 @@ impl NurseryCore {
     #[cold]
     fn take_advances_back(&self, account: &Account) -> bool {
         let _one_at_a_time = account.advances.lock();
-        let mut found = account.pool().left().spawns > 0; // somebody was quicker
+        let mut found = account.pool().left().spawns > 0; // another task was quicker
         self.each_with_same_account(|nursery| {
             let unused = nursery.paid_ahead().swap(0, Relaxed);
             if let Some(gate) = nursery.gate().filter(|_| unused > 0) {

@@ -15,7 +15,7 @@ use crate::{
 
 /// Answers for the tasks of a nursery that have spent their budget; made by [`Nursery::budget_supervisor`](crate::Nursery::budget_supervisor).
 ///
-/// While there is one, an exhausted task waits instead of failing; except for the owner of the nursery, who would wait for itself: it asks further out. When the last one is dropped, those that still wait go on asking further out, or fail.
+/// While there is one, an exhausted task waits instead of failing; except for the owner of the nursery, which would wait for itself: it asks further out. When the last one is dropped, those that still wait go on asking further out, or fail.
 ///
 /// ```
 /// use bursar::{Answer, Budget, NurseryOptions, charge, nursery_with};
@@ -80,7 +80,7 @@ impl BudgetSupervisor {
         })
     }
 
-    /// All who wait for an answer now.
+    /// All that wait for an answer now.
     pub fn exhausted(&self) -> Vec<Exhausted> {
         self.account().exhausted()
     }
@@ -99,9 +99,9 @@ impl BudgetSupervisor {
         self.account().let_go(task).wake();
     }
 
-    /// What to call when somebody asks. One bell a nursery.
-    pub(crate) fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
-        self.account().set_bell(bell);
+    /// What to call when a task asks. One notifier a nursery.
+    pub(crate) fn set_notifier(&self, notifier: impl Fn() + Send + Sync + 'static) {
+        self.account().set_notifier(notifier);
     }
 
     /// Where the nursery's budget is.

@@ -1,6 +1,6 @@
 //! Checkpoints: where a task hears that it was cancelled, stands still while its nursery is paused, and in a seeded run lets others go first.
 //!
-//! Room: driver. Knows what a strand is told; how it unwinds is `strand/unwinding.rs`.
+//! Room: driver. Knows cancellations and pauses; how it unwinds is `strand/unwinding.rs`.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use super::Strand;
 use crate::{chance::Decision, decide};
 
 impl Strand {
-    /// Whether the running task has been told to stop, or was refused a budget, and may not put it off.
+    /// Whether the running task is cancelled, or was refused a budget, and may not put it off.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         (self.scope.get().is_some_and(|scope| scope.is_cancelled()) || self.meter.is_refused())
@@ -16,17 +16,17 @@ impl Strand {
             && !self.is_unwinding()
     }
 
-    /// Leaves the task by unwinding if it was cancelled. Tells the watchdog that it came by. Others go first if its turn is over; in a seeded run, by chance.
+    /// Leaves the task by unwinding if it was cancelled. Answers the watchdog. Others go first if its turn is over; in a seeded run, by chance.
     #[inline]
     pub(crate) fn checkpoint(&self) {
         self.come_by();
         self.take_turn();
         if self.needs_attention() {
-            self.attend();
+            self.check_closely();
         }
     }
 
-    /// The same for who holds a lock: it does not stand still here, nor are others let in.
+    /// The same for a task that holds a lock: it does not stand still here, and no other runs.
     #[inline]
     pub(crate) fn checkpoint_with_lock(&self) {
         self.come_by();
@@ -40,7 +40,7 @@ impl Strand {
     }
 
     #[cold]
-    pub(crate) fn attend(&self) {
+    pub(crate) fn check_closely(&self) {
         self.interleave_now();
         self.stand_still();
         if self.is_cancelled() {

@@ -3,7 +3,7 @@
 //! Room: driver. Knows the queues of one worker; knows nothing of why a strand gives way.
 //!
 //! # Invariants
-//! Whoever gives way is in the line of its worker before it stops. What other threads woke until then goes before it.
+//! A fiber that gives way is in the ready queue of its worker before it stops. What other threads woke until then goes before it.
 //!
 //! All of it is inlined into the caller as far as a yield needs it, for the reason that [`Strand::wait`] is.
 
@@ -39,7 +39,7 @@ impl Worker {
         Some(HOP + other.tag() as usize)
     }
 
-    /// Any other case: whoever is to run before `waiter` goes on, if there is somebody.
+    /// Any other case: what is to run before `waiter` goes on, if there is something.
     #[inline(never)]
     fn other_work(&self, waiter: &'static Waiter) -> Option<usize> {
         if self.stepwise.is_some() {
@@ -63,7 +63,7 @@ impl Worker {
         (!self.is_key_of(successor, waiter)).then_some(successor) // else the others were taken meanwhile
     }
 
-    /// Whoever is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
+    /// What is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
     fn other_turn(&self, strand: &Strand) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
         let is_alone = self.ready.is_empty() && !self.inbox.has_arrivals() && self.shared.high.is_empty();
@@ -120,7 +120,7 @@ pub(crate) fn yield_now(strand: &Strand) {
         return strand.yield_thread();
     };
     strand.ensure_room();
-    strand.turn.begin(); // also if there is nobody
+    strand.turn.begin(); // also if there is no other
     if let Some(successor) = worker.other_ready_fiber(strand.waiter) {
         strand.suspend_to_yield(worker, successor);
     } else if let Some(successor) = worker.other_work(strand.waiter) {
@@ -131,7 +131,7 @@ pub(crate) fn yield_now(strand: &Strand) {
 /// Lets those run first that are ready, since the turn of `strand` is over; see `turn.rs`.
 pub(crate) fn give_turn(strand: &Strand) {
     match (&strand.worker, &strand.driver) {
-        // Between tasks it is no fiber, or one that nobody waits for.
+        // Between tasks it is no fiber, or one that no task waits for.
         (Some(worker), _) if strand.running.get().is_some() => {
             if let Some(successor) = worker.other_turn(strand) {
                 strand.suspend(worker, successor);

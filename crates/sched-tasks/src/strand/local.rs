@@ -8,7 +8,7 @@ use super::{self as strand, Strand, panics};
 use crate::kernel::locals::Locals;
 
 impl Drop for Locals {
-    /// Of a thread that ends, or of a half of a `join`: the thread or task that drops them does not fail for it. A destructor that panics has told the panic hook.
+    /// Of a thread that ends, or of a half of a `join`: the thread or task that drops them does not fail for it. The panic hook has printed the panic of a destructor.
     #[inline]
     fn drop(&mut self) {
         if let Some(values) = self.0.take() {

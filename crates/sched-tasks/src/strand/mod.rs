@@ -71,7 +71,7 @@ impl Strand {
                         if matches!(ended, Wake::Parked(_)) {
                             return None;
                         }
-                        // Somebody was quicker, and brings the waiter home: wait for that, so that it is never on its way twice.
+                        // It was woken first, and the waiter is on its way here: wait for that, so that it is never on its way twice.
                         self.stop(None);
                         if matches!(ended, Wake::Awake) {
                             return None; // it was only an interrupt
@@ -98,7 +98,7 @@ impl Strand {
         true
     }
 
-    /// Leaves the fiber for `successor`. Whoever runs meanwhile on this thread must not take this fiber's unwinding for its own.
+    /// Leaves the fiber for `successor`. Another fiber that runs meanwhile on this thread must not take this fiber's unwinding for its own.
     #[inline(always)]
     pub(crate) fn suspend(&self, worker: &Worker, successor: usize) {
         if std::thread::panicking() || self.unwinding.get() {
@@ -121,7 +121,7 @@ impl Strand {
         worker.watch.show(self.name.get());
     }
 
-    /// [`Strand::suspend`], out of the way of those who seldom need it.
+    /// [`Strand::suspend`], out of line for callers that seldom need it.
     #[inline(never)]
     pub(crate) fn suspend_closely(&self, worker: &Worker, successor: usize) {
         self.suspend(worker, successor);
@@ -154,7 +154,7 @@ impl Strand {
             let task = self.running.get().map(|running| running.task().id());
             self.enlisted.set(Some(scope.enlist(Member::Waiter(self.waiter, task))));
             if scope.is_cancelled() {
-                // Cancelled before it could know of us: nobody else will interrupt.
+                // Cancelled before it could know of us: no cancellation will interrupt.
                 if let Some(delivery) = self.waiter.interrupt() {
                     deliver(delivery);
                 }

@@ -59,7 +59,7 @@ impl Strand {
         }
     }
 
-    /// The same for who has something to finish first: a cancellation ends it, and is heeded at the next checkpoint. False if one did.
+    /// The same for a task that has something to finish first: a cancellation ends the pause for it, and counts at the next checkpoint. False if one did.
     #[cold]
     pub(crate) fn rest_while_paused(&self) -> bool {
         while let Some(paused) = self.scope.get().and_then(ScopeRef::paused) {
@@ -74,7 +74,7 @@ impl Strand {
                 standing.is_paused
             });
             if stands && until::wait_through_pauses(self, token, None) == End::Cancelled {
-                return false; // the token is withdrawn: whoever wakes it later wakes nobody
+                return false; // the token is withdrawn: a later wake does nothing
             }
         }
         true

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Strand {
-    /// Whether what runs here opened `scope`, or acts for the one who did.
+    /// Whether what runs here opened `scope`, or acts for the strand that did.
     pub(crate) fn owns(&self, scope: &NurseryCore) -> bool {
         scope.is_owned_by(self.waiter) || self.acts_for.get().is_some_and(|waiter| scope.is_owned_by(waiter))
     }

@@ -6,7 +6,7 @@
 //! An operation that began has room to come to its end, and to unwind from there.
 //!
 //! # Why it holds
-//! Every public operation asks on entry, while it holds nothing; `tests/depths/main.rs` tries each at every depth. In a destructor that runs while the task unwinds nobody asks:
+//! Every public operation asks on entry, while it holds nothing; `tests/depths/main.rs` tries each at every depth. In a destructor that runs while the task unwinds nothing is checked:
 //! a second unwinding would end the process, and room for one operation was kept. Our own destructors cannot unwind at the door, since what they give back would be lost: half of
 //! the stack's guard is lent to them.
 
@@ -38,7 +38,7 @@ pub(crate) struct LentGuard;
 impl Drop for LentGuard {
     fn drop(&mut self) {
         strand::with(|strand| {
-            // Who unwinds needs it until its task ends, and gives it back there.
+            // A strand that unwinds needs it until its task ends, and gives it back there.
             let keeps = strand.guard_lent.get() || std::thread::panicking();
             strand.guard_lent.set(keeps || mech_fiber::take_guard_back().is_err());
         });

@@ -22,7 +22,7 @@ use crate::kernel::clock::Alarm;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a token that nobody claimed is to be taken off the lists it is on"]
 pub(crate) enum End {
-    /// Somebody claimed the token, with this code.
+    /// The token was claimed, with this code.
     Claimed(u16),
     /// Time was up.
     TimedOut,
@@ -30,7 +30,7 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// The same, but goes on also if it is paused: for those whom others would wait for, as for who is woken to take a lock.
+/// Stops the strand until `token` is claimed, `deadline` has passed, or it is cancelled. Goes on also if it is paused: for tasks that others would wait for, as for one that is woken to take a lock.
 #[inline(always)]
 pub(crate) fn wait_through_pauses(strand: &Strand, token: WaitToken, deadline: Option<Instant>) -> End {
     if deadline.is_some() {

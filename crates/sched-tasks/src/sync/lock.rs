@@ -106,7 +106,7 @@ impl Lock {
     /// where other tasks may run first.
     #[cold]
     fn acquire_with_checkpoint(&self, strand: &Strand, deadline: Option<Instant>) -> bool {
-        strand.attend();
+        strand.check_closely();
         let acquired = self.try_acquire() || self.acquire_slowly(strand, deadline, InterruptedBy::Cancellation);
         if acquired {
             self.force_slow_release(strand);
